@@ -1,0 +1,3 @@
+"""The engine of agent-tui, without a screen: whatever a front end shows is decided, done and recorded here."""
+
+__version__ = "0.1.0"
