@@ -1,0 +1,166 @@
+"""Launcher and composition root: puts this installation first on sys.path, reads the arguments, starts a front end.
+
+A project may have a `core`, a `tui`, a `json.py` or a `sitecustomize.py` of its own, and PYTHONPATH may point at it;
+none of them may change or break this program. So nothing but os and sys is imported before sys.path is in order, and
+what the interpreter's start-up already took from the project is let go. os.environ stays as it is, for the commands
+the agent runs.
+
+This file alone imports both worlds, `core` and `tui`. It parses on every Python 3, to say which one it needs.
+"""
+
+import os
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("agent-tui needs Python 3.11 or newer; this is %d.%d (%s)." % (*sys.version_info[:2], sys.executable))
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from core.cli import Options
+
+OWN_PACKAGES = ("core", "tui")
+# Holding the interpreter's own state, or loaded before any path of the project is searched.
+UNTOUCHABLE = ("__main__", "builtins", "codecs", "encodings", "importlib", "io", "os", "site", "sys", "warnings")
+
+
+def own_root() -> str:
+    """The directory that holds our `core` and `tui`: beside this file in a checkout, below agent_tui_app in a wheel."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    installed = os.path.join(here, "agent_tui_app")
+    return installed if os.path.isdir(installed) else here
+
+
+def _project_entries(root: str) -> "set[str]":
+    """The current directory and what PYTHONPATH names, as real paths, without our own root."""
+    named = os.environ.get("PYTHONPATH", "")
+    entries = {""}.union(named.split(os.pathsep) if named else ())
+    return {path for path in map(_real, entries) if path != root}
+
+
+def _real(entry: str) -> str:
+    try:
+        return os.path.realpath(entry or os.getcwd())
+    except OSError:  # the current directory was removed
+        return entry
+
+
+def _lies_under(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(os.path.join(directory, ""))
+
+
+def _location(module: "ModuleType") -> str:
+    """The file of a module, or the first directory of a namespace package; empty for a built-in."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        file = next(iter(getattr(module, "__path__", ())), "")
+    return os.path.realpath(file) if file else ""
+
+
+def _is_intruder(name: str, module: "ModuleType", root: str, project: "set[str]") -> bool:
+    top = name.partition(".")[0]
+    if top in OWN_PACKAGES:
+        return not _lies_under(_location(module), root)
+    if top not in sys.stdlib_module_names:
+        return False
+    where = _location(module)
+    library = os.path.dirname(os.path.realpath(os.__file__))
+    if not where or _lies_under(where, library) or _lies_under(where, root):
+        return False
+    return any(_lies_under(where, entry) for entry in project)
+
+
+def _holds_one_of(module: "ModuleType", gone: "dict[str, ModuleType]") -> bool:
+    names, modules = set(gone), {id(held) for held in gone.values()}
+    return any(
+        id(value) in modules or getattr(value, "__module__", None) in names for value in list(vars(module).values())
+    )
+
+
+def _evict_intruders(root: str, project: "set[str]") -> None:
+    """Forget modules of the project in the place of ours or the standard library's, and what was built on them."""
+    gone = {name: module for name, module in sys.modules.items() if _is_intruder(name, module, root, project)}
+    latest = dict(gone)
+    while latest:
+        for name in latest:
+            del sys.modules[name]
+        standard = {
+            name: module
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in sys.stdlib_module_names and name.partition(".")[0] not in UNTOUCHABLE
+        }
+        latest = {name: module for name, module in standard.items() if _holds_one_of(module, gone)}
+        gone.update(latest)
+
+
+def put_own_code_first() -> None:
+    """Order sys.path: our root, then the installation, then the project's entries (kept, so that odd installs work)."""
+    root = own_root()
+    project = _project_entries(root)
+    others = [entry for entry in sys.path if _real(entry) != root]
+    ours = [entry for entry in others if _real(entry) not in project]
+    theirs = [entry for entry in others if _real(entry) in project]
+    sys.path[:] = [root, *ours, *theirs]
+    _evict_intruders(root, project)
+
+
+def _start(options: "Options") -> int:
+    if options.front == "screen":
+        from core.transports.stdio_client import connect
+        from tui.app import run
+
+        return run(options, connect)
+    if options.front == "print":
+        from core.headless import run_print
+
+        return run_print(options)
+    if options.front == "engine":
+        from core.transports.stdio import serve
+
+        return serve(options)
+    if options.front == "sessions":
+        from core.sessions.listing import print_sessions
+
+        return print_sessions(options.directory)
+    from core.doctor import report
+
+    return report(options)
+
+
+def _explain(problem: Exception) -> int:
+    """One line instead of a traceback; AGENT_TUI_TRACEBACK=1 shows where it came from."""
+    from core.exits import ExitCode
+
+    if os.environ.get("AGENT_TUI_TRACEBACK"):
+        raise problem
+    if isinstance(problem, BrokenPipeError):  # the reader of our output left: nothing to say, and nobody to say it to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return ExitCode.FAILED
+    text = str(problem) or type(problem).__name__
+    if isinstance(problem, ImportError):
+        text = f"the installation is incomplete: {text}. Install agent-tui again; inside a checkout: make clean run"
+    sys.stderr.write(f"agent-tui: {text}\n")
+    return ExitCode.FAILED
+
+
+def main() -> int:
+    """Run the command line in sys.argv. Returns the exit code; SystemExit after --help and wrong arguments."""
+    put_own_code_first()
+    from core.cli import parse
+    from core.exits import ExitCode
+
+    try:
+        try:
+            return _start(parse(sys.argv[1:], program=(sys.executable, os.path.realpath(__file__))))
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except Exception as problem:
+        return _explain(problem)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

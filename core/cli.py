@@ -1,0 +1,261 @@
+"""The command line: what may be asked of the program, checked before anything else is loaded.
+
+Only argparse and its like are imported here, so that `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NoReturn, get_args
+
+from core import __version__
+from core.exits import MEANINGS, ExitCode
+
+Front = Literal["screen", "print", "engine", "sessions", "doctor"]
+ModeName = Literal["agent", "plan", "ask", "debug"]
+OutputFormat = Literal["text", "json", "stream-json"]
+Accept = Literal["none", "all"]
+
+MODES: tuple[ModeName, ...] = get_args(ModeName)
+OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
+ACCEPT: tuple[Accept, ...] = get_args(Accept)
+PROVIDERS = ("anthropic", "openai", "scripted")
+SUBCOMMANDS = ("sessions", "doctor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """One checked command line. `None` means that it was not said and the configuration decides.
+
+    `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
+    `program` is the argv prefix that starts this same program again, for the engine's child process.
+    """
+
+    front: Front
+    directory: Path
+    continue_last: bool = False
+    resume: str | None = None
+    mode: ModeName | None = None
+    model: str | None = None
+    demo: bool = False
+    prompt: str | None = None
+    output_format: OutputFormat = "text"
+    accept: Accept = "none"
+    max_steps: int | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    program: tuple[str, ...] = ()
+
+
+USAGE = """\
+agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
+       agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
+       agent-tui sessions [DIR]
+       agent-tui doctor [DIR]
+       agent-tui --demo"""
+
+DESCRIPTION = """\
+A terminal chat IDE. The agent works in a shadow of your project: it edits files and
+runs commands there, and nothing reaches your files until you accept it, hunk by hunk."""
+
+EXAMPLES = """\
+commands:
+  sessions              list the sessions of this workspace, newest first
+  doctor                show versions, state directory, configuration, keys found (names
+                        only) and local model servers
+                        (a directory of such a name is reached as ./sessions)
+
+examples:
+  agent-tui                                   open the current directory
+  agent-tui --demo                            see the whole job on a sample project, no key needed
+  agent-tui ~/src/shop -c                     go on with the last session of that project
+  agent-tui --mode plan --model openai/gpt-5  plan first, with a model of your choice
+  agent-tui -p "why does test_tax fail?" --mode ask
+  git diff | agent-tui -p "review this" --output-format json
+  agent-tui -p "fix the failing test" --accept all --max-steps 20 --max-cost 0.50"""
+
+ENVIRONMENT = """\
+environment:
+  OPENAI_API_KEY, OPENAI_BASE_URL             any server that speaks OpenAI chat completions
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL       any server that speaks Anthropic messages"""
+
+
+def _epilog() -> str:
+    codes = "\n".join(f"  {code.value:<4}{MEANINGS[code]}" for code in ExitCode)
+    return f"{EXAMPLES}\n\n{ENVIRONMENT}\n\nexit codes:\n{codes}"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what was wrong and where help is, in two lines."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n{' ' * len(self.prog)}  See {self.prog} --help.\n")
+
+
+def _count(text: str) -> int:
+    """A whole number of at least one; `10_000` and `10,000` are read as people write them."""
+    try:
+        value = int(text.replace(",", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def _dollars(text: str) -> float:
+    try:
+        value = float(text.removeprefix("$"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in US dollars, such as 0.50") from None
+    if not math.isfinite(value) or value <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not an amount above zero")
+    return value
+
+
+def _model(text: str) -> str:
+    provider, slash, name = text.partition("/")
+    if not slash or not name.strip() or provider not in PROVIDERS:
+        wanted = ", ".join(f"{known}/NAME" for known in PROVIDERS)
+        raise argparse.ArgumentTypeError(f"{text!r} does not name a model; expected one of {wanted}")
+    return text
+
+
+def _session_id(text: str) -> str:
+    if not text or not all(letter.isalnum() or letter in "-_" for letter in text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a session id; `agent-tui sessions` lists them")
+    return text
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="agent-tui",
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=_epilog(),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=88),
+        add_help=False,
+        allow_abbrev=False,
+    )
+    project = parser.add_argument_group("project")
+    project.add_argument("words", nargs="*", metavar="DIR", help="the directory to open (default: the current one)")
+    _add_session_options(parser)
+    _add_print_options(parser)
+    about = parser.add_argument_group("about")
+    about.add_argument("-h", "--help", action="help", help="show this help and leave")
+    about.add_argument("--version", action="version", version=f"agent-tui {__version__}", help="show the version")
+    parser.add_argument("--engine", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_session_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("session")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "-c", "--continue", dest="continue_last", action="store_true", help="go on with the last session"
+    )
+    which.add_argument("--resume", metavar="ID", type=_session_id, help="go on with the session of this id")
+    group.add_argument(
+        "--mode", choices=MODES, metavar="MODE", help=f"{', '.join(MODES)} (ask and plan change nothing)"
+    )
+    group.add_argument("--model", type=_model, metavar="NAME", help="openai/NAME, anthropic/NAME or scripted/FILE")
+    which.add_argument("--demo", action="store_true", help="a sample project and a scripted model: needs no key")
+    group.add_argument("--max-steps", type=_count, metavar="N", help="end a turn after N model calls")
+    group.add_argument("--max-cost", type=_dollars, metavar="USD", help="end a turn when it has cost this much")
+    group.add_argument("--max-tokens", type=_count, metavar="N", help="end a turn after N tokens")
+
+
+def _add_print_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("without a screen")
+    group.add_argument(
+        "-p",
+        "--print",
+        dest="prompt",
+        nargs="?",
+        const="",
+        metavar="PROMPT",
+        help="run one prompt, print the answer and leave; stdin is read when it is piped",
+    )
+    group.add_argument(
+        "--output-format",
+        choices=OUTPUT_FORMATS,
+        metavar="FORMAT",
+        help="text (default), json: one response object, stream-json: one event a line",
+    )
+    group.add_argument(
+        "--accept",
+        choices=ACCEPT,
+        metavar="WHICH",
+        help="edits to accept at the end: none (default; they wait for your review) or all",
+    )
+
+
+def _front_and_words(said: argparse.Namespace, parser: _Parser) -> tuple[Front, list[str]]:
+    words: list[str] = said.words
+    if said.engine:
+        return "engine", words
+    if words and words[0] in SUBCOMMANDS:
+        if any(value not in (None, False) for name, value in vars(said).items() if name != "words"):
+            parser.error(f"{words[0]} takes no options; write ./{words[0]} for a directory of that name")
+        return ("sessions" if words[0] == "sessions" else "doctor"), words[1:]
+    return ("screen" if said.prompt is None else "print"), words
+
+
+def _directory(words: list[str], parser: _Parser) -> Path:
+    if len(words) > 1:
+        listed = " ".join(map(repr, words))
+        parser.error(f"one directory at most, got {len(words)}: {listed}; put a prompt after -p in quotes")
+    try:
+        path = Path(words[0]).expanduser() if words else Path()
+        path = path.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        parser.error(f"no directory {words[0]!r}; a prompt goes after -p" if words else "the current directory is gone")
+    except (OSError, RuntimeError, ValueError) as problem:
+        parser.error(f"cannot open {words[0] if words else '.'!r}: {problem}")
+    if not path.is_dir():
+        parser.error(f"{words[0]!r} is a file; name the directory of the project")
+    return path
+
+
+def _check_together(front: Front, said: argparse.Namespace, parser: _Parser) -> None:
+    for name in ("output_format", "accept"):
+        if front != "print" and getattr(said, name) is not None:
+            parser.error(f"--{name.replace('_', '-')} only goes with -p")
+    if said.demo and front == "print":
+        parser.error("--demo shows the screen; it does not go with -p")
+    if said.demo and said.model:
+        parser.error("--demo brings its own scripted model; leave --model out")
+    if front == "print" and not said.prompt.strip() and (sys.stdin is None or sys.stdin.isatty()):
+        parser.error('-p needs a prompt: agent-tui -p "your question", or pipe it in')
+
+
+def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
+    """Check a command line (without the program's name).
+
+    Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
+    """
+    parser = _parser()
+    said = parser.parse_intermixed_args(argv)
+    front, words = _front_and_words(said, parser)
+    _check_together(front, said, parser)
+    return Options(
+        front=front,
+        directory=_directory(words, parser),
+        continue_last=said.continue_last,
+        resume=said.resume,
+        mode=said.mode,
+        model=said.model,
+        demo=said.demo,
+        prompt=said.prompt or None,
+        output_format=said.output_format or "text",
+        accept=said.accept or "none",
+        max_steps=said.max_steps,
+        max_cost=said.max_cost,
+        max_tokens=said.max_tokens,
+        program=tuple(program),
+    )

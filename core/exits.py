@@ -1,0 +1,26 @@
+"""The exit codes of the program, each with the sentence that `--help` prints. No other number leaves the process."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a run of `agent-tui` ended."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    LIMIT = 3
+    REFUSED = 4
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed: the provider or the engine could not finish; the message says why",
+    ExitCode.USAGE: "wrong arguments; nothing was started",
+    ExitCode.LIMIT: "a limit was reached (--max-steps, --max-cost, --max-tokens)",
+    ExitCode.REFUSED: "a tool needed an approval and nobody could be asked",
+    ExitCode.INTERRUPTED: "interrupted from the keyboard (Ctrl+C)",
+}
