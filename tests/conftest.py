@@ -1,0 +1,104 @@
+"""Every test runs as a user nobody knows: an empty home, a fixed terminal, no keys, and no network but loopback."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PINNED = {
+    "COLORTERM": "truecolor",
+    "TERM": "xterm-256color",
+    "TZ": "UTC",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TEXTUAL_ANIMATIONS": "none",
+    "TEXTUAL_SPEEDUPS": "0",
+    "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "A Tester",
+    "GIT_AUTHOR_EMAIL": "tester@example.invalid",
+    "GIT_COMMITTER_NAME": "A Tester",
+    "GIT_COMMITTER_EMAIL": "tester@example.invalid",
+}
+XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".local/state", "RUNTIME": ".run"}
+REMOVED = {
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "COLUMNS",
+    "LINES",
+    "PYTHONPATH",
+    "EDITOR",
+    "VISUAL",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SSH_CONNECTION",
+    "TMUX",
+    "CI",
+}
+REMOVED_PREFIXES = ("OPENAI_", "ANTHROPIC_", "AGENT_TUI_", "OLLAMA_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+REMOVED_SUFFIXES = ("_API_KEY", "_PROXY", "_proxy")
+
+
+def _is_removed(name: str) -> bool:
+    return name in REMOVED or name.startswith(REMOVED_PREFIXES) or name.endswith(REMOVED_SUFFIXES)
+
+
+@pytest.fixture(autouse=True)
+def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty home directory; returns it."""
+    home = tmp_path_factory.mktemp("home")
+    for name in filter(_is_removed, list(os.environ)):
+        monkeypatch.delenv(name)
+    for name, value in PINNED.items():
+        monkeypatch.setenv(name, value)
+    for name, below in XDG.items():
+        (home / below).mkdir(parents=True, mode=0o700)
+        monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", str(home / below))
+    monkeypatch.setenv("HOME", str(home))
+    # Read by Textual when it is imported, which a pytest plug-in does before any fixture runs.
+    monkeypatch.setattr("textual.constants.TEXTUAL_ANIMATIONS", "none")
+    return home
+
+
+def _refuse_outside(address: object) -> None:
+    if not isinstance(address, tuple):
+        return  # a unix socket
+    host = str(address[0]).partition("%")[0]
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host in {"localhost", ""}
+    if not local:
+        raise PermissionError(f"a test tried to reach {host}; only loopback is open to tests")
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuses every connection, datagram and name lookup that would leave this machine."""
+    plain = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex", "sendto")}
+    look_up = socket.getaddrinfo
+
+    def connect(self: socket.socket, address: Any) -> None:
+        _refuse_outside(address)
+        plain["connect"](self, address)
+
+    def connect_ex(self: socket.socket, address: Any) -> int:
+        _refuse_outside(address)
+        return int(plain["connect_ex"](self, address))
+
+    def sendto(self: socket.socket, data: bytes, *rest: Any) -> int:
+        _refuse_outside(rest[-1])
+        return int(plain["sendto"](self, data, *rest))
+
+    def getaddrinfo(host: Any, *rest: Any, **named: Any) -> Any:
+        text = host.decode("ascii", "replace") if isinstance(host, bytes) else host
+        _refuse_outside((text or "",))
+        return look_up(host, *rest, **named)
+
+    for name, guarded in {"connect": connect, "connect_ex": connect_ex, "sendto": sendto}.items():
+        monkeypatch.setattr(socket.socket, name, guarded)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)

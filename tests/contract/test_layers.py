@@ -1,0 +1,167 @@
+"""Imports point down one ladder: the architecture, as a test."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+from functools import cache
+
+from tests.contract.source_tree import Import, imports, modules, program, project
+
+# Lowest first. A module may import from lower rungs and from its own, except where its rung is in STRANGERS.
+LADDER: tuple[frozenset[str], ...] = (
+    frozenset({"core", "core.errors", "core.ids", "core.clock", "core.exits", "core.protocol"}),
+    frozenset({"core.config", "core.workspace", "core.modes", "core.policy", "core.rules"}),
+    frozenset(
+        "core." + name
+        for name in ("shadow", "edits", "plans", "sessions", "index", "providers", "dialects", "sandbox", "prompts")
+    ),
+    frozenset({"core.tools"}),
+    frozenset({"core.agent"}),
+    frozenset({"core.engine", "core.bus"}),
+    frozenset({"core.transports", "core.cli", "core.headless", "core.doctor", "core.demo"}),
+)
+STRANGERS = LADDER[2]
+SEEN_BY_TUI = ("core.protocol", "core.errors")
+SLOW = (
+    "anthropic",
+    "genai_prices",
+    "git",
+    "jinja2",
+    "keyring",
+    "litestar",
+    "openai",
+    "rapidfuzz",
+    "ruamel",
+    "tree_sitter",
+    "watchfiles",
+)
+
+
+def unit(module: str) -> str:
+    """The part of core that a module belongs to: core.shadow.view -> core.shadow."""
+    return ".".join(module.split(".")[:2])
+
+
+def rung(module: str) -> int:
+    for height, names in enumerate(LADDER):
+        if unit(module) in names:
+            return height
+    raise AssertionError(f"{module} stands on no rung of the ladder: name {unit(module)} in LADDER")
+
+
+def core_imports() -> list[Import]:
+    return [found for module in modules("core") for found in imports(module)]
+
+
+def within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def climbs(found: Import) -> bool:
+    if unit(found.importer) == unit(found.target):
+        return False
+    mine, theirs = rung(found.importer), rung(found.target)
+    return theirs > mine or (theirs == mine and unit(found.importer) in STRANGERS)
+
+
+def test_every_module_of_core_stands_on_the_ladder():
+    assert all(rung(module.name) >= 0 for module in modules("core"))
+
+
+def test_no_import_in_core_points_up_the_ladder():
+    wrong = [str(found) for found in core_imports() if within(found.target, ("core",)) and climbs(found)]
+    assert wrong == []
+
+
+def test_core_never_knows_the_screen():
+    wrong = [str(found) for found in core_imports() if within(found.target, ("tui", "textual", "rich", "agent_tui"))]
+    assert wrong == []
+
+
+def test_tui_sees_only_the_protocol_and_the_errors_of_core():
+    found = [each for module in modules("tui") for each in imports(module)]
+    wrong = [str(each) for each in found if within(each.target, ("core",)) and not within(each.target, SEEN_BY_TUI)]
+    assert wrong == []
+
+
+def test_only_the_bridge_knows_a_client():
+    found = [each for module in modules("tui") if module.name != "tui.bridge" for each in imports(module)]
+    wrong = [str(each) for each in found if within(each.target, ("core.protocol.client",)) and not each.typing_only]
+    assert wrong == []
+
+
+def test_the_launcher_brings_both_worlds_together():
+    launcher = {found.target.split(".")[0] for found in imports(modules("agent_tui.py")[0])}
+    assert {"core", "tui"} <= launcher
+
+
+def test_the_launcher_imports_only_os_and_sys_when_it_is_loaded():
+    eager = {found.target for found in imports(modules("agent_tui.py")[0]) if found.eager}
+    assert eager == {"os", "sys"}
+
+
+def test_slow_libraries_are_imported_at_first_use():
+    wrong = [
+        str(found) for module in program() for found in imports(module) if within(found.target, SLOW) and found.eager
+    ]
+    assert wrong == []
+
+
+def test_each_slow_library_has_one_module_that_wraps_it():
+    wrappers: dict[str, set[str]] = {}
+    for module in program():
+        for found in imports(module):
+            top = found.target.split(".")[0]
+            if top in SLOW and not found.typing_only:
+                wrappers.setdefault(top, set()).add(found.importer)
+    assert {library: sorted(where) for library, where in wrappers.items() if len(where) > 1} == {}
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(*extras: str) -> set[str]:
+    table = project()
+    wanted = [*table["dependencies"], *(each for extra in extras for each in table["optional-dependencies"][extra])]
+    return {normalised(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in wanted}
+
+
+@cache
+def distributions() -> dict[str, set[str]]:
+    """Which installed distributions an import name comes from."""
+    found = importlib.metadata.packages_distributions()
+    return {name: set(map(normalised, owners)) for name, owners in found.items()}
+
+
+def undeclared(found: list[Import], allowed: set[str]) -> list[str]:
+    known = sys.stdlib_module_names | {"core", "tui", "agent_tui", "tests", "benchmarks"}
+    foreign = [each for each in found if each.target.split(".")[0] not in known]
+    return [str(each) for each in foreign if not distributions().get(each.target.split(".")[0], set()) & allowed]
+
+
+def test_the_program_imports_only_declared_dependencies():
+    found = [each for module in program() for each in imports(module)]
+    assert undeclared(found, declared()) == []
+
+
+def test_the_tests_import_only_declared_dependencies():
+    found = [each for module in modules("tests", "benchmarks") for each in imports(module)]
+    assert undeclared(found, declared("dev")) == []
+
+
+def test_the_walker_sees_imports_inside_functions_and_tells_them_from_eager_ones():
+    found = {each.target: each for each in imports(modules("agent_tui.py")[0])}
+    assert not found["core.headless"].eager
+    assert found["core.cli"].importer == "agent_tui"
+    assert found["os"].eager
+    assert found["types"].typing_only
+
+
+def test_a_sibling_on_the_third_rung_is_a_stranger():
+    assert climbs(Import("core.shadow.view", "core.edits.matching", 1, eager=True, typing_only=False))
+    assert climbs(Import("core.config", "core.tools.base", 1, eager=False, typing_only=False))
+    assert not climbs(Import("core.tools.grep", "core.shadow.view", 1, eager=True, typing_only=False))
+    assert not climbs(Import("core.shadow.view", "core.shadow.hunks", 1, eager=True, typing_only=False))
