@@ -1,0 +1,84 @@
+"""The one error tree: every failure that a user or a model may see.
+
+`code` is a stable lower_snake_case word for machines; `message` says what was wrong and where; `hint` what to do.
+"""
+
+from __future__ import annotations
+
+
+class AgentTuiError(Exception):
+    """Root of every error raised on purpose. `str(error)` is the message; the hint is kept apart."""
+
+    code = "internal"
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        if code:
+            self.code = code
+
+    def explained(self) -> str:
+        """Message and hint as one text, for places that have only one line."""
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class ConfigError(AgentTuiError):
+    """A configuration file, option or environment variable is wrong."""
+
+    code = "config_invalid"
+
+
+class StateError(AgentTuiError):
+    """The state directory can't be read or written, or a log is damaged beyond its valid prefix."""
+
+    code = "state_unusable"
+
+
+class PathRefused(AgentTuiError):
+    """A path leads out of the workspace, is protected, or is not of the kind that was asked for."""
+
+    code = "path_refused"
+
+
+class CommandRejected(AgentTuiError):
+    """A command of a client can't be carried out in the present state; nothing was changed."""
+
+    code = "command_rejected"
+
+
+class ReviewConflict(AgentTuiError):
+    """The file on disk is no longer the one that a change was made from; nothing was written."""
+
+    code = "review_conflict"
+
+
+class ProviderError(AgentTuiError):
+    """A model API failed. `retryable` says whether the same request may succeed later; `retry_after` in seconds."""
+
+    code = "provider_failed"
+
+    def __init__(
+        self, message: str, *, hint: str = "", code: str = "", retryable: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class ContextOverflow(ProviderError):
+    """The request is larger than the model's context window."""
+
+    code = "context_overflow"
+
+
+class ToolInputInvalid(AgentTuiError):
+    """A tool's arguments are wrong: the model can call again, corrected."""
+
+    code = "tool_input_invalid"
+
+
+class ToolFailed(AgentTuiError):
+    """A tool could not do its work: the model has to adapt."""
+
+    code = "tool_failed"

@@ -1,0 +1,57 @@
+"""Modes: which access each one grants. This table is the law; prompts only explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Access(StrEnum):
+    """What a tool can reach. Every tool declares exactly one."""
+
+    READ = "read"
+    ASK = "ask"
+    TODO = "todo"
+    PLAN = "plan"
+    PROPOSE = "propose"
+    EXEC = "exec"
+    NET = "net"
+    SPAWN = "spawn"
+    EXTERNAL = "external"
+
+
+class Mode(StrEnum):
+    """The four modes, in the order that `Shift+Tab` rotates through."""
+
+    AGENT = "agent"
+    PLAN = "plan"
+    ASK = "ask"
+    DEBUG = "debug"
+
+
+_EVERY_MODE = frozenset({Access.READ, Access.ASK})
+
+GRANTS: Mapping[Mode, frozenset[Access]] = MappingProxyType(
+    {
+        Mode.AGENT: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.SPAWN},
+        Mode.PLAN: _EVERY_MODE | {Access.TODO, Access.PLAN, Access.EXEC, Access.SPAWN},
+        Mode.ASK: _EVERY_MODE | {Access.EXEC, Access.SPAWN},
+        Mode.DEBUG: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.SPAWN},
+    }
+)
+
+# A command in these modes must not leave a trace, so without a box that contains its effects it is not granted.
+NEEDS_CONTAINMENT = frozenset({(Mode.PLAN, Access.EXEC), (Mode.ASK, Access.EXEC)})
+
+
+def granted(mode: Mode, access: Access, *, contained: bool) -> bool:
+    """Whether `mode` grants `access` on a machine that can (`contained`) or can't contain a command's effects."""
+    if access not in GRANTS[mode]:
+        return False
+    return contained or (mode, access) not in NEEDS_CONTAINMENT
+
+
+def modes_granting(access: Access, *, contained: bool) -> tuple[Mode, ...]:
+    """The modes that grant `access`, to tell the model or the user where something is possible."""
+    return tuple(mode for mode in Mode if granted(mode, access, contained=contained))

@@ -1,0 +1,1 @@
+"""The wire: frozen plain data that survives JSON, and no behaviour."""

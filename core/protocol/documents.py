@@ -1,0 +1,206 @@
+"""Documents: the parts of an answer, as the chat pane shows them and the API returns them.
+
+JSON names follow the response specification (camelCase, `duration_ms`), Python names are snake_case.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
+FileOperation = Literal["create", "edit", "delete", "rename"]
+
+
+class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of all metadata: fixes the JSON naming."""
+
+
+class TextMetadata(Metadata, frozen=True, kw_only=True):
+    format: Literal["markdown", "plain"] = "markdown"
+
+
+class ReasoningMetadata(Metadata, frozen=True, kw_only=True):
+    duration_ms: int = field(default=0, name="duration_ms")
+
+
+class CodeReferenceMetadata(Metadata, frozen=True, kw_only=True):
+    file_path: str
+    start_line: int
+    end_line: int
+    language: str = ""
+
+
+class CodeBlockMetadata(Metadata, frozen=True, kw_only=True):
+    language: str = ""
+    purpose: Literal["new_code", "example", "suggestion"] = "example"
+
+
+class Diff(Metadata, frozen=True, kw_only=True):
+    """The replaced region of a file: lines are 1-indexed and inclusive, in the file before the edit."""
+
+    old_string: str
+    new_string: str
+    start_line: int
+    end_line: int
+
+
+class FileEditMetadata(Metadata, frozen=True, kw_only=True):
+    file_path: str
+    operation: FileOperation
+    language: str = ""
+    diff: Diff | None = None
+    tool_name: str = ""
+    tool_call_id: str = ""
+    status: Literal["success", "error"] = "success"
+    added: int = 0
+    removed: int = 0
+
+
+class ToolResult(Metadata, frozen=True, kw_only=True):
+    status: Literal["success", "error"]
+    data: Any = None
+
+
+class ToolCallMetadata(Metadata, frozen=True, kw_only=True):
+    tool_name: str
+    tool_call_id: str
+    arguments: dict[str, Any]
+    result: ToolResult | None = None
+    duration_ms: int = field(default=0, name="duration_ms")
+    summary: str = ""
+
+
+class TerminalCommandMetadata(Metadata, frozen=True, kw_only=True):
+    """`exit_code` is None when the command did not run (refused) or was stopped before it ended."""
+
+    command: str
+    working_directory: str = "."
+    exit_code: int | None = None
+    output: str = ""
+    duration_ms: int = field(default=0, name="duration_ms")
+    permissions: tuple[str, ...] = ()
+    tool_call_id: str = ""
+
+
+class Todo(Struct, frozen=True, kw_only=True):
+    id: str
+    content: str
+    status: TodoStatus = "pending"
+    dependencies: tuple[str, ...] = ()
+
+
+class TodoMark(Struct, frozen=True, kw_only=True):
+    id: str
+    status: TodoStatus
+
+
+class PlanMetadata(Metadata, frozen=True, kw_only=True):
+    title: str
+    overview: str
+    todos: tuple[Todo, ...] = ()
+    format: Literal["markdown"] = "markdown"
+    path: str = ""
+
+
+class Option(Struct, frozen=True, kw_only=True):
+    id: str
+    label: str
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """`allow_multiple`: several options may be chosen. Free text is always possible."""
+
+    id: str
+    text: str
+    options: tuple[Option, ...] = ()
+    allow_multiple: bool = False
+
+
+class ClarificationMetadata(Metadata, frozen=True, kw_only=True):
+    questions: tuple[Question, ...]
+    answers: tuple[QuestionAnswer, ...] = ()
+
+
+class QuestionAnswer(Struct, frozen=True, kw_only=True):
+    question: str
+    options: tuple[str, ...] = ()
+    text: str = ""
+
+
+class ErrorMetadata(Metadata, frozen=True, kw_only=True):
+    error_code: str
+    source: str = ""
+    details: str = ""
+
+
+class TodoUpdateMetadata(Metadata, frozen=True, kw_only=True):
+    todos: tuple[TodoMark, ...]
+
+
+class Document(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all documents. `sequence` counts from 1 within a turn."""
+
+    id: str
+    sequence: int
+    content: str | None = None
+
+
+class Text(Document, frozen=True, kw_only=True, tag="text"):
+    metadata: TextMetadata = TextMetadata()
+
+
+class Reasoning(Document, frozen=True, kw_only=True, tag="reasoning"):
+    metadata: ReasoningMetadata = ReasoningMetadata()
+
+
+class CodeReference(Document, frozen=True, kw_only=True, tag="code_reference"):
+    metadata: CodeReferenceMetadata
+
+
+class CodeBlock(Document, frozen=True, kw_only=True, tag="code_block"):
+    metadata: CodeBlockMetadata = CodeBlockMetadata()
+
+
+class FileEdit(Document, frozen=True, kw_only=True, tag="file_edit"):
+    metadata: FileEditMetadata
+
+
+class ToolCallDocument(Document, frozen=True, kw_only=True, tag="tool_call"):
+    metadata: ToolCallMetadata
+
+
+class TerminalCommand(Document, frozen=True, kw_only=True, tag="terminal_command"):
+    metadata: TerminalCommandMetadata
+
+
+class PlanDocument(Document, frozen=True, kw_only=True, tag="plan"):
+    metadata: PlanMetadata
+
+
+class Clarification(Document, frozen=True, kw_only=True, tag="clarification"):
+    metadata: ClarificationMetadata
+
+
+class ErrorDocument(Document, frozen=True, kw_only=True, tag="error"):
+    metadata: ErrorMetadata
+
+
+class TodoUpdate(Document, frozen=True, kw_only=True, tag="todo_update"):
+    metadata: TodoUpdateMetadata
+
+
+AnyDocument = (
+    Text
+    | Reasoning
+    | CodeReference
+    | CodeBlock
+    | FileEdit
+    | ToolCallDocument
+    | TerminalCommand
+    | PlanDocument
+    | Clarification
+    | ErrorDocument
+    | TodoUpdate
+)

@@ -1,0 +1,183 @@
+"""Queries (clients -> core): questions without an effect, and their answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.review import ChangeDiff
+
+
+class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all queries. `session` may be "" where the answer does not depend on one."""
+
+    session: str = ""
+
+
+class TreeQuery(Query, frozen=True, kw_only=True, tag="tree"):
+    """The entries of one directory ("" = the workspace), shadow over workspace."""
+
+    path: str = ""
+
+
+class FileQuery(Query, frozen=True, kw_only=True, tag="file"):
+    """A file's text for preview; `side` says whose view."""
+
+    path: str
+    side: Literal["pending", "workspace"] = "pending"
+    max_bytes: int = 2_000_000
+
+
+class FindQuery(Query, frozen=True, kw_only=True, tag="find"):
+    """Files (and directories, if asked for) whose path matches `pattern` best, fuzzily."""
+
+    pattern: str
+    limit: int = 20
+    directories: bool = False
+
+
+class DiffQuery(Query, frozen=True, kw_only=True, tag="diff"):
+    """A pending change with its lines. `context` = unchanged lines around hunks; -1 = the whole file."""
+
+    path: str
+    context: int = 3
+
+
+class SessionsQuery(Query, frozen=True, kw_only=True, tag="sessions"):
+    limit: int = 50
+
+
+class ModelsQuery(Query, frozen=True, kw_only=True, tag="models"):
+    """Models that can be chosen: of the providers with a key, and of the local servers that answer."""
+
+    discover: bool = True
+
+
+class PromptHistoryQuery(Query, frozen=True, kw_only=True, tag="prompts"):
+    """What the user typed in this workspace, oldest first."""
+
+    limit: int = 200
+
+
+class ContextQuery(Query, frozen=True, kw_only=True, tag="context"):
+    """What the model is sent, by part, for `/context`."""
+
+
+AnyQuery = (
+    TreeQuery | FileQuery | FindQuery | DiffQuery | SessionsQuery | ModelsQuery | PromptHistoryQuery | ContextQuery
+)
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all answers."""
+
+
+class TreeEntry(Struct, frozen=True, kw_only=True, array_like=True):
+    """`mark`: "" or the pending operation (create, edit, delete); a directory has "edit" if anything below is."""
+
+    name: str
+    kind: Literal["directory", "file", "symlink", "other"]
+    ignored: bool = False
+    mark: str = ""
+
+
+class Tree(Answer, frozen=True, kw_only=True, tag="tree"):
+    """Directories first, then files, each by name; `truncated`: how many more there are."""
+
+    path: str
+    entries: tuple[TreeEntry, ...]
+    truncated: int = 0
+
+
+class FileText(Answer, frozen=True, kw_only=True, tag="file"):
+    """`problem` says why there is no text (binary, too large, missing, not a regular file)."""
+
+    path: str
+    text: str
+    language: str = ""
+    size: int = 0
+    problem: str = ""
+
+
+class Found(Answer, frozen=True, kw_only=True, tag="found"):
+    paths: tuple[str, ...]
+
+
+class Diff(Answer, frozen=True, kw_only=True, tag="diff"):
+    """None: nothing is pending for that path."""
+
+    diff: ChangeDiff | None
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """Times in ms since the epoch; `pending` counts changes that wait for a verdict."""
+
+    id: str
+    title: str
+    started: int
+    updated: int
+    model: str
+    mode: str
+    turns: int = 0
+    pending: int = 0
+    locked: bool = False
+    problem: str = ""
+
+
+class Sessions(Answer, frozen=True, kw_only=True, tag="sessions"):
+    sessions: tuple[SessionInfo, ...]
+
+
+class ModelChoice(Struct, frozen=True, kw_only=True):
+    """`id` is `provider/name`. `source`: environment variable, keyring, file or address that makes it usable."""
+
+    id: str
+    source: str = ""
+    context_window: int = 0
+
+
+class ProviderStatus(Struct, frozen=True, kw_only=True):
+    """`key`: where a key was found ("" = none); never the key itself. `problem`: why its models can't be listed."""
+
+    id: str
+    label: str
+    key: str = ""
+    base_url: str = ""
+    local: bool = False
+    problem: str = ""
+
+
+class Models(Answer, frozen=True, kw_only=True, tag="models"):
+    """`default` "" = nothing is configured: the welcome screen's case."""
+
+    models: tuple[ModelChoice, ...]
+    providers: tuple[ProviderStatus, ...]
+    default: str = ""
+
+
+class PromptHistory(Answer, frozen=True, kw_only=True, tag="prompts"):
+    prompts: tuple[str, ...]
+
+
+class ContextPart(Struct, frozen=True, kw_only=True):
+    name: str
+    tokens: int
+    detail: str = ""
+
+
+class ContextReport(Answer, frozen=True, kw_only=True, tag="context"):
+    parts: tuple[ContextPart, ...]
+    used: int
+    window: int
+
+
+class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
+    """The query can't be answered."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+AnyAnswer = Tree | FileText | Found | Diff | Sessions | Models | PromptHistory | ContextReport | Refused

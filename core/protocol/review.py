@@ -1,0 +1,108 @@
+"""The pending review on the wire: changes and hunks by position and identity; their lines are asked for by a query."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Verdict = Literal["accept", "reject"]
+Operation = Literal["create", "edit", "delete", "rename", "mode"]
+
+
+class FileState(Struct, frozen=True, kw_only=True):
+    """What a path holds. `blob` names the stored bytes (sha256); with `kind` absent the rest is empty."""
+
+    kind: Literal["absent", "file", "symlink"] = "file"
+    blob: str = ""
+    mode: int = 0o644
+    size: int = 0
+
+
+class Hunk(Struct, frozen=True, kw_only=True):
+    """One contiguous difference. Lines are 1-indexed; a count of 0 means the position before `start`.
+
+    `id` depends on content only, so it stays the same while other hunks come and go.
+    """
+
+    id: str
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One path whose pending state differs from the base that it was made from.
+
+    `binary`, mode-only changes, symlinks, creations of empty files and deletions of them have exactly one hunk that
+    stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can).
+    """
+
+    path: str
+    operation: Operation
+    base: FileState
+    pending: FileState
+    hunks: tuple[Hunk, ...] = ()
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
+    language: str = ""
+    protected: bool = False
+    conflict: str = ""
+    origin: Origin | None = None
+    renamed_from: str = ""
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """Where the latest edit of a change came from."""
+
+    turn: str = ""
+    call: str = ""
+    tool: str = ""
+    todo: str = ""
+
+
+class VerdictRecord(Struct, frozen=True, kw_only=True):
+    """One verdict on hunks of one file, with the states before and after it, so that it can be undone.
+
+    Accepting moves the base (and the file on disk) from `base_before` to `base_after`; rejecting moves the pending
+    state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant.
+    """
+
+    id: str
+    path: str
+    verdict: Verdict
+    hunks: tuple[Hunk, ...]
+    base_before: FileState
+    base_after: FileState
+    pending_before: FileState
+    pending_after: FileState
+    reason: str = ""
+    excerpt: str = ""
+
+
+class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):
+    """One row of a diff. `old`/`new` are 1-indexed line numbers, 0 = not on that side. `hunk` is an index into
+    `ChangeDiff.hunks`, -1 for context. `text` has no line ending; `eol` is set when the ending itself matters:
+    "" same as the rest, "crlf"/"lf"/"none" (no final newline)."""
+
+    kind: Literal["context", "removed", "added", "gap"]
+    old: int
+    new: int
+    text: str
+    hunk: int = -1
+    eol: str = ""
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+class ChangeDiff(Struct, frozen=True, kw_only=True):
+    """A change with its lines. `marks` of a line are [start, end) character ranges changed within the line.
+
+    A `gap` line stands for unchanged lines left out; its `text` says how many.
+    """
+
+    change: Change
+    lines: tuple[DiffLine, ...]
+    truncated: bool = False
+    note: str = ""

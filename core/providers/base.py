@@ -1,0 +1,104 @@
+"""What every provider speaks: a request in, a stream of normalised deltas out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from core.protocol.messages import Message, Usage
+
+FinishReason = Literal["stop", "tool_calls", "length", "refused"]
+
+
+class ToolSpec(Struct, frozen=True, kw_only=True):
+    """A tool as the model is told of it; `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One model call. `system`, `tools` and the head of `messages` are the stable prefix that caches hit.
+
+    `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing.
+    """
+
+    model: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    messages: tuple[Message, ...]
+    max_tokens: int = 0
+    temperature: float | None = None
+    reasoning_effort: str = ""
+    session: str = ""
+
+
+class TextDelta(Struct, frozen=True):
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True):
+    """`signature`/`redacted` are opaque and come whole, with the text (or nothing) that they belong to.
+
+    `index` numbers the reasoning blocks of one answer.
+    """
+
+    text: str = ""
+    signature: str = ""
+    redacted: str = ""
+    index: int = 0
+
+
+class ToolCallDelta(Struct, frozen=True):
+    """`index` numbers the calls of one answer; `id` and `name` come once, `arguments` in pieces."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class UsageReport(Struct, frozen=True):
+    """The latest count of this call's tokens; a later one replaces an earlier one."""
+
+    usage: Usage
+
+
+class Finished(Struct, frozen=True):
+    """Always the last delta. A stream that ends without it was cut."""
+
+    reason: FinishReason
+
+
+Delta = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | Finished
+
+
+class ModelInfo(Struct, frozen=True, kw_only=True):
+    """`context_window` in tokens, 0 = not known."""
+
+    name: str
+    context_window: int = 0
+
+
+class Provider(Protocol):
+    """One model API. Errors are `ProviderError` (with `retryable`) or `ContextOverflow`, never an SDK's own.
+
+    A provider does not retry on its own: the loop does, visibly.
+    """
+
+    name: str
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """One call. Closing the iterator ends the connection."""
+        ...
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models that the API lists."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Safe to call twice."""
+        ...

@@ -1,0 +1,189 @@
+"""What a tool is: a record whose fields are its arguments, one declared Access, and the capability that goes with it.
+
+A tool never sees the engine, the log or the workspace object: `run` is given the one capability of its Access, so a
+READ tool has nothing in its hands that could write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from core.modes import Access
+from core.protocol.documents import (
+    Diff,
+    FileOperation,
+    Question,
+    QuestionAnswer,
+    Todo,
+    TodoMark,
+)
+from core.protocol.plans import Plan
+
+
+class FileEditDetail(Struct, frozen=True, kw_only=True):
+    """What a PROPOSE tool did, for the `file_edit` document."""
+
+    path: str
+    operation: FileOperation
+    content: str
+    diff: Diff | None = None
+    added: int = 0
+    removed: int = 0
+
+
+class TerminalDetail(Struct, frozen=True, kw_only=True):
+    command: str
+    directory: str
+    exit_code: int | None
+    output: str
+
+
+Detail = FileEditDetail | TerminalDetail | Plan | tuple[TodoMark, ...] | None
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """`content` goes to the model; `summary` is one short line for the user ("214 lines"); `detail` feeds the document.
+
+    `failed`: the call ran but did not reach its aim (a command that exits non-zero is not a failure of the tool).
+    """
+
+    content: str
+    summary: str = ""
+    detail: Detail = None
+    failed: bool = False
+
+
+Capability_contra = TypeVar("Capability_contra", contravariant=True)
+
+
+class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all tools. Subclasses set `name` and `access`; their text is `core/prompts/tools/<name>.md`.
+
+    Raise `ToolInputInvalid` for arguments that the model can mend, `ToolFailed` when the work can't be done.
+    """
+
+    name: ClassVar[str]
+    access: ClassVar[Access]
+
+    async def run(self, capability: Capability_contra) -> Outcome:
+        raise NotImplementedError
+
+    def subject(self) -> str:
+        """One line that tells the user what this call is about: a path, a pattern, a command."""
+        raise NotImplementedError
+
+
+class FileStat(Struct, frozen=True, kw_only=True):
+    kind: str
+    size: int
+    mode: int
+
+
+class DirEntry(Struct, frozen=True, kw_only=True):
+    name: str
+    kind: str
+    ignored: bool = False
+
+
+class Reader(Protocol):
+    """READ: files as the agent sees them, shadow over workspace. Paths are workspace-relative POSIX or absolute within
+    the workspace; anything else raises `PathRefused`. Nothing here can write."""
+
+    @property
+    def root(self) -> str:
+        """The workspace's absolute path."""
+        ...
+
+    def relative(self, path: str) -> str:
+        """The normalised workspace-relative form of a path ("." for the workspace)."""
+        ...
+
+    def stat(self, path: str) -> FileStat | None:
+        """None: nothing is there."""
+        ...
+
+    def read_bytes(self, path: str, limit: int) -> bytes:
+        """At most `limit` bytes of a regular file."""
+        ...
+
+    def list_dir(self, path: str) -> tuple[DirEntry, ...]:
+        """Directories first, then the rest, each by name."""
+        ...
+
+    def pending_paths(self) -> Mapping[str, str]:
+        """Pending change by path: "create", "edit", "delete", …"""
+        ...
+
+    def spilled(self, path: str) -> bytes | None:
+        """The content of a clipped output that was put aside for the model, by the path it was given."""
+        ...
+
+    def mark_read(self, path: str) -> None:
+        """Note that the model has seen this file's present content."""
+        ...
+
+
+class Editor(Reader, Protocol):
+    """PROPOSE: reads, and writes that land in the shadow only."""
+
+    def write(self, path: str, data: bytes) -> FileEditDetail:
+        """Create or replace a file. Protected and unreachable paths raise `PathRefused`."""
+        ...
+
+    def delete(self, path: str) -> FileEditDetail: ...
+
+    def seen_current(self, path: str) -> bool:
+        """Whether the model has read (or written) this file in its present state."""
+        ...
+
+
+class Asker(Protocol):
+    """ASK: questions to the user; `request_mode` asks for consent to a mode switch."""
+
+    async def ask(self, questions: tuple[Question, ...]) -> tuple[QuestionAnswer, ...]:
+        """Empty when the user dismissed the question or nobody can be asked."""
+        ...
+
+    async def request_mode(self, mode: str, explanation: str) -> bool: ...
+
+
+class TodoBoard(Protocol):
+    """TODO: the session's task list."""
+
+    def todos(self) -> tuple[Todo, ...]: ...
+
+    def set_todos(self, todos: tuple[Todo, ...]) -> None:
+        """Replace the list; refused (`ToolInputInvalid`) for duplicate ids, unknown dependencies and cycles."""
+        ...
+
+
+class Planner(TodoBoard, Protocol):
+    """PLAN: the plan files of the workspace."""
+
+    def create_plan(self, plan: Plan) -> Plan:
+        """Write a new plan file; `plan.path` is ignored and set in the answer."""
+        ...
+
+
+class CommandResult(Struct, frozen=True, kw_only=True):
+    """`exit_code` None: stopped by a time-out or an interrupt. `output`: stdout and stderr as they came, decoded."""
+
+    exit_code: int | None
+    output: str
+    duration_ms: int
+    timed_out: bool = False
+    truncated: bool = False
+
+
+class Runner(Protocol):
+    """EXEC: run one command that the gate has let through. `on_output` gets text as it comes."""
+
+    async def run_command(
+        self, command: str, *, time_limit: float, on_output: Callable[[str], None]
+    ) -> CommandResult: ...
+
+
+ToolType = type[Tool[Any]]
