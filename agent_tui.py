@@ -130,6 +130,7 @@ def _start(options: "Options") -> int:
 
 def _explain(problem: Exception) -> int:
     """One line instead of a traceback; AGENT_TUI_TRACEBACK=1 shows where it came from."""
+    from core.errors import AgentTuiError
     from core.exits import ExitCode
 
     if os.environ.get("AGENT_TUI_TRACEBACK"):
@@ -138,7 +139,9 @@ def _explain(problem: Exception) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.FAILED
     text = str(problem) or type(problem).__name__
-    if isinstance(problem, ImportError):
+    if isinstance(problem, AgentTuiError):
+        text = problem.explained()
+    elif isinstance(problem, ImportError):
         text = f"the installation is incomplete: {text}. Install agent-tui again; inside a checkout: make clean run"
     sys.stderr.write(f"agent-tui: {text}\n")
     return ExitCode.FAILED

@@ -60,29 +60,30 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui --demo"""
 
 DESCRIPTION = """\
-A terminal chat IDE. The agent works in a shadow of your project: it edits files and
-runs commands there, and nothing reaches your files until you accept it, hunk by hunk."""
+A terminal chat IDE. The agent works in a shadow of your project: it edits files
+and runs commands there, and nothing reaches your files until you accept it,
+hunk by hunk."""
 
 EXAMPLES = """\
 commands:
   sessions              list the sessions of this workspace, newest first
-  doctor                show versions, state directory, configuration, keys found (names
-                        only) and local model servers
+  doctor                show versions, state directory, configuration, keys
+                        found (names only) and local model servers
                         (a directory of such a name is reached as ./sessions)
 
 examples:
-  agent-tui                                   open the current directory
-  agent-tui --demo                            see the whole job on a sample project, no key needed
-  agent-tui ~/src/shop -c                     go on with the last session of that project
-  agent-tui --mode plan --model openai/gpt-5  plan first, with a model of your choice
+  agent-tui                        open the current directory
+  agent-tui --demo                 the whole job on a sample project, no key
+  agent-tui ~/src/shop -c          go on with the last session there
+  agent-tui --mode plan --model openai/gpt-5
   agent-tui -p "why does test_tax fail?" --mode ask
   git diff | agent-tui -p "review this" --output-format json
-  agent-tui -p "fix the failing test" --accept all --max-steps 20 --max-cost 0.50"""
+  agent-tui -p "fix the failing test" --accept all --max-cost 0.50"""
 
 ENVIRONMENT = """\
 environment:
-  OPENAI_API_KEY, OPENAI_BASE_URL             any server that speaks OpenAI chat completions
-  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL       any server that speaks Anthropic messages"""
+  OPENAI_API_KEY, OPENAI_BASE_URL         a server that speaks chat completions
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server that speaks messages"""
 
 
 def _epilog() -> str:
@@ -138,7 +139,7 @@ def _parser() -> _Parser:
         usage=USAGE,
         description=DESCRIPTION,
         epilog=_epilog(),
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=88),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=82),
         add_help=False,
         allow_abbrev=False,
     )
