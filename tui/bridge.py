@@ -1,0 +1,233 @@
+"""The one module of the screen that talks to a client: it connects, pumps events, and survives the engine's end.
+
+The screen is painted before the engine is started; what is submitted meanwhile waits here, in order. Events are folded
+as they come and shown in batches: at once after a rest, else no oftener than `max(50 ms, 3 x what the last batch cost)`.
+When the engine ends, it is started again with growing pauses, the session is resumed, and the events go on after the
+last one seen, so nothing appears twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from core.errors import AgentTuiError
+from core.protocol import commands, queries
+from core.protocol.client import Client, EngineGone
+from core.protocol.events import ModeName
+from tui.state import Topic, ViewState
+
+FLUSH_INTERVAL: Final = 0.05
+FLUSH_COST_FACTOR: Final = 3
+SLICE: Final = 0.008
+PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+STEADY_AFTER: Final = 30.0
+
+Connect = Callable[[], Awaitable[Client]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Which session to open. `resume`: None = a new one, "" = the latest, else an id."""
+
+    resume: str | None = None
+    mode: ModeName = "agent"
+    model: str = ""
+    demo: bool = False
+
+    @property
+    def names_a_model(self) -> bool:
+        """Whether the session can be opened without asking which model to use."""
+        return self.demo or bool(self.model) or self.resume is not None
+
+
+class Listener(Protocol):
+    """What the bridge tells the screen. Every call comes from the event loop of the app."""
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The state has moved on."""
+
+    def trouble(self, message: str, hint: str) -> None:
+        """The engine is gone or refused; something the user has to know."""
+
+    def ready(self) -> None:
+        """A session is open."""
+
+    async def first_run(self, models: queries.Models) -> Wish | None:
+        """No model is configured: ask the user. None = leave."""
+
+
+class Bridge:
+    """One session at one engine, for as long as the app runs."""
+
+    def __init__(self, connect: Connect, wish: Wish, listener: Listener) -> None:
+        self.state = ViewState()
+        self._connect, self._wish, self._listener = connect, wish, listener
+        self._client: Client | None = None
+        self._connected = asyncio.Event()
+        self._open = asyncio.Event()
+        self._order = asyncio.Lock()
+        self._topics: set[Topic] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._next_flush = 0.0
+        self._switched = False
+        self._closing = False
+
+    async def run(self) -> None:
+        """Connect and pump until `close`. Never raises `EngineGone`."""
+        failures = 0
+        while not self._closing:
+            begun = time.monotonic()
+            try:
+                self._client = await self._connect()
+                self._connected.set()
+                if await self._open_session():
+                    await self._pump()
+                    continue
+                return
+            except (EngineGone, AgentTuiError, OSError) as problem:
+                if self._closing:
+                    return
+                failures = 0 if time.monotonic() - begun > STEADY_AFTER else failures + 1
+                await self._mourn(problem, failures)
+
+    async def _mourn(self, problem: Exception, failures: int) -> None:
+        self._connected.clear()
+        self._open.clear()
+        await self._end_client()
+        pause = PAUSES[min(failures, len(PAUSES)) - 1] if failures else PAUSES[0]
+        detail = str(problem).strip().splitlines()
+        again = "Starting it again; the session goes on from its log." if self.state.session else "Starting it again."
+        self._listener.trouble(f"The engine ended: {detail[-1] if detail else 'no reason given'}", again)
+        await asyncio.sleep(pause)
+
+    async def _open_session(self) -> bool:
+        """False: the user chose to leave."""
+        assert self._client is not None
+        if self.state.session:
+            reply = await self._client.submit(commands.SessionResume(session=self.state.session))
+        else:
+            if not self._wish.names_a_model:
+                models = await self._client.query(queries.ModelsQuery(discover=False))
+                if isinstance(models, queries.Models) and not models.default and not await self._ask(models):
+                    return False
+            reply = await self._client.submit(self._opening())
+        while isinstance(reply, commands.Reject):
+            self._listener.trouble(reply.message, reply.hint)
+            models = await self._client.query(queries.ModelsQuery(discover=False))
+            if not isinstance(models, queries.Models) or not await self._ask(models):
+                return False
+            reply = await self._client.submit(self._opening())
+        self._take_session(reply.session)
+        return True
+
+    async def _ask(self, models: queries.Models) -> bool:
+        wish = await self._listener.first_run(models)
+        if wish is None:
+            return False
+        self._wish = wish
+        return True
+
+    def _opening(self) -> commands.AnyCommand:
+        wish = self._wish
+        if wish.resume is not None:
+            return commands.SessionResume(session=wish.resume)
+        return commands.SessionOpen(mode=wish.mode, model=wish.model, demo=wish.demo)
+
+    def _take_session(self, session: str) -> None:
+        if session != self.state.session:
+            self.state = ViewState(session=session)
+        self._open.set()
+        self._listener.ready()
+
+    async def _pump(self) -> None:
+        assert self._client is not None
+        self._switched = False
+        since = time.monotonic()
+        async for envelope in self._client.events(self.state.session, after=self.state.seq):
+            if self._switched:
+                return
+            if topics := self.state.apply(envelope):
+                self._topics |= topics
+                self._schedule()
+            if time.monotonic() - since > SLICE:  # a burst must not keep a keystroke waiting
+                await asyncio.sleep(0)
+                since = time.monotonic()
+        if not self._switched and not self._closing:
+            raise EngineGone("the stream of events ended")
+
+    def _schedule(self) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(self._next_flush - time.monotonic(), 0.0), self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        topics, self._topics = frozenset(self._topics), set()
+        begun = time.monotonic()
+        if not self._closing:
+            self._listener.changed(topics)
+        asyncio.get_running_loop().call_soon(self._measure, begun)
+
+    def _measure(self, begun: float) -> None:
+        now = time.monotonic()
+        self._next_flush = now + max(FLUSH_INTERVAL, FLUSH_COST_FACTOR * (now - begun))
+
+    async def submit(self, command: commands.AnyCommand) -> commands.Reply:
+        """Send a command for the open session, after all that was submitted before it.
+
+        Waits for the engine when it is not there (yet), and sends again what it was not there to take. A command
+        without a session gets the open one.
+        """
+        from msgspec.structs import replace
+
+        wants_session = not isinstance(command, commands.SessionOpen | commands.ProviderConfigure)
+        async with self._order:
+            while True:
+                await (self._open if wants_session else self._connected).wait()
+                try:
+                    assert self._client is not None
+                    addressed = command if command.session or not wants_session else None
+                    return await self._client.submit(addressed or replace(command, session=self.state.session))
+                except EngineGone:
+                    self._open.clear()
+                    self._connected.clear()
+
+    async def query(self, query: queries.AnyQuery) -> queries.AnyAnswer:
+        """Ask. `Refused` when the engine is not there."""
+        from msgspec.structs import replace
+
+        if self._client is None or not self._connected.is_set():
+            return queries.Refused(code="engine_away", message="The engine is still starting.")
+        try:
+            return await self._client.query(query if query.session else replace(query, session=self.state.session))
+        except EngineGone as gone:
+            return queries.Refused(code="engine_gone", message=f"The engine ended: {gone.detail}")
+
+    async def switch(self, command: commands.SessionOpen | commands.SessionResume) -> commands.Reply:
+        """Open another session in this window; the old one is closed."""
+        await self._connected.wait()
+        assert self._client is not None
+        old = self.state.session
+        reply = await self._client.submit(command)
+        if isinstance(reply, commands.Ack) and reply.session != old:
+            self._switched = True
+            if old:
+                await self._client.submit(commands.SessionClose(session=old))
+            self.state = ViewState(session=reply.session)
+        return reply
+
+    async def _end_client(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def close(self) -> None:
+        """End the connection, and the engine with it."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._end_client()

@@ -1,0 +1,309 @@
+"""What the screen knows: a pure fold of the event stream, without a widget in it.
+
+`ViewState.apply` is called once per envelope, live or replayed; both give the same state, because lossy events leave
+nothing behind once the durable event that completes them has come. Each call answers which topics it touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from core.protocol import events
+from core.protocol.documents import AnyDocument, Todo
+from core.protocol.messages import Usage
+from core.protocol.plans import Plan
+from core.protocol.review import Change
+
+Topic = Literal["blocks", "review", "plan", "ask", "status", "files", "session"]
+
+OUTPUT_KEPT: Final = 16_000
+_NOTHING: frozenset[Topic] = frozenset()
+
+
+def _topics(*names: Topic) -> frozenset[Topic]:
+    return frozenset(names)
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """One thing in the transcript: a prompt, a document, a notice, the end of a turn.
+
+    `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
+    streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
+    with every change, so that what was drawn of a block can be told to be stale.
+    """
+
+    key: str
+    kind: str
+    turn: str = ""
+    title: str = ""
+    text: str = ""
+    hint: str = ""
+    level: str = ""
+    language: str = ""
+    live: str = ""
+    output: str = ""
+    document: AnyDocument | None = None
+    status: str = ""
+    summary: str = ""
+    duration_ms: int = 0
+    usage: Usage | None = None
+    steps: int = 0
+    revision: int = 0
+
+    @property
+    def running(self) -> bool:
+        """Begun, and neither finished nor voided."""
+        return self.status == "running"
+
+
+@dataclass(slots=True)
+class ViewState:
+    """The fold. `seq` is the last durable event seen; `blocks` are in the order of the transcript."""
+
+    session: str = ""
+    seq: int = 0
+    workspace: str = ""
+    title: str = ""
+    demo: bool = False
+    mode: events.ModeName = "agent"
+    model: str = ""
+    context_used: int = 0
+    context_window: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+    running: bool = False
+    turn: str = ""
+    step: int = 0
+    queued: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    by_key: dict[str, Block] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    changes: dict[str, Change] = field(default_factory=dict)
+    verdicts: list[str] = field(default_factory=list)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    plan: str = ""
+    todos: tuple[Todo, ...] = ()
+    approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
+    questions: dict[str, events.QuestionAsked] = field(default_factory=dict)
+    touched_paths: set[str] = field(default_factory=set)
+    removed_blocks: int = 0
+
+    @property
+    def pending_hunks(self) -> int:
+        """How many hunks wait for a verdict."""
+        return sum(max(len(change.hunks), 1) for change in self.changes.values())
+
+    @property
+    def current_plan(self) -> Plan | None:
+        """The plan that was created or changed last."""
+        return self.plans.get(self.plan)
+
+    def apply(self, envelope: events.Envelope) -> frozenset[Topic]:
+        """Take one event in. An envelope that was seen already changes nothing."""
+        event = envelope.event
+        if not isinstance(event, events.LOSSY):
+            if envelope.seq <= self.seq and envelope.session == self.session:
+                return _NOTHING
+            self.seq = envelope.seq
+            self.session = envelope.session or self.session
+        if isinstance(event, events.DocumentDelta):
+            return self._delta(event)
+        for group in (self._turn_event, self._document_event, self._review_event, self._ask_event, self._other_event):
+            if (topics := group(event, envelope)) is not None:
+                return topics
+        return _NOTHING
+
+    def _add(self, block: Block) -> Block:
+        self.blocks.append(block)
+        self.by_key[block.key] = block
+        return block
+
+    def _drop(self, block: Block) -> None:
+        self.blocks.remove(block)
+        del self.by_key[block.key]
+        self.removed_blocks += 1
+
+    def _delta(self, event: events.DocumentDelta) -> frozenset[Topic]:
+        block = self.by_key.get(event.id)
+        if block is None or block.document is not None:
+            return _NOTHING
+        block.live += event.text
+        block.revision += 1
+        return _topics("blocks")
+
+    def _turn_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
+        match event:
+            case events.TurnStarted():
+                self.running, self.turn, self.step = True, envelope.turn, 0
+                self.mode, self.model = event.mode, event.model or self.model
+                self._add(Block(f"prompt:{envelope.seq}", "prompt", envelope.turn, text=event.prompt))
+            case events.TurnSteered():
+                self.queued.append(event.text)
+                self._add(Block(f"steer:{envelope.seq}", "steer", envelope.turn, text=event.text))
+            case events.StepStarted():
+                self.step = event.step
+                self.queued.clear()
+            case events.StepFinished():
+                self._count(event.usage)
+                self.context_used = event.context_tokens or self.context_used
+                return _topics("status")
+            case events.StepRetried():
+                self._retried(event, envelope)
+            case events.TurnFinished():
+                self._finish_turn(event, envelope)
+                return _topics("blocks", "status", "ask")
+            case _:
+                return None
+        return _topics("blocks", "status")
+
+    def _count(self, usage: Usage) -> None:
+        self.prompt_tokens += usage.prompt_tokens
+        self.completion_tokens += usage.completion_tokens
+        if usage.cost is not None:
+            self.cost = (self.cost or 0.0) + usage.cost
+
+    def _retried(self, event: events.StepRetried, envelope: events.Envelope) -> None:
+        for void in event.void_documents:
+            if void in self.by_key:
+                self._drop(self.by_key[void])
+        hint = f"trying again in {event.delay_ms / 1000:.1f} s (attempt {event.attempt})"
+        block = Block(f"retry:{envelope.seq}", "notice", envelope.turn, text=event.message, hint=hint, level="warning")
+        self._add(block)
+
+    def _finish_turn(self, event: events.TurnFinished, envelope: events.Envelope) -> None:
+        self.running = False
+        self.queued.clear()
+        for block in [block for block in self.blocks[-200:] if block.running and block.document is None]:
+            self._drop(block)
+        end = Block(f"end:{envelope.seq}", "turn_end", envelope.turn, text=event.message, status=event.reason)
+        end.usage, end.steps, end.duration_ms = event.usage, event.steps, event.duration_ms
+        self._add(end)
+
+    def _document_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
+        match event:
+            case events.DocumentStarted():
+                if event.id not in self.by_key:
+                    block = Block(event.id, event.kind, envelope.turn, title=event.title, language=event.language)
+                    block.status = "running"
+                    self._add(block)
+            case events.DocumentFinished():
+                self._finish_document(event.document, envelope.turn)
+            case events.ToolRequested():
+                self.calls[event.call] = event.document
+                if block_of_call := self.by_key.get(event.document):
+                    block_of_call.title = block_of_call.title or event.tool
+                    block_of_call.summary = event.summary
+                    block_of_call.revision += 1
+            case events.ToolOutput():
+                if block_of_call := self.by_key.get(self.calls.get(event.call, "")):
+                    block_of_call.output = (block_of_call.output + event.text)[-OUTPUT_KEPT:]
+                    block_of_call.revision += 1
+            case events.ToolFinished():
+                self._finish_call(event)
+            case _:
+                return None
+        return _topics("blocks")
+
+    def _finish_document(self, document: AnyDocument, turn: str) -> None:
+        kind = str(document.__struct_config__.tag)
+        block = self.by_key.get(document.id) or self._add(Block(document.id, kind, turn))
+        block.kind, block.document, block.live, block.output = kind, document, "", ""
+        if block.status == "running":
+            block.status = ""
+        block.revision += 1
+
+    def _finish_call(self, event: events.ToolFinished) -> None:
+        block = self.by_key.get(self.calls.pop(event.call, ""))
+        if block is None:
+            return
+        block.status, block.duration_ms = event.status, event.duration_ms
+        block.summary = event.summary or block.summary
+        block.revision += 1
+
+    def _review_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
+        match event:
+            case events.ChangeProposed(change=change) | events.ChangeRevised(change=change):
+                self.changes[change.path] = change
+                self.touched_paths.add(change.path)
+            case events.ChangeResolved():
+                self.changes.pop(event.path, None)
+                self.touched_paths.add(event.path)
+            case events.ChangeConflicted():
+                self._conflict(event)
+            case events.VerdictGiven():
+                self.verdicts.append(event.verdict.id)
+            case events.VerdictUndone():
+                self.verdicts = [each for each in self.verdicts if each != event.id]
+            case events.FileWritten():
+                self.touched_paths.add(event.path)
+                return _topics("files")
+            case events.FilesChanged():
+                self.touched_paths.update(event.paths)
+                return _topics("files")
+            case _:
+                return None
+        return _topics("review", "status", "files")
+
+    def _conflict(self, event: events.ChangeConflicted) -> None:
+        from msgspec.structs import replace
+
+        if change := self.changes.get(event.path):
+            self.changes[event.path] = replace(change, conflict=event.reason)
+
+    def _ask_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
+        match event:
+            case events.ApprovalRequested():
+                self.approvals[event.id] = event
+            case events.ApprovalResolved():
+                self.approvals.pop(event.id, None)
+            case events.QuestionAsked():
+                self.questions[event.id] = event
+            case events.QuestionAnswered():
+                self.questions.pop(event.id, None)
+            case _:
+                return None
+        return _topics("ask", "status")
+
+    def _other_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
+        match event:
+            case events.SessionStarted():
+                self.workspace, self.demo, self.title = event.workspace, event.demo, event.title
+                self.mode, self.model = event.mode, event.model
+            case events.SessionRenamed():
+                self.title = event.title
+            case events.ModeChanged():
+                self.mode = event.mode
+            case events.ModelChanged():
+                self.model, self.context_window = event.model, event.context_window or self.context_window
+            case events.ContextMeasured():
+                self.context_used, self.context_window = event.used, event.window or self.context_window
+                return _topics("status")
+            case events.PlanCreated(plan=plan) | events.PlanUpdated(plan=plan):
+                self.plans[plan.path], self.plan = plan, plan.path
+                return _topics("plan")
+            case events.TodoChanged():
+                self.todos = event.todos
+                return _topics("plan")
+            case _:
+                return self._said(event, envelope)
+        return _topics("session", "status")
+
+    def _said(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic]:
+        key, turn = f"said:{envelope.seq}", envelope.turn
+        match event:
+            case events.SessionResumed(repaired=repaired) if repaired:
+                self._add(Block(key, "notice", turn, text=repaired, level="info"))
+            case events.Notice():
+                self._add(Block(key, "notice", turn, text=event.message, hint=event.hint, level=event.level))
+            case events.ErrorRaised():
+                self._add(Block(key, "error_raised", turn, text=event.message, hint=event.hint, title=event.code))
+            case events.ContextCompacted():
+                text = f"history compacted: {event.before_tokens:,} to {event.after_tokens:,} tokens"
+                self.context_used = event.after_tokens
+                self._add(Block(key, "notice", turn, text=text, level="info"))
+            case _:
+                return _NOTHING
+        return _topics("blocks", "status")
