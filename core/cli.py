@@ -139,7 +139,7 @@ def _parser() -> _Parser:
         usage=USAGE,
         description=DESCRIPTION,
         epilog=_epilog(),
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=82),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=80),
         add_help=False,
         allow_abbrev=False,
     )
