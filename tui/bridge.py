@@ -1,7 +1,7 @@
 """The one module of the screen that talks to a client: it connects, pumps events, and survives the engine's end.
 
-The screen is painted before the engine is started; what is submitted meanwhile waits here, in order. Events are folded
-as they come and shown in batches: at once after a rest, else no oftener than `max(50 ms, 3 x what the last batch cost)`.
+The screen is painted before the engine is started; what is submitted meanwhile waits here, in order. Events are
+folded as they come and shown in batches: at once after a rest, else no oftener than `max(50 ms, 3 x the cost of the last batch)`.
 When the engine ends, it is started again with growing pauses, the session is resumed, and the events go on after the
 last one seen, so nothing appears twice.
 """
@@ -84,15 +84,18 @@ class Bridge:
             try:
                 self._client = await self._connect()
                 self._connected.set()
-                if await self._open_session():
+                if not await self._open_session():
+                    return
+                while not self._closing:
                     await self._pump()
-                    continue
-                return
             except (EngineGone, AgentTuiError, OSError) as problem:
-                if self._closing:
+                if self._is_closing():
                     return
                 failures = 0 if time.monotonic() - begun > STEADY_AFTER else failures + 1
                 await self._mourn(problem, failures)
+
+    def _is_closing(self) -> bool:
+        return self._closing
 
     async def _mourn(self, problem: Exception, failures: int) -> None:
         self._connected.clear()
@@ -218,6 +221,7 @@ class Bridge:
             if old:
                 await self._client.submit(commands.SessionClose(session=old))
             self.state = ViewState(session=reply.session)
+            self._listener.ready()
         return reply
 
     async def _end_client(self) -> None:
