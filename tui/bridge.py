@@ -1,7 +1,8 @@
 """The one module of the screen that talks to a client: it connects, pumps events, and survives the engine's end.
 
 The screen is painted before the engine is started; what is submitted meanwhile waits here, in order. Events are
-folded as they come and shown in batches: at once after a rest, else no oftener than `max(50 ms, 3 x the cost of the last batch)`.
+folded as they come and shown in batches: at once after a rest, else no oftener than every `max(50 ms, 3 x the cost of
+the last batch)`.
 When the engine ends, it is started again with growing pauses, the session is resumed, and the events go on after the
 last one seen, so nothing appears twice.
 """

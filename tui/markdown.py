@@ -1,0 +1,222 @@
+"""Markdown to rows: headings, lists, quotes, tables, emphasis and code, with addresses shown as they are.
+
+The parser is the one that comes with rich (CommonMark); the layout is ours, so that a row knows its logical text and a
+link can never be more than what is read. Nothing here is imported before the first paint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from rich.cells import cell_len
+from rich.markdown import Markdown
+
+from tui.widgets.rows import Piece, Row, part, wrap
+
+Highlight = Callable[[str, str], list[list[Piece]]]
+
+_EMPHASIS: Final = {"strong": "strong", "em": "em", "s": "muted"}
+_NARROWEST_COLUMN: Final = 4
+
+
+class _Layout:
+    """One pass over the tokens of one text."""
+
+    def __init__(self, width: int, highlight: Highlight) -> None:
+        self.width, self.highlight = width, highlight
+        self.rows: list[Row] = []
+        self.first: list[Piece] = []  # decoration of the next row
+        self.rest: list[Piece] = []  # decoration of the rows after it
+        self.lists: list[int | None] = []
+        self.role = ""
+        self.tight = False
+        self.fresh = False  # right after the mark of a list item or a quote: no gap
+
+    def gap(self) -> None:
+        """An empty row between two blocks, none at the start and none in a tight list."""
+        if self.rows and not self.tight:
+            self.rows.append(Row([*self.rest], lead=_length(self.rest)))
+
+    def line(self, pieces: Sequence[Piece]) -> None:
+        rows = wrap(pieces, self.width, first=self.first, rest=self.rest)
+        if self.first is not self.rest and self.lists:
+            rows[0].lead -= len(self.first[-1][0])  # the mark of an item is copied, its indentation is not
+        self.rows += rows
+        self.first, self.fresh = self.rest, False
+
+    def inline(self, token: Any) -> None:
+        for line in _lines(_pieces(token.children or (), self.role)):
+            self.line(line)
+
+    def code(self, text: str, language: str) -> None:
+        self.gap()
+        room = self.width - _length(self.rest) - 2
+        for line in self.highlight(text.rstrip("\n"), language):
+            self.rows += wrap(line, room + 2, first=[*self.first, ("  ", "")], rest=[*self.rest, ("  ", "")])
+            self.first = self.rest
+
+    def open_list(self, start: int | None, tight: bool) -> None:
+        if not self.lists:
+            self.gap()
+        self.lists.append(start)
+        self.tight = tight or len(self.lists) > 1
+
+    def close_list(self) -> None:
+        self.lists.pop()
+        self.tight = bool(self.lists)
+
+    def open_item(self) -> None:
+        number = self.lists[-1]
+        mark = "• " if number is None else f"{number}. "
+        if number is not None:
+            self.lists[-1] = number + 1
+        self.first = [*self.rest, (mark, "accent")]
+        self.rest = [*self.rest, (" " * len(mark), "")]
+        self.fresh = True
+
+    def close_item(self) -> None:
+        self.rest = self.rest[:-1]
+        self.first = self.rest
+
+
+def _length(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece[0]) for piece in pieces)
+
+
+def _pieces(tokens: Sequence[Any], role: str) -> Iterator[Piece]:
+    roles, addresses = [role], [""]
+    for token in tokens:
+        kind = token.type
+        if kind.endswith("_open"):
+            addresses.append(str(token.attrs.get("href", "")))
+            roles.append("link" if kind == "link_open" else _EMPHASIS.get(kind.removesuffix("_open"), roles[-1]))
+        elif kind.endswith("_close"):
+            roles.pop()
+            if address := addresses.pop():
+                yield f" ({address})", "muted"
+        else:
+            yield _leaf(token, roles[-1])
+
+
+def _leaf(token: Any, role: str) -> Piece:
+    match token.type:
+        case "code_inline":
+            return token.content, "code"
+        case "softbreak":
+            return " ", role
+        case "hardbreak":
+            return "\n", role
+        case "image":
+            return f"{token.content} ({token.attrs.get('src', '')})", "link"
+        case _:
+            return token.content, role
+
+
+def _lines(pieces: Iterator[Piece]) -> list[list[Piece]]:
+    lines: list[list[Piece]] = [[]]
+    for text, role in pieces:
+        for index, line in enumerate(text.split("\n")):
+            if index:
+                lines.append([])
+            lines[-1].append((line, role))
+    return lines
+
+
+def _table(layout: _Layout, tokens: Sequence[Any]) -> None:
+    """Columns as wide as they need to be while they fit; else the widest ones give way and are cut with an ellipsis."""
+    table: list[list[list[Piece]]] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            table.append([])
+        elif token.type == "inline":
+            table[-1].append(list(_pieces(token.children or (), "strong" if len(table) == 1 else "")))
+    columns = max((len(row) for row in table), default=0)
+    if not columns:
+        return
+    layout.gap()
+    sizes = [max(_cells(row[column]) for row in table if column < len(row)) for column in range(columns)]
+    room = layout.width - _length(layout.rest) - 3 * (columns - 1)
+    while sum(sizes) > room and max(sizes) > _NARROWEST_COLUMN:
+        sizes[sizes.index(max(sizes))] -= 1
+    for index, row in enumerate(table):
+        pieces: list[Piece] = []
+        for column, cell in enumerate(row):
+            pieces += ([(" │ ", "muted")] if column else []) + _fitted(cell, sizes[column])
+        layout.rows.append(Row([*layout.rest, *pieces], lead=_length(layout.rest)))
+        if index == 0:
+            layout.rows.append(Row([*layout.rest, ("─┼─".join("─" * size for size in sizes), "muted")]))
+
+
+def _cells(pieces: Sequence[Piece]) -> int:
+    return sum(cell_len(text) for text, _ in pieces)
+
+
+def _fitted(pieces: list[Piece], size: int) -> list[Piece]:
+    if (cells := _cells(pieces)) <= size:
+        return [*pieces, (" " * (size - cells), "")]
+    kept = part(pieces, 0, size - 1)
+    while _cells(kept) > size - 1:
+        kept = part(kept, 0, _length(kept) - 1)
+    return [*kept, ("…" + " " * (size - 1 - _cells(kept)), "muted")]
+
+
+def _take(layout: _Layout, token: Any) -> None:
+    match token.type:
+        case "heading_open":
+            layout.gap()
+            layout.role = "heading"
+        case "heading_close":
+            layout.role = ""
+        case "paragraph_open":
+            if not layout.fresh:
+                layout.gap()
+        case "inline":
+            layout.inline(token)
+        case "fence" | "code_block":
+            layout.code(token.content, token.info.split()[0] if token.info.strip() else "")
+        case "html_block":
+            layout.gap()
+            for line in token.content.rstrip("\n").split("\n"):
+                layout.line([(line, "")])
+        case "hr":
+            layout.gap()
+            layout.rows.append(Row([("─" * min(layout.width, 24), "muted")]))
+        case _:
+            _nest(layout, token)
+
+
+def _nest(layout: _Layout, token: Any) -> None:
+    match token.type:
+        case "bullet_list_open" | "ordered_list_open":
+            start = token.attrs.get("start", 1) if token.type.startswith("ordered") else None
+            layout.open_list(start if start is None else int(start), tight=True)
+        case "bullet_list_close" | "ordered_list_close":
+            layout.close_list()
+        case "list_item_open":
+            layout.open_item()
+        case "list_item_close":
+            layout.close_item()
+        case "blockquote_open":
+            layout.gap()
+            layout.first = layout.rest = [*layout.rest, ("▎ ", "muted")]
+            layout.fresh = True
+        case "blockquote_close":
+            layout.first = layout.rest = layout.rest[:-1]
+
+
+def render(text: str, width: int, highlight: Highlight) -> list[Row]:
+    """Rows of at most `width` cells. `text` has passed `tui.text.clean`; `highlight(code, language)` gives lines."""
+    layout = _Layout(max(width, 8), highlight)
+    table: list[Any] | None = None
+    for token in Markdown(text).parsed:
+        if token.type == "table_open":
+            table = []
+        elif token.type == "table_close" and table is not None:
+            _table(layout, table)
+            table = None
+        elif table is not None:
+            table.append(token)
+        else:
+            _take(layout, token)
+    return layout.rows
