@@ -1,0 +1,88 @@
+"""Carry an edit over to the lines that are really there.
+
+The edit is the difference between what a model thought it saw and what it wants. Lines it left alone keep the file's own
+bytes (white space, look-alikes, endings, extra blank lines); only lines it changed are written, shifted as the block was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from core.edits.lines import Lines
+from core.edits.reindent import Shift
+
+_SMALL = 250_000
+_Opcode = tuple[str, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where given lines lie in a file. `mapping[i]` is the file line of given line i, -1 for a blank one not there."""
+
+    first: int
+    last: int
+    mapping: list[int]
+
+
+def transplant(lines: Lines, block: Block, given: Sequence[str], wanted: Sequence[str], shift: Shift) -> str:
+    """The text that takes the place of `block` (lines first to last, with the last one's ending)."""
+    fallback = lines.dominant()
+    used = {place for place in block.mapping if place >= 0}
+    out: list[tuple[str, str]] = []
+    for tag, i1, i2, j1, j2 in _opcodes(given, wanted):
+        if tag == "equal":
+            for index in range(i1, i2):
+                out += [(lines.bodies[each], lines.ends[each]) for each in _own(block, block.mapping[index], used)]
+            continue
+        ends = [lines.ends[place] for place in block.mapping[i1:i2] if place >= 0]
+        for index in range(j1, j2):
+            step = index - j1
+            end = ends[step] if step < len(ends) else (out[-1][1] if out else fallback)
+            out.append((shift(wanted[index]), end))
+    return _joined(out, lines.ends[block.last], fallback)
+
+
+def _own(block: Block, place: int, used: set[int]) -> Iterator[int]:
+    """A line of the file, and the blank ones after it that the model did not know of."""
+    if place < 0:
+        return
+    yield place
+    while place + 1 <= block.last and place + 1 not in used:
+        place += 1
+        yield place
+
+
+def _joined(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:
+    if not out:
+        return ""
+    *body, (tail, tail_end) = out
+    text = "".join(line + (end or fallback) for line, end in body)
+    return text + tail + ("" if last_end == "" else tail_end or fallback)
+
+
+def _opcodes(given: Sequence[str], wanted: Sequence[str]) -> Iterator[_Opcode]:
+    """Like `SequenceMatcher.get_opcodes`, with the shared head and tail taken off first and huge middles not compared."""
+    head = _shared(given, wanted)
+    tail = _shared(given[head:][::-1], wanted[head:][::-1])
+    i2, j2 = len(given) - tail, len(wanted) - tail
+    if head:
+        yield "equal", 0, head, 0, head
+    if (i2 - head) * (j2 - head) > _SMALL:
+        yield "replace", head, i2, head, j2
+    else:
+        inner = SequenceMatcher(None, given[head:i2], wanted[head:j2], autojunk=False).get_opcodes()
+        for tag, a1, a2, b1, b2 in inner:
+            yield tag, a1 + head, a2 + head, b1 + head, b2 + head
+    if tail:
+        yield "equal", i2, len(given), j2, len(wanted)
+
+
+def _shared(first: Sequence[str], second: Sequence[str]) -> int:
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
