@@ -1,0 +1,198 @@
+"""What a turn needs of its session, as one record, and the two places where a turn waits for the user.
+
+The engine makes one `SessionContext` per open session and keeps it. `emit` stamps, logs, folds and publishes an event
+at once, so `state` always shows the effect of what was just emitted; the loop keeps no second copy of the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct, field
+
+from core.config import Settings
+from core.plans.store import PlanStore
+from core.protocol.documents import QuestionAnswer, Todo
+from core.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ApprovalResolved,
+    Decision,
+    ModeName,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from core.protocol.messages import Message, Usage
+from core.protocol.review import Change, VerdictRecord
+from core.providers.base import Provider
+from core.shadow.view import Shadow
+from core.workspace import Workspace
+
+Resolution = TypeVar("Resolution")
+
+
+class Pending(Generic[Resolution]):
+    """Questions that a turn waits for, by id. Nobody waits for an id that is not `open`."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, asyncio.Future[Resolution]] = {}
+
+    def is_open(self, identity: str) -> bool:
+        return identity in self._waiting
+
+    async def wait(self, identity: str) -> Resolution:
+        """The resolution of `identity`; a cancelled wait leaves nothing behind that could be resolved later."""
+        future: asyncio.Future[Resolution] = asyncio.get_running_loop().create_future()
+        self._waiting[identity] = future
+        try:
+            return await future
+        finally:
+            del self._waiting[identity]
+
+    def resolve(self, identity: str, resolution: Resolution) -> bool:
+        """Whether somebody waited for it and had no resolution yet."""
+        future = self._waiting.get(identity)
+        if future is None or future.done():
+            return False
+        future.set_result(resolution)
+        return True
+
+
+class StateView(Protocol):
+    """What the loop reads of the session's fold. All of it is live: an emitted event shows at once."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The history that the model is sent."""
+        ...
+
+    @property
+    def mode(self) -> ModeName: ...
+
+    @property
+    def todos(self) -> tuple[Todo, ...]: ...
+
+    @property
+    def plan_path(self) -> str:
+        """The plan that the todos belong to, "" = none."""
+        ...
+
+    @property
+    def changes(self) -> Mapping[str, Change]:
+        """Pending changes by path."""
+        ...
+
+    @property
+    def unreported_verdicts(self) -> Sequence[VerdictRecord]:
+        """Standing verdicts that the model has not been told of, oldest first."""
+        ...
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """Where a job's model calls go. `model` is the provider's name for it, `id` is `provider/name`.
+
+    `window` in tokens, 0 = not known.
+    """
+
+    provider: Provider
+    model: str
+    id: str
+    window: int = 0
+
+
+def unpriced(_model_id: str, _usage: Usage) -> float | None:
+    """The price list that knows no model."""
+    return None
+
+
+class SessionContext(Struct, kw_only=True):
+    """One open session. Mutable fields are the engine's to set between turns: `route`, `small`, `settings`.
+
+    `directory` is the session's own (`outputs/` and `prefix.json` go below it). `interactive` False: nobody can be
+    asked, so whatever needs the user is refused. `contained`: a command's effects can't reach the workspace.
+    `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
+    told of things that are only repeated when they change.
+    """
+
+    id: str
+    workspace: Workspace
+    shadow: Shadow
+    plans: PlanStore
+    state: StateView
+    emit: Callable[[AnyEvent], None]
+    settings: Settings
+    route: Route
+    directory: Path
+    small: Route | None = None
+    price: Callable[[str, Usage], float | None] = unpriced
+    interactive: bool = True
+    contained: bool = False
+    turn: str = ""
+    steers: deque[str] = field(default_factory=deque)
+    seen: dict[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    approvals: Pending[ApprovalResolved] = field(default_factory=Pending)
+    questions: Pending[QuestionAnswered] = field(default_factory=Pending)
+    working: asyncio.Task[None] | None = None
+
+    async def approve(self, request: ApprovalRequested) -> ApprovalResolved:
+        """Ask the user and wait. Refused by the program when nobody can be asked or the turn is interrupted."""
+        self.emit(request)
+        if not self.interactive:
+            return self._refuse(request.id, "Nobody can be asked in this session.")
+        try:
+            return await self.approvals.wait(request.id)
+        except asyncio.CancelledError:
+            self._refuse(request.id, "The turn was interrupted.")
+            raise
+
+    def _refuse(self, identity: str, note: str) -> ApprovalResolved:
+        resolved = ApprovalResolved(id=identity, decision="reject_once", by="program", note=note)
+        self.emit(resolved)
+        return resolved
+
+    async def ask(self, question: QuestionAsked) -> QuestionAnswered:
+        """Ask the user and wait. No answers: dismissed, or nobody can be asked (`by` program)."""
+        self.emit(question)
+        nobody = QuestionAnswered(id=question.id, by="program")
+        if not self.interactive:
+            self.emit(nobody)
+            return nobody
+        try:
+            return await self.questions.wait(question.id)
+        except asyncio.CancelledError:
+            self.emit(nobody)
+            raise
+
+    def resolve_approval(self, identity: str, decision: Decision, note: str = "") -> bool:
+        """The user's answer to an approval. False: nobody waits for it (any more), and nothing was changed."""
+        if not self.approvals.is_open(identity):
+            return False
+        resolved = ApprovalResolved(id=identity, decision=decision, by="user", note=note)
+        if self.approvals.resolve(identity, resolved):
+            self.emit(resolved)
+            return True
+        return False
+
+    def resolve_question(self, identity: str, answers: tuple[QuestionAnswer, ...]) -> bool:
+        """The user's answers (none = dismissed). False: nobody waits for them (any more)."""
+        answered = QuestionAnswered(id=identity, answers=answers, by="user")
+        if self.questions.resolve(identity, answered):
+            self.emit(answered)
+            return True
+        return False
+
+    def steer(self, text: str) -> None:
+        """A message of the user for the running turn; the engine emits `turn.steered` itself."""
+        self.steers.append(text)
+
+    def interrupt(self) -> bool:
+        """Stop the running turn soon. False: none is running."""
+        if self.working is None or self.working.done():
+            return False
+        self.working.cancel()
+        return True

@@ -1,0 +1,285 @@
+"""Settings: the user's file decides, a project's file may only narrow it.
+
+A project is somebody else's text until its user says otherwise, so nothing in `.agent-tui/config.toml` can choose a
+model, a server, a key or a laxer policy: such lines are ignored and reported. Errors name file, key and line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from core.errors import ConfigError
+from core.modes import Mode
+
+FILE_NAME = "config.toml"
+PROJECT_FILE = Path(".agent-tui") / FILE_NAME
+MAX_BYTES = 256 * 1024
+
+CommandPolicy = Literal["confirm", "auto", "human"]
+EditPolicy = Literal["review", "auto"]
+Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0)]
+
+_ALIASES = {("commands", "policy"): {"yolo": "auto"}}
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one turn may use: model calls, US dollars, tokens (prompt and answer together). 0 = no limit."""
+
+    max_steps: Count = 100
+    max_cost: Amount = 0.0
+    max_tokens: Count = 0
+
+
+class Commands(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`confirm` asks before each command, `auto` runs contained ones unasked, `human` leaves them to the user."""
+
+    policy: CommandPolicy = "confirm"
+
+
+class Edits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`review` waits for a verdict on every hunk, `auto` accepts them at the end of each step."""
+
+    policy: EditPolicy = "review"
+
+
+class Interface(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`keymap` maps a binding's id to keys, `theme` "" = the program's own."""
+
+    theme: str = ""
+    keymap: dict[str, str] = field(default_factory=dict)
+    mouse: bool = True
+
+
+class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model API. `kind` says which protocol it speaks; "" = by its name, else OpenAI's.
+
+    `api_key_env` names the environment variable that holds the key; a key itself never stands in a configuration file.
+    """
+
+    base_url: str = ""
+    api_key_env: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    kind: Literal["", "openai", "anthropic"] = ""
+
+
+class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`compact_at`: the used share of the window at which older messages are summarised; `window` 0 = the model's."""
+
+    compact_at: Annotated[float, Meta(ge=0.1, le=0.98)] = 0.85
+    window: Count = 0
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be configured; the defaults are the program's."""
+
+    model: str = ""
+    small_model: str = ""
+    mode: Mode = Mode.AGENT
+    limits: Limits = Limits()
+    commands: Commands = Commands()
+    edits: Edits = Edits()
+    ui: Interface = Interface()
+    providers: dict[str, ProviderSettings] = field(default_factory=dict)
+    context: ContextSettings = ContextSettings()
+
+
+class LoadedSettings(Struct, frozen=True, kw_only=True):
+    """`notices`: what of the project's file was ignored, and why; one line each."""
+
+    settings: Settings
+    notices: tuple[str, ...] = ()
+
+
+def config_dir() -> Path:
+    """Where the user's settings are: `$AGENT_TUI_CONFIG_DIR`, else the platform's place for them."""
+    if named := os.environ.get("AGENT_TUI_CONFIG_DIR"):
+        return Path(named).expanduser()
+    import platformdirs
+
+    return platformdirs.user_config_path("agent-tui")
+
+
+def state_dir() -> Path:
+    """Where sessions, shadows and keys are kept: `$AGENT_TUI_STATE_DIR`, else the platform's place for them."""
+    if named := os.environ.get("AGENT_TUI_STATE_DIR"):
+        return Path(named).expanduser()
+    import platformdirs
+
+    return platformdirs.user_state_path("agent-tui")
+
+
+def load_settings(workspace_root: Path | None = None) -> Settings:
+    """The settings that hold in a workspace. Raises `ConfigError`."""
+    return load_with_notices(workspace_root).settings
+
+
+def load_with_notices(workspace_root: Path | None = None) -> LoadedSettings:
+    """As `load_settings`, and what of the project's file was ignored. Raises `ConfigError`."""
+    settings, _ = _read(config_dir() / FILE_NAME)
+    if workspace_root is None:
+        return LoadedSettings(settings=settings)
+    path = workspace_root / PROJECT_FILE
+    theirs, table = _read(path)
+    return _narrowed(settings, theirs, table, PROJECT_FILE.as_posix())
+
+
+def _read(path: Path) -> tuple[Settings, dict[str, Any]]:
+    """The settings of one file (the defaults if there is none) and the raw table, to know which keys it sets."""
+    text = _text_of(path)
+    if text is None:
+        return Settings(), {}
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.", hint="Correct that line.") from None
+    for (section, key), aliases in _ALIASES.items():
+        inner = table.get(section)
+        if isinstance(inner, dict) and isinstance(inner.get(key), str):
+            inner[key] = aliases.get(inner[key], inner[key])
+    try:
+        return msgspec.convert(table, Settings), table
+    except msgspec.ValidationError as error:
+        raise _explained(path, text, str(error)) from None
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            raise ConfigError(
+                f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it out of the way."
+            )
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check its permissions.") from None
+
+
+_AT = re.compile(r" - at `\$(?:\.)?(?P<path>[^`]*)`$")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
+
+
+def _explained(path: Path, text: str, problem: str) -> ConfigError:
+    """A validation error in the words of the file's reader: which key, on which line, what is valid."""
+    at = _AT.search(problem)
+    where = at["path"].replace("[...]", "") if at else ""
+    reason = _AT.sub("", problem)
+    hint = ""
+    if unknown := _UNKNOWN.search(reason):
+        valid = _valid_keys(where)
+        where = ".".join(filter(None, (where, unknown["key"])))
+        reason = "unknown key"
+        hint = f"Valid here: {', '.join(valid)}." if valid else ""
+    else:
+        hint = _valid_values(where)
+    line = _line_of(text, where)
+    place = f"{path}, line {line}" if line else str(path)
+    return ConfigError(f"{place}: `{where}`: {reason[:1].lower()}{reason[1:]}.", hint=hint)
+
+
+_SECTIONS: Mapping[str, type[Struct]] = {
+    "": Settings,
+    "limits": Limits,
+    "commands": Commands,
+    "edits": Edits,
+    "ui": Interface,
+    "context": ContextSettings,
+    "providers": ProviderSettings,
+}
+
+
+def _valid_keys(section: str) -> tuple[str, ...]:
+    record = _SECTIONS.get(section.partition(".")[0])
+    return record.__struct_fields__ if record else ()
+
+
+_VALUES = {
+    "mode": "agent, plan, ask, debug",
+    "commands.policy": "confirm, auto (or yolo), human",
+    "edits.policy": "review, auto",
+    "context.compact_at": "a number from 0.1 to 0.98",
+    "limits.max_steps": "a whole number, 0 = no limit",
+    "limits.max_tokens": "a whole number, 0 = no limit",
+    "limits.max_cost": "a number of US dollars, 0 = no limit",
+}
+
+
+def _valid_values(key: str) -> str:
+    return f"Valid: {_VALUES[key]}." if key in _VALUES else ""
+
+
+def _line_of(text: str, dotted: str) -> int:
+    """The 1-indexed line that sets a key; 0 when it can't be told."""
+    *tables, key = dotted.split(".")
+    section: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+            section = [part.strip().strip("\"'") for part in header[1].split(".")]
+            if ".".join(section) == dotted:
+                return number
+        elif assignment := re.match(r"\s*([\w.\"'-]+)\s*=", line):
+            full = [*section, *(part.strip("\"'") for part in assignment[1].split("."))]
+            if full in ([*tables, key], [*tables]):
+                return number
+    return 0
+
+
+_STRICTER = {"auto": 0, "confirm": 1, "human": 2}
+
+
+def _lower_limit(mine: float, theirs: float) -> bool:
+    return theirs > 0 and (mine == 0 or theirs < mine)
+
+
+# Which keys of a project's file are heard, and when the project's value is narrower than the user's.
+_NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
+    ("", "mode"): lambda _mine, theirs: theirs is Mode.ASK,
+    ("limits", "max_steps"): _lower_limit,
+    ("limits", "max_cost"): _lower_limit,
+    ("limits", "max_tokens"): _lower_limit,
+    ("commands", "policy"): lambda mine, theirs: _STRICTER[theirs] > _STRICTER[mine],
+    ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
+    ("context", "compact_at"): lambda mine, theirs: theirs < mine,
+}
+
+
+def _narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: str) -> LoadedSettings:
+    """The user's settings with the project's narrower values in them."""
+    notices: list[str] = []
+    for section, key in _keys(table):
+        holder = getattr(mine, section) if section else mine
+        offered = getattr(theirs, section) if section else theirs
+        narrower = _NARROWER.get((section, key))
+        dotted = f"{section}.{key}" if section else key
+        if narrower is None:
+            notices.append(f"{name}: `{dotted}` was ignored: only your own configuration can set it.")
+        elif narrower(getattr(holder, key), getattr(offered, key)):
+            changed = msgspec.structs.replace(holder, **{key: getattr(offered, key)})
+            mine = msgspec.structs.replace(mine, **{section: changed}) if section else changed
+        elif getattr(holder, key) != getattr(offered, key):
+            notices.append(f"{name}: `{dotted}` was ignored: a project can only make your settings stricter.")
+    return LoadedSettings(settings=mine, notices=tuple(notices))
+
+
+def _keys(table: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(section, key) of everything that a file sets; a key outside of any table has the section ""."""
+    found = []
+    for name, value in table.items():
+        if isinstance(value, dict) and name in _SECTIONS:
+            found += [(name, key) for key in value]
+        else:
+            found.append(("", name))
+    return found
