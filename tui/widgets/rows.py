@@ -19,7 +19,7 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 
 
 class Row:
-    """One screen line. `joint` is what the wrap took away before a soft row; `fill` the role of the line's background."""
+    """One screen line. `joint` is what the wrap took away before a soft row; `fill` the role of its background."""
 
     __slots__ = ("fill", "joint", "lead", "pieces", "soft", "strip")
 

@@ -1,0 +1,100 @@
+"""Every key in one table: its id, what it does, how it is explained. Widgets take their bindings from here alone.
+
+`bindings(scope)` is what a widget declares; `App.set_keymap({id: keys})` changes keys by id; the palette and the key
+help read the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from textual.binding import Binding, BindingType
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One action. `scope` names the widget that has it; `id` is `scope.word` and stable; `keys` are comma-separated."""
+
+    id: str
+    keys: str
+    action: str
+    label: str
+    tooltip: str
+    priority: bool = False
+
+    @property
+    def scope(self) -> str:
+        """Where the key works."""
+        return self.id.partition(".")[0]
+
+
+KEYS: Final[tuple[Key, ...]] = (
+    Key("app.mode_next", "shift+tab", "next_mode", "Next mode", "Agent, Plan, Ask, Debug in turn", priority=True),
+    Key("app.mode_menu", "ctrl+full_stop", "mode_menu", "Mode…", "Choose the mode from a list", priority=True),
+    Key("app.palette", "ctrl+p", "command_palette", "Commands", "Search all commands", priority=True),
+    Key("app.keys", "f1", "show_keys", "Keys", "All keys, by the place where they work", priority=True),
+    Key("app.files", "ctrl+b", "toggle_files", "Files", "Show or hide the files of the project", priority=True),
+    Key("app.review", "ctrl+r", "show_pane('review')", "Review", "Show or hide the pending changes", priority=True),
+    Key("app.plan", "ctrl+t", "show_pane('plan')", "Plan", "Show or hide the plan and the todos", priority=True),
+    Key("app.preview", "ctrl+o", "show_pane('preview')", "Preview", "Show or hide the file preview", priority=True),
+    Key("app.interrupt", "escape", "interrupt", "Interrupt / back", "Stop the turn, or go back to the prompt"),
+    Key("app.chat", "ctrl+up", "focus_chat", "Conversation", "Go to the conversation, block by block", priority=True),
+    Key("app.editor", "ctrl+g", "external_editor", "Editor", "Write the prompt in your $EDITOR", priority=True),
+    Key("app.quit", "ctrl+q", "leave", "Quit", "Leave; asks first while a turn runs", priority=True),
+    Key("prompt.send", "enter", "send", "Send", "Send; while a turn runs: steer it"),
+    Key("prompt.newline", "shift+enter,ctrl+j", "newline", "New line", "Start a new line"),
+    Key("prompt.older", "up", "older", "Older prompt", "On the first line: the prompt before"),
+    Key("prompt.newer", "down", "newer", "Newer prompt", "On the last line: the prompt after"),
+    Key("prompt.complete", "tab", "complete", "Complete", "Take the completion, or open it for @ and /"),
+    Key("transcript.previous", "up,k", "previous", "Block above", "Go to the block above"),
+    Key("transcript.next", "down,j", "next", "Block below", "Go to the block below"),
+    Key("transcript.toggle", "enter,space", "toggle", "Open / close", "Open or close the block"),
+    Key("transcript.copy", "c,y", "copy_block", "Copy block", "Copy the block's text without gutter and wraps"),
+    Key("transcript.top", "g,home", "top", "First block", "Go to the start of the conversation"),
+    Key("transcript.bottom", "G,end", "bottom", "Last block", "Go to the end and follow it"),
+    Key("approval.allow", "y", "answer('allow_once')", "Allow once", "Run exactly this, this time"),
+    Key("approval.reject", "n", "answer('reject_once')", "Reject", "Do not run it; the model is told"),
+    Key("question.dismiss", "escape", "dismiss_question", "Dismiss", "Go on without an answer"),
+    Key("question.accept", "enter", "accept_option", "Answer", "Take the marked option"),
+)
+
+
+def bindings(*scopes: str) -> list[BindingType]:
+    """The bindings of one or more scopes, for a class's `BINDINGS`."""
+    return [
+        Binding(
+            ",".join(_spelt(key) for key in each.keys.split(",")),
+            each.action,
+            each.label,
+            show=False,
+            priority=each.priority,
+            tooltip=each.tooltip,
+            id=each.id,
+        )
+        for each in KEYS
+        if each.scope in scopes
+    ]
+
+
+def _spelt(key: str) -> str:
+    """Textual's name of a key: capital letters keep their own names."""
+    return f"upper_{key.lower()}" if len(key) == 1 and key.isupper() else key
+
+
+def checked(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The part of a user's keymap that names keys we have, and a sentence for each that does not."""
+    known = {each.id for each in KEYS}
+    wrong = [
+        f"keymap: there is no key {name!r}; the key help (F1) lists the ids" for name in keymap if name not in known
+    ]
+    return {name: keys for name, keys in keymap.items() if name in known and keys.strip()}, wrong
+
+
+def by_scope(keys: Iterable[Key] = KEYS) -> dict[str, list[Key]]:
+    """The table for the key help: scopes in the order of the table."""
+    table: dict[str, list[Key]] = {}
+    for each in keys:
+        table.setdefault(each.scope, []).append(each)
+    return table
