@@ -80,11 +80,10 @@ def carry_endings(old: str, new: str, fallback: str) -> str:
     tail = _shared_tail(before.bodies, after.bodies)
     out = []
     for index, (body, end) in enumerate(zip(after.bodies, after.ends, strict=True)):
-        if end == "\n":
-            from_end = index - len(after)
-            place = from_end + len(before) if -from_end <= tail else index
-            end = ends[place] if 0 <= place < len(ends) else rest
-        out.append(body + end)
+        from_end = index - len(after)
+        place = from_end + len(before) if -from_end <= tail else index
+        own = ends[place] if 0 <= place < len(ends) else rest
+        out.append(body + (own if end == "\n" else end))
     return "".join(out)
 
 

@@ -1,9 +1,9 @@
 """The one matching ladder: where in a file is the text that a model named?
 
 Rungs, from strict to lenient: exact, line endings, (numbers copied from a listing), trailing white space, uniform
-re-indentation, blank lines, Unicode look-alikes, and an anchored block whose inner lines hold small typos. The first rung
-with a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the answer
-names the places. A result says which rung matched.
+re-indentation, blank lines, Unicode look-alikes, and an anchored block whose inner lines hold small typos. The first
+rung with a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the
+answer names the places. A result says which rung matched.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -133,7 +134,7 @@ def _at_once(text: str, blocks: Sequence[SearchReplace]) -> BatchResult | None:
         rungs.append(found.rung)
         splices += found.splices
     ordered = sorted(splices)
-    if any(first.end > second.start for first, second in zip(ordered, ordered[1:], strict=False)):
+    if any(first.end > second.start for first, second in pairwise(ordered)):
         return None
     lines = tuple(text.count("\n", 0, each.start) + 1 for each in splices)
     return BatchResult(text=spliced(text, splices), rungs=tuple(rungs), lines=lines)

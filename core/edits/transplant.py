@@ -1,7 +1,8 @@
 """Carry an edit over to the lines that are really there.
 
-The edit is the difference between what a model thought it saw and what it wants. Lines it left alone keep the file's own
-bytes (white space, look-alikes, endings, extra blank lines); only lines it changed are written, shifted as the block was.
+The edit is the difference between what a model thought it saw and what it wants. Lines it left alone keep the file's
+own bytes (white space, look-alikes, endings, extra blank lines); only lines it changed are written, shifted as the
+block was.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _joined(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:
 
 
 def _opcodes(given: Sequence[str], wanted: Sequence[str]) -> Iterator[_Opcode]:
-    """Like `SequenceMatcher.get_opcodes`, with the shared head and tail taken off first and huge middles not compared."""
+    """Like `SequenceMatcher.get_opcodes`; the shared head and tail come off first, a huge middle is not compared."""
     head = _shared(given, wanted)
     tail = _shared(given[head:][::-1], wanted[head:][::-1])
     i2, j2 = len(given) - tail, len(wanted) - tail

@@ -21,6 +21,7 @@ from core.protocol.documents import (
     TodoMark,
 )
 from core.protocol.plans import Plan
+from core.sandbox.result import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -67,6 +68,8 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
 
     name: ClassVar[str]
     access: ClassVar[Access]
+    # Other names that models use for an argument, by the name it has here.
+    argument_names: ClassVar[Mapping[str, str]] = {}
 
     async def run(self, capability: Capability_contra) -> Outcome:
         raise NotImplementedError
@@ -166,16 +169,6 @@ class Planner(TodoBoard, Protocol):
     def create_plan(self, plan: Plan) -> Plan:
         """Write a new plan file; `plan.path` is ignored and set in the answer."""
         ...
-
-
-class CommandResult(Struct, frozen=True, kw_only=True):
-    """`exit_code` None: stopped by a time-out or an interrupt. `output`: stdout and stderr as they came, decoded."""
-
-    exit_code: int | None
-    output: str
-    duration_ms: int
-    timed_out: bool = False
-    truncated: bool = False
 
 
 class Runner(Protocol):

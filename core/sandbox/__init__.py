@@ -1,0 +1,1 @@
+"""Running commands: the process, its environment, its output and its end."""

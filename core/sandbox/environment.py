@@ -1,0 +1,27 @@
+"""The environment of commands: an allow-list. What is not named here does not exist for them, keys least of all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+KEPT = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
+FIXED = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "NO_COLOR": "1",
+}
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+_SECRET = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
+
+
+def command_environment(source: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `source` that a command may see, with a PATH of absolute directories only."""
+    kept = {name: value for name, value in source.items() if name in KEPT or name.startswith("LC_")}
+    safe = {name: value for name, value in kept.items() if not _SECRET.search(value)}
+    entries = [entry for entry in source.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
+    return safe | FIXED | {"PATH": os.pathsep.join(entries) or SYSTEM_PATH}

@@ -1,0 +1,98 @@
+"""The output of a command while it runs: bounded in memory, handed on as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+from core.sandbox.plain_output import PlainStream, plain
+
+LIMIT = 10_000_000
+_HEAD = 1_000_000
+_TAIL = 1_000_000
+_PIECE = 65_536
+
+
+class OutputReader:
+    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte; `over` is set at 10 MB."""
+
+    def __init__(self, source: int, on_output: Callable[[str], None]) -> None:
+        self.over = asyncio.Event()
+        self.total = 0
+        self._ended = False
+        self._source = source
+        self._on_output = on_output
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stream = PlainStream()
+        os.set_blocking(source, False)
+        asyncio.get_running_loop().add_reader(source, self._ready)
+
+    def stop(self) -> None:
+        """Take what is in the pipe now, and close it without waiting for others who hold it open."""
+        if self._source < 0:
+            return
+        while self._read() == "more":
+            pass
+        asyncio.get_running_loop().remove_reader(self._source)
+        os.close(self._source)
+        self._source = -1
+        rest = self._stream.feed(self._decoder.decode(b"", final=True)) + self._stream.finish()
+        if rest:
+            self._on_output(rest)
+
+    def text(self) -> str:
+        """Head and tail as plain text, with a line between them that says how much is missing."""
+        tail = b"".join(self._tail)
+        missing = self.total - len(self._head) - len(tail)
+        if missing <= 0:
+            return plain((bytes(self._head) + tail).decode("utf-8", "replace"))
+        head_text = plain(self._head.decode("utf-8", "replace"))
+        return f"{head_text}\n[... {missing:,} bytes left out ...]\n{plain(tail.decode('utf-8', 'replace'))}"
+
+    @property
+    def truncated(self) -> bool:
+        return self.total > len(self._head) + self._tail_size
+
+    def _ready(self) -> None:
+        if self._read() == "done":
+            asyncio.get_running_loop().remove_reader(self._source)
+
+    def _read(self) -> Literal["more", "empty", "done"]:
+        """Take one piece. "empty": nothing is there now; "done": the end, or the limit."""
+        if self._ended or self.over.is_set():
+            return "done"
+        try:
+            piece = os.read(self._source, _PIECE)
+        except BlockingIOError:
+            return "empty"
+        except OSError:
+            piece = b""
+        if not piece:
+            self._ended = True
+            return "done"
+        self._keep(piece)
+        shown = self._stream.feed(self._decoder.decode(piece))
+        if shown:
+            self._on_output(shown)
+        if self.total >= LIMIT:
+            self.over.set()
+        return "more"
+
+    def _keep(self, piece: bytes) -> None:
+        self.total += len(piece)
+        room = _HEAD - len(self._head)
+        if room > 0:
+            self._head += piece[:room]
+            piece = piece[room:]
+        if piece:
+            self._tail.append(piece)
+            self._tail_size += len(piece)
+        while self._tail_size - len(self._tail[0] if self._tail else b"") > _TAIL:
+            self._tail_size -= len(self._tail.popleft())

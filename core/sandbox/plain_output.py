@@ -1,0 +1,51 @@
+"""Terminal output as plain text: escape sequences and control codes go, progress lines keep their last state."""
+
+from __future__ import annotations
+
+import re
+
+# ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Each alternative is linear in time.
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def plain(text: str) -> str:
+    """Whole output: only the last state of a line that was rewritten with carriage returns is left."""
+    bare = _CONTROL.sub("", _SEQUENCE.sub("", text))
+    if "\r" not in bare:
+        return bare
+    return "\n".join(_last_state(line) for line in bare.split("\n"))
+
+
+def _last_state(line: str) -> str:
+    return next((part for part in reversed(line.split("\r")) if part), "") if "\r" in line else line
+
+
+class PlainStream:
+    """The same for text that comes in pieces. What was shown can't be taken back, so a rewritten line is a new one."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """The part of the text so far that is sure: a sequence (or `\\r\\n`) cut in two waits for its rest."""
+        text = self._held + text
+        cut = text.rfind("\x1b")
+        whole = _SEQUENCE.match(text, cut) if cut >= 0 else None
+        if cut < 0 or len(text) - cut > 256 or (whole and whole.end() < len(text)):
+            cut = len(text) - 1 if text.endswith("\r") else len(text)
+        self._held = text[cut:]
+        return self._clean(text[:cut])
+
+    def finish(self) -> str:
+        held, self._held = self._held, ""
+        return self._clean(held)
+
+    @staticmethod
+    def _clean(text: str) -> str:
+        bare = _CONTROL.sub("", _SEQUENCE.sub("", text)).replace("\r\n", "\n")
+        return bare.replace("\r", "\n")
