@@ -50,7 +50,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("prompt.complete", "tab", "complete", "Complete", "Take the completion, or open it for @ and /"),
     Key("transcript.previous", "up,k", "previous", "Block above", "Go to the block above"),
     Key("transcript.next", "down,j", "next", "Block below", "Go to the block below"),
-    Key("transcript.toggle", "enter,space", "toggle", "Open / close", "Open or close the block"),
+    Key("transcript.toggle", "enter,space", "toggle_block", "Open / close", "Open or close the block"),
     Key("transcript.copy", "c,y", "copy_block", "Copy block", "Copy the block's text without gutter and wraps"),
     Key("transcript.top", "g,home", "top", "First block", "Go to the start of the conversation"),
     Key("transcript.bottom", "G,end", "bottom", "Last block", "Go to the end and follow it"),
@@ -61,26 +61,21 @@ KEYS: Final[tuple[Key, ...]] = (
 )
 
 
-def bindings(*scopes: str) -> list[BindingType]:
-    """The bindings of one or more scopes, for a class's `BINDINGS`."""
+def bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
+    """The bindings of one or more scopes, for a class's `BINDINGS`. `priority`: before the widget's own keys."""
     return [
         Binding(
-            ",".join(_spelt(key) for key in each.keys.split(",")),
+            each.keys,
             each.action,
             each.label,
             show=False,
-            priority=each.priority,
+            priority=priority or each.priority,
             tooltip=each.tooltip,
             id=each.id,
         )
         for each in KEYS
         if each.scope in scopes
     ]
-
-
-def _spelt(key: str) -> str:
-    """Textual's name of a key: capital letters keep their own names."""
-    return f"upper_{key.lower()}" if len(key) == 1 and key.isupper() else key
 
 
 def checked(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

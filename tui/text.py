@@ -39,6 +39,7 @@ _SEQUENCE = re.compile(
 )
 _EMOJI_JOINT = re.compile("(?<=[^\x00-\u1fff])\u200d(?=[^\x00-\u1fff])")
 _ON_THE_WIRE = re.compile(f"[{_HIDDEN}\n\t]")
+_NEVER_DRAWN = re.compile(f"[{_HIDDEN}]")
 
 
 def _made_visible(match: re.Match[str]) -> str:
@@ -102,6 +103,11 @@ def one_line(text: str, width: int = 200) -> str:
         text = text[: 8 * width]
     line = " ".join(clean(text).split())
     return line if len(line) <= width else line[: max(width - 1, 0)] + ELLIPSIS
+
+
+def seen(text: str) -> str:
+    """`text` with every hidden character replaced by one visible one, so that positions in it stay what they are."""
+    return text if text.isascii() and text.isprintable() else _NEVER_DRAWN.sub("\ufffd", text)
 
 
 def plain(text: str, style: str = "") -> Content:

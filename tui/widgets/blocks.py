@@ -73,10 +73,24 @@ def _signed(line: tuple[str, str]) -> str:
 
 
 def highlight(code: str, language: str) -> list[list[Piece]]:
-    """Lines of code with roles for their colours; plain for a language nobody knows."""
-    from tui.widgets.syntax import pieces
+    """Lines of code with roles for their colours; plain for a language nobody knows. `language` may be a path."""
+    from tui.highlight import Painting
 
-    return pieces(code, language)
+    lines = code.split("\n")
+    is_path = "." in language or "/" in language
+    painting = Painting(lines, "" if is_path else language, language if is_path else "")
+    for chunk in range(painting.chunk(len(lines) - 1) + 1):
+        painting.paint(chunk)
+    return [_coloured(line, painting.spans(index) or ()) for index, line in enumerate(lines)]
+
+
+def _coloured(line: str, spans: Sequence[tuple[int, int, str]]) -> list[Piece]:
+    pieces: list[Piece] = []
+    done = 0
+    for start, end, role in spans:
+        pieces += [(line[done:start], ""), (line[start:end], role)]
+        done = end
+    return [piece for piece in (*pieces, (line[done:], "")) if piece[0]] or [("", "")]
 
 
 def _text(block: Block, width: int, _: bool) -> list[Row]:

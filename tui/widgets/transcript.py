@@ -49,6 +49,9 @@ ROLES: Final = (
     "syntax_string",
     "syntax_number",
     "syntax_name",
+    "syntax_type",
+    "syntax_constant",
+    "syntax_heading",
 )
 _FILLS: Final = frozenset({"prompt", "code_block"})
 _BELOW: Final = " ↓ new "
@@ -207,7 +210,7 @@ class Transcript(ScrollView, can_focus=True):
             return
         self.cursor = found[0]
         if can_open(self._blocks[self.cursor]):
-            self.action_toggle()
+            self.action_toggle_block()
         self.refresh()
 
     def on_focus(self) -> None:
@@ -242,7 +245,7 @@ class Transcript(ScrollView, can_focus=True):
         """The block below."""
         self._move(1)
 
-    def action_toggle(self) -> None:
+    def action_toggle_block(self) -> None:
         """Open or close the block under the cursor."""
         if not 0 <= self.cursor < len(self._blocks) or not can_open(self._blocks[self.cursor]):
             return

@@ -1,0 +1,211 @@
+"""The prompt: many lines, a history, completion of files and commands, and large pastes as chips.
+
+Nothing but the send key sends: a newline inside a paste is text. What is typed is never lost, also not before the
+engine is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from textual import events
+from textual.actions import SkipAction
+from textual.binding import BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets.text_area import TextArea
+
+from tui.keymap import bindings
+
+CHIP_FROM: Final = 4_000
+CHIP_LINES: Final = 80
+HISTORY_KEPT: Final = 500
+
+_CHIP = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
+_FILE_WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
+_COMMAND_WORD = re.compile(r"/([a-z_]*)$")
+_PASTE_MARK = re.compile("\x1b?\\[20[01]~")
+
+PLACEHOLDERS: Final = {
+    "agent": "What shall be done?   @ file   / command   shift+tab mode",
+    "plan": "What shall be planned? Nothing is changed.",
+    "ask": "Ask about the code. Nothing is changed.",
+    "debug": "What goes wrong, and how do you see it?",
+}
+STEERING: Final = "The turn runs. Enter adds to it, escape stops it."
+ANSWERING: Final = "Choose an answer above, or write your own here."
+
+
+def _size(text: str) -> str:
+    count = len(text.encode("utf-8", "replace"))
+    return f"{count / 1_000_000:.1f} MB" if count >= 1_000_000 else f"{max(count / 1_000, 0.1):.1f} kB"
+
+
+class Prompt(TextArea):
+    """Posts what was written; whoever has it decides what it means."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("prompt", priority=True)
+
+    @dataclass
+    class Submitted(Message):
+        """The user sent `text`; chips are expanded."""
+
+        text: str
+
+    @dataclass
+    class Completing(Message):
+        """The word before the cursor asks for completion: `kind` is "@", "/" or "" (none)."""
+
+        kind: str
+        pattern: str
+
+    class CompletionKey(Message):
+        """A key that belongs to the open completion: `action` is next, previous, accept or close."""
+
+        def __init__(self, action: str) -> None:
+            super().__init__()
+            self.action = action
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(
+            id=id, tab_behavior="focus", compact=True, highlight_cursor_line=False, placeholder=PLACEHOLDERS["agent"]
+        )
+        self.cursor_blink = False
+        self.completing = False
+        self._pasted: list[str] = []
+        self._history: list[str] = []
+        self._place = 0
+        self._draft = ""
+        self._word = ("", "")
+
+    def say(self, placeholder: str) -> None:
+        """The text of the empty prompt."""
+        if str(self.placeholder) != placeholder:
+            self.placeholder = Content(placeholder)
+
+    def set_history(self, prompts: Sequence[str]) -> None:
+        """What was typed in this workspace, oldest first; what was sent meanwhile stays the newest."""
+        sent = [each for each in self._history if each not in prompts]
+        self._history = [*prompts, *sent][-HISTORY_KEPT:]
+        self._place = len(self._history)
+
+    def remember(self, text: str) -> None:
+        """Add to the history."""
+        if text and (not self._history or self._history[-1] != text):
+            self._history.append(text)
+        self._place = len(self._history)
+
+    @property
+    def expanded(self) -> str:
+        """The text with what chips stand for."""
+        return _CHIP.sub(self._expand, self.text)
+
+    def _expand(self, chip: re.Match[str]) -> str:
+        number = int(chip.group(1))
+        return self._pasted[number - 1] if 0 < number <= len(self._pasted) else chip.group()
+
+    def empty(self) -> None:
+        """Clear the prompt after its text has been taken."""
+        self.text = ""
+        self._pasted.clear()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        text = _PASTE_MARK.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n")).replace("\x00", "")
+        if len(text) >= CHIP_FROM or text.count("\n") >= CHIP_LINES:
+            self._pasted.append(text)
+            text = f"[pasted {_size(text)} #{len(self._pasted)}]"
+        if result := self._replace_via_keyboard(text, *self.selection):
+            self.move_cursor(result.end_location)
+
+    def on_text_area_changed(self) -> None:
+        """See whether the word before the cursor asks for completion."""
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column]
+        kind, found = "", None
+        if row == 0 and (found := _COMMAND_WORD.fullmatch(before)):
+            kind = "/"
+        elif found := _FILE_WORD.search(before):
+            kind = "@"
+        word = (kind, found.group(1) if found else "")
+        if word != self._word:
+            self._word = word
+            self.post_message(self.Completing(*word))
+
+    def complete(self, text: str) -> None:
+        """Put `text` in the place of the word before the cursor."""
+        row, column = self.cursor_location
+        start = column - len(self._word[1])
+        self._word = ("", "")
+        self.replace(text + " ", (row, start), (row, column))
+
+    def action_send(self) -> None:
+        """Send what is written; with the completion open, take its choice."""
+        if self.completing:
+            self.post_message(self.CompletionKey("accept"))
+        elif self.text.strip():
+            self.post_message(self.Submitted(self.expanded))
+
+    def action_newline(self) -> None:
+        """A new line at the cursor."""
+        self.insert("\n")
+
+    def action_complete(self) -> None:
+        """Take the completion that is marked."""
+        if not self.completing:
+            raise SkipAction
+        self.post_message(self.CompletionKey("accept"))
+
+    def action_older(self) -> None:
+        """The prompt before this one, from the first line."""
+        if self.completing:
+            self.post_message(self.CompletionKey("previous"))
+            return
+        if not self.cursor_at_first_line or self._place == 0:
+            raise SkipAction
+        if self._place == len(self._history):
+            self._draft = self.text
+        self._recall(self._place - 1)
+
+    def action_newer(self) -> None:
+        """The prompt after this one, from the last line."""
+        if self.completing:
+            self.post_message(self.CompletionKey("next"))
+            return
+        if not self.cursor_at_last_line or self._place >= len(self._history):
+            raise SkipAction
+        self._recall(self._place + 1)
+
+    def _recall(self, place: int) -> None:
+        self._place = place
+        self.text = self._draft if place == len(self._history) else self._history[place]
+        self._word = ("", "")
+        self.move_cursor(self.document.end)
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        return character is not None and character.isprintable()
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self.completing and event.key == "escape":
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.CompletionKey("close"))
+            return
+        if event.key == "enter":  # sending has its own binding; a remapped one leaves enter without effect
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+    def get_line(self, line_index: int) -> Any:
+        """A line as it is drawn; hidden characters of a paste are seen (the text itself stays as it is)."""
+        from tui.text import seen
+
+        line = super().get_line(line_index)
+        harmless = seen(line.plain)
+        if harmless != line.plain:
+            line.plain = harmless
+        return line
