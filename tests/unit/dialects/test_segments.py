@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -53,7 +54,7 @@ SNIPPETS = st.sampled_from(
 @example("a \n```\nb\n\n```", [2, 3])
 def test_any_chunking_gives_the_same_documents(text, cuts):
     borders = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    pieces = [text[start:end] for start, end in zip(borders, borders[1:], strict=False)]
+    pieces = [text[start:end] for start, end in itertools.pairwise(borders)]
     assert parts(*pieces) == parts(text) == parts(*text)
 
 
