@@ -1,0 +1,71 @@
+"""Prose for models. It explains what the program enforces elsewhere: deleting any of it grants nothing.
+
+Templates are `<directory>/<name>.md.j2` (Jinja, every variable must be given), tool texts `tools/<name>.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import AgentTuiError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+ROOT = Path(__file__).parent
+_NAME = re.compile(r"(?:[a-z][a-z_]*/)?[a-z][a-z_]*")
+
+
+class PromptMissing(AgentTuiError):
+    """A text of the installation is not there or can't be rendered."""
+
+    code = "prompt_missing"
+
+
+def names() -> tuple[str, ...]:
+    """Every template, as `render` takes it."""
+    found = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md.j2"))
+    return tuple(name.removesuffix(".md.j2") for name in found)
+
+
+def render(name: str, **variables: object) -> str:
+    """A template with its variables filled in, without blank lines at either end. Raises `PromptMissing`."""
+    from jinja2 import TemplateError
+
+    if not _NAME.fullmatch(name):
+        raise PromptMissing(f"{name!r} is no name of a prompt.", hint=f"Known: {', '.join(names())}.")
+    try:
+        return _environment().get_template(f"{name}.md.j2").render(variables).strip()
+    except TemplateError as error:
+        raise PromptMissing(
+            f"The prompt {name!r} can't be rendered: {type(error).__name__}: {error}.",
+            hint="Reinstall agent-tui.",
+        ) from error
+
+
+def tool_text(name: str) -> str:
+    """What a model is told of a tool. Raises `PromptMissing`."""
+    if not re.fullmatch(r"[a-z][a-z_]*", name):
+        raise PromptMissing(f"{name!r} is no name of a tool.")
+    try:
+        return (ROOT / "tools" / f"{name}.md").read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise PromptMissing(f"The text of the tool {name!r} is missing.", hint="Reinstall agent-tui.") from error
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(ROOT),
+        undefined=StrictUndefined,
+        autoescape=False,  # prose for a model, not markup
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+        auto_reload=False,
+    )
