@@ -1,0 +1,168 @@
+"""A scrolling page of code, drawn row by row on demand: what the review and the preview have in common.
+
+A row is drawn when it is seen, kept in a bounded cache, and drawn once more when its syntax colours are ready. Colours
+are named in theme variables and resolved by the stylesheet, so a change of theme needs nothing but an empty cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.binding import BindingType
+from textual.cache import LRUCache
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.style import Style
+
+from tui.highlight import SYNTAX, Painting, Span
+from tui.keymap import bindings
+
+KEPT_ROWS: Final = 600
+
+
+class CodeView(ScrollView, can_focus=True):
+    """Subclasses say what a row looks like (`draw`) and what its text is (`row_text`)."""
+
+    DEFAULT_CSS = """
+    CodeView { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("code")
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._strips: LRUCache[tuple[int, int], Strip] = LRUCache(KEPT_ROWS)
+        self._wanted: dict[tuple[Painting, int], None] = {}
+        self._is_painting = False
+
+    # What a subclass draws
+
+    def draw(self, row: int, width: int, shift: int) -> Strip:
+        """Row `row` as `width` cells, its code scrolled `shift` cells to the left."""
+        raise NotImplementedError
+
+    def row_text(self, row: int) -> str:
+        """What copying the row gives."""
+        raise NotImplementedError
+
+    def row_count(self) -> int:
+        return self.virtual_size.height
+
+    # Drawing
+
+    def ink(self, style: str) -> Style:
+        """A style in theme variables over the background of this widget."""
+        sheet = self.app.stylesheet
+        return self.visual_style + sheet.parse_style(style)
+
+    def render_line(self, y: int) -> Strip:
+        shift, top = self.scroll_offset
+        row, width = top + y, self.size.width
+        if row >= self.row_count():
+            return Strip.blank(width, self.visual_style.rich_style)
+        if self.text_selection is not None:
+            return self.draw(row, width, shift)
+        strip = self._strips.get((row, shift))
+        if strip is None:
+            strip = self._strips[row, shift] = self.draw(row, width, shift)
+        return strip
+
+    def redraw(self) -> None:
+        """Draw every visible row anew."""
+        self._strips.clear()
+        self.refresh()
+
+    def code(self, text: str, style: Style, *, row: int, spans: Sequence[Span], marks: Sequence[Span] = ()) -> Strip:
+        """One line of code that can be selected. `spans` carry roles of `SYNTAX`, `marks` carry styles."""
+        layers = [(start, end, SYNTAX[role]) for start, end, role in spans]
+        layers += [*marks, *self._selected(row, len(text))]
+        cuts = sorted({0, len(text), *(min(edge, len(text)) for layer in layers for edge in layer[:2])})
+        parse = self.app.stylesheet.parse_style
+        segments = []
+        for start, end in pairwise(cuts):
+            ink = style
+            for low, high, name in layers:
+                if low <= start < high:
+                    ink += parse(name)
+            segments.append(Segment(text[start:end], ink.rich_style))
+        return Strip(segments).apply_offsets(0, row)
+
+    def _selected(self, row: int, length: int) -> Sequence[Span]:
+        selection = self.text_selection
+        if selection is None or (span := selection.get_span(row)) is None:
+            return ()
+        start, end = span
+        return ((start, length if end == -1 else end, "$foreground on $primary 60%"),)
+
+    def paint(self, strips: Sequence[tuple[str, Style]]) -> Strip:
+        """Pieces of text that are no code, with their styles, as a strip."""
+        return Strip([Segment(text, style.rich_style) for text, style in strips if text])
+
+    # Syntax colours
+
+    def spans(self, painting: Painting | None, index: int) -> Sequence[Span]:
+        """The colours of a line as far as they are known; those that are missing are asked for."""
+        if painting is None or index < 0:
+            return ()
+        found = painting.spans(index)
+        if found is None:
+            self._wanted[painting, painting.chunk(index)] = None
+            if not self._is_painting:
+                self._is_painting = True
+                self.run_worker(self._paint_wanted(), group="highlight", exit_on_error=False)
+        return found or ()
+
+    def forget_colours(self) -> None:
+        """Drop what is still waiting for colours."""
+        self._wanted.clear()
+
+    async def _paint_wanted(self) -> None:
+        """Lex what is on screen, the latest wish first; what was scrolled past long ago is dropped."""
+        try:
+            while self._wanted:
+                painting, chunk = next(reversed(self._wanted))
+                del self._wanted[painting, chunk]
+                while len(self._wanted) > 4:
+                    del self._wanted[next(iter(self._wanted))]
+                await asyncio.to_thread(painting.paint, chunk)
+                self.redraw()
+        finally:
+            self._is_painting = False
+
+    # Events
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._strips.clear()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.redraw()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        parts = []
+        for row in range(self.row_count()):
+            if (span := selection.get_span(row)) is not None:
+                text = self.row_text(row)
+                parts.append(text[span[0] : len(text) if span[1] == -1 else span[1]])
+        return "\n".join(parts), "\n"
+
+    def action_top(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_bottom(self) -> None:
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+
+def cells(text: str) -> int:
+    """The width of a text on screen."""
+    return len(text) if text.isascii() else cell_len(text)
