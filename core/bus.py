@@ -1,0 +1,181 @@
+"""The bus: every client sees every durable event in order and without gaps; only live deltas may be merged or dropped.
+
+A client that does not keep up costs a bounded amount of memory: its queue is emptied, durable events are read back
+from the log when it comes for them, and it is told once (`stream.lagged`) how many lossy events it missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from core.clock import now_ms
+from core.protocol.events import LOSSY, DocumentDelta, Envelope, StreamLagged, ToolOutput
+
+QUEUE: Final = 2_000
+BATCH: Final = 512
+MERGED_LIMIT: Final = 64 * 1024
+
+ReadBack = Callable[[int, int], list[Envelope]]
+
+
+class _Waiting:
+    """One queued envelope; the texts of merged deltas are joined only when the client takes it."""
+
+    __slots__ = ("envelope", "key", "length", "texts")
+
+    def __init__(self, envelope: Envelope) -> None:
+        self.envelope = envelope
+        self.key = _merge_key(envelope)
+        self.texts: list[str] = []
+        self.length = 0
+        self.add(envelope)
+
+    def add(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if isinstance(event, DocumentDelta | ToolOutput):
+            self.texts.append(event.text)
+            self.length += len(event.text)
+
+    def taken(self) -> Envelope:
+        old = self.envelope
+        if len(self.texts) < 2:
+            return old
+        text = "".join(self.texts)
+        event = old.event
+        merged = (
+            DocumentDelta(id=event.id, text=text)
+            if isinstance(event, DocumentDelta)
+            else ToolOutput(call=self.key[1], text=text)
+        )
+        return Envelope(seq=old.seq, session=old.session, at=old.at, event=merged, turn=old.turn)
+
+
+def _merge_key(envelope: Envelope) -> tuple[str, str]:
+    match envelope.event:
+        case DocumentDelta(id=document):
+            return "document", document
+        case ToolOutput(call=call):
+            return "tool", call
+        case _:
+            return "", ""
+
+
+class Subscription:
+    """One client's view of one session. `seen` is the last durable seq that it was given."""
+
+    def __init__(self, bus: Bus, after: int) -> None:
+        self._bus = bus
+        self.seen = after
+        self._queue: deque[_Waiting] = deque()
+        self._behind = True
+        self._dropped = 0
+        self._wake = asyncio.Event()
+
+    def offer(self, envelope: Envelope) -> None:
+        """A live event. Never blocks."""
+        self._wake.set()
+        lossy = isinstance(envelope.event, LOSSY)
+        if self._behind:
+            self._dropped += lossy
+            return
+        if lossy and self._merged(envelope):
+            return
+        if len(self._queue) >= QUEUE:
+            self._fall_behind(lossy=lossy)
+            return
+        self._queue.append(_Waiting(envelope))
+
+    def _merged(self, envelope: Envelope) -> bool:
+        """Whether the delta was added to one of the deltas at the end of the queue."""
+        key = _merge_key(envelope)
+        for waiting in reversed(self._queue):
+            if not waiting.key[0]:
+                return False
+            if waiting.key == key:
+                if waiting.length > MERGED_LIMIT:
+                    return False
+                waiting.add(envelope)
+                return True
+        return False
+
+    def _fall_behind(self, *, lossy: bool) -> None:
+        self._dropped += lossy + sum(isinstance(waiting.envelope.event, LOSSY) for waiting in self._queue)
+        self._queue.clear()
+        self._behind = True
+
+    def close(self) -> None:
+        """End the iteration after what is queued now."""
+        self._bus.forget(self)
+        self._wake.set()
+
+    async def envelopes(self) -> AsyncIterator[Envelope]:
+        """Durable events after the one the subscription began with, then live ones, until the bus is closed."""
+        try:
+            while True:
+                while self._behind:
+                    for envelope in self._read_back():
+                        yield envelope
+                while self._queue and not self._behind:
+                    envelope = self._queue.popleft().taken()
+                    if not isinstance(envelope.event, LOSSY):
+                        self.seen = envelope.seq
+                    yield envelope
+                if self._unfinished():
+                    continue
+                if not self._bus.has(self):
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+        finally:
+            self._bus.forget(self)
+
+    def _unfinished(self) -> bool:
+        return self._behind or bool(self._queue)
+
+    def _read_back(self) -> list[Envelope]:
+        """The next durable events from the log; having caught up, the subscription is live from here on."""
+        found = self._bus.read_back(self.seen, BATCH)
+        if found:
+            self.seen = found[-1].seq
+            return found
+        self._behind = False
+        if not self._dropped:
+            return []
+        lagged = StreamLagged(dropped=self._dropped)
+        self._dropped = 0
+        return [Envelope(seq=self.seen, session=self._bus.session, at=now_ms(), event=lagged)]
+
+
+class Bus:
+    """The subscribers of one session. `read_back(after, limit)` gives durable events from the log."""
+
+    def __init__(self, session: str, read_back: ReadBack) -> None:
+        self.session = session
+        self.read_back = read_back
+        self._subscriptions: list[Subscription] = []
+
+    def subscribe(self, after: int) -> Subscription:
+        """A view that starts behind `after`: first what the log holds, then what happens."""
+        subscription = Subscription(self, after)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def publish(self, envelope: Envelope) -> None:
+        """Offer an event to every subscriber. A durable one must be in the log already."""
+        for subscription in self._subscriptions:
+            subscription.offer(envelope)
+
+    def has(self, subscription: Subscription) -> bool:
+        return subscription in self._subscriptions
+
+    def forget(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+
+    def close(self) -> None:
+        """Every subscription ends once it has given what it holds."""
+        for subscription in list(self._subscriptions):
+            subscription.close()

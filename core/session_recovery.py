@@ -1,0 +1,78 @@
+"""Recovery: what a turn that ended without saying so leaves open is closed, so that the history is valid again.
+
+Used after a crash, when a session is resumed, and after a turn whose own end could not be recorded. Everything is said
+in events; the log before them stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from core.protocol.events import (
+    AnyEvent,
+    ApprovalResolved,
+    ContextCompacted,
+    MessageAppended,
+    QuestionAnswered,
+    ToolFinished,
+    TurnEnd,
+    TurnFinished,
+)
+from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.sessions.fold import SessionState
+
+Emit = Callable[[AnyEvent], None]
+INTERRUPTED = "The call was interrupted before it gave a result; whether it had an effect is not known."
+
+
+def close_open_turn(state: SessionState, emit: Emit, *, reason: TurnEnd = "interrupted", message: str = "") -> str:
+    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing."""
+    turn = state.turn
+    done = []
+    for call in list(turn.calls.values()) if turn is not None else []:
+        emit(ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
+    for approval in list(state.approvals):
+        emit(ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
+    for question in list(state.questions):
+        emit(QuestionAnswered(id=question, by="program"))
+    if mended := _mend_history(state, emit):
+        done.append(mended)
+    if turn is not None:
+        emit(TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
+        done.append("A turn that was cut off was closed as interrupted.")
+    return " ".join(done)
+
+
+def _mend_history(state: SessionState, emit: Emit) -> str:
+    """Every tool call gets its result: at the end by appending, further up by replacing the history."""
+    mended = with_results(state.messages)
+    old = list(state.messages)
+    if mended == old:
+        return ""
+    if mended[: len(old)] == old:
+        for message in mended[len(old) :]:
+            emit(MessageAppended(message=message))
+    else:
+        used = state.context_used
+        emit(ContextCompacted(messages=tuple(mended), before_tokens=used, after_tokens=used))
+    return "Tool calls without a result were closed."
+
+
+def with_results(messages: Sequence[Message]) -> list[Message]:
+    """The history in which each call has exactly one result, right after the message that made it."""
+    mended: list[Message] = []
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.call_id in waiting:
+                waiting.remove(message.call_id)
+                mended.append(message)
+            continue
+        mended += _results(waiting)
+        waiting = [call.id for call in message.tool_calls] if isinstance(message, AssistantMessage) else []
+        mended.append(message)
+    return mended + _results(waiting)
+
+
+def _results(calls: Sequence[str]) -> list[ToolMessage]:
+    return [ToolMessage(call_id=call, content=INTERRUPTED, is_error=True) for call in calls]

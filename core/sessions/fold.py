@@ -1,0 +1,319 @@
+"""The fold: a session's state is what its durable events, applied in order, make of nothing.
+
+Every prefix of a log folds to the state the session had at that moment; lossy events change nothing. The pending
+review keeps its own fold (`review`), which is handed every event too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from core.protocol import events as ev
+from core.protocol.documents import AnyDocument, Todo
+from core.protocol.messages import Message, Usage
+from core.protocol.plans import Plan
+from core.protocol.review import Change, VerdictRecord
+
+
+class ReviewFold(Protocol):
+    """What the state asks of the pending review: its changes by path, and to take every event in."""
+
+    @property
+    def changes(self) -> Mapping[str, Change]: ...
+
+    def apply(self, event: ev.AnyEvent) -> None: ...
+
+
+class NoReview:
+    """For readers who ask about everything but the review."""
+
+    changes: Mapping[str, Change] = MappingProxyType({})
+
+    def apply(self, event: ev.AnyEvent) -> None:
+        """Takes the event in and keeps nothing of it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnState:
+    """One turn: `documents` in order; `reason` is "" while it runs. Times in ms."""
+
+    id: str
+    prompt: str
+    mode: ev.ModeName
+    model: str
+    started: int
+    documents: dict[str, AnyDocument | None] = field(default_factory=dict)
+    calls: dict[str, ev.ToolRequested] = field(default_factory=dict)
+    tool_count: int = 0
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    duration_ms: int = 0
+    reason: ev.TurnEnd | str = ""
+    message: str = ""
+
+    def finished_documents(self) -> list[AnyDocument]:
+        """The documents that have ended, in the order in which they began."""
+        return [document for document in self.documents.values() if document is not None]
+
+
+def total(first: Usage, second: Usage) -> Usage:
+    """Tokens and cost of both; the cost is not known if neither is."""
+    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
+    return Usage(
+        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+        completion_tokens=first.completion_tokens + second.completion_tokens,
+        cached_tokens=first.cached_tokens + second.cached_tokens,
+        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
+        cost=sum(costs) if costs else None,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionState:
+    """Everything a session is, at one moment. `seq` is that of the last durable event."""
+
+    review: ReviewFold = field(default_factory=NoReview)
+    id: str = ""
+    seq: int = 0
+    workspace: str = ""
+    title: str = ""
+    mode: ev.ModeName = "agent"
+    model: str = ""
+    demo: bool = False
+    closed: bool = False
+    started: int = 0
+    updated: int = 0
+    context_window: int = 0
+    context_used: int = 0
+    turns: list[TurnState] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    pending: set[str] = field(default_factory=set)
+    unreported: dict[str, VerdictRecord] = field(default_factory=dict)
+    plan: str = ""
+    plans: dict[str, Plan] = field(default_factory=dict)
+    todos: tuple[Todo, ...] = ()
+    plan_path: str = ""
+    approvals: dict[str, ev.ApprovalRequested] = field(default_factory=dict)
+    questions: dict[str, ev.QuestionAsked] = field(default_factory=dict)
+    steers: list[str] = field(default_factory=list)
+    rules: tuple[ev.LoadedRule, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def turn(self) -> TurnState | None:
+        """The turn that runs (or that a dead engine left open)."""
+        return self.turns[-1] if self.turns and not self.turns[-1].reason else None
+
+    @property
+    def changes(self) -> Mapping[str, Change]:
+        """Pending changes by path."""
+        return self.review.changes
+
+    @property
+    def unreported_verdicts(self) -> Sequence[VerdictRecord]:
+        """Standing verdicts that the model has not been told of, oldest first."""
+        return tuple(self.unreported.values())
+
+    def apply(self, envelope: ev.Envelope) -> None:
+        """Take one event in. Lossy events and repeated ones change nothing."""
+        event = envelope.event
+        if isinstance(event, ev.LOSSY) or envelope.seq <= self.seq:
+            return
+        self.seq, self.updated, self.id = envelope.seq, envelope.at, envelope.session
+        self.started = self.started or envelope.at
+        step = _STEPS.get(type(event))
+        if step is not None:
+            step(self, envelope, event)
+        self.review.apply(event)
+
+
+def fold(envelopes: list[ev.Envelope], review: ReviewFold | None = None) -> SessionState:
+    """The state after `envelopes`."""
+    state = SessionState(review=review or NoReview())
+    for envelope in envelopes:
+        state.apply(envelope)
+    return state
+
+
+# One small function per event that changes more than the pending review; the table at the end says which is whose.
+def _started(state: SessionState, _: ev.Envelope, event: ev.SessionStarted) -> None:
+    state.workspace, state.mode, state.model = event.workspace, event.mode, event.model
+    state.demo, state.title = event.demo, event.title
+
+
+def _resumed(state: SessionState, _: ev.Envelope, __: ev.SessionResumed) -> None:
+    state.closed = False
+
+
+def _renamed(state: SessionState, _: ev.Envelope, event: ev.SessionRenamed) -> None:
+    state.title = event.title
+
+
+def _closed(state: SessionState, _: ev.Envelope, __: ev.SessionClosed) -> None:
+    state.closed = True
+
+
+def _mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> None:
+    state.mode = event.mode
+
+
+def _model(state: SessionState, _: ev.Envelope, event: ev.ModelChanged) -> None:
+    state.model, state.context_window = event.model, event.context_window
+
+
+def _turn_started(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted) -> None:
+    turn = TurnState(id=envelope.turn, prompt=event.prompt, mode=event.mode, model=event.model, started=envelope.at)
+    state.turns.append(turn)
+    state.steers.clear()
+
+
+def _steered(state: SessionState, _: ev.Envelope, event: ev.TurnSteered) -> None:
+    state.steers.append(event.text)
+
+
+def _turn_finished(state: SessionState, _: ev.Envelope, event: ev.TurnFinished) -> None:
+    state.usage = total(state.usage, event.usage)
+    turn = state.turn
+    if turn is not None:
+        turn.reason, turn.usage, turn.steps = event.reason, event.usage, event.steps
+        turn.duration_ms, turn.message = event.duration_ms, event.message
+        turn.calls.clear()
+
+
+def _step_finished(state: SessionState, _: ev.Envelope, event: ev.StepFinished) -> None:
+    turn = state.turn
+    if turn is not None:
+        turn.steps, turn.usage = event.step, total(turn.usage, event.usage)
+
+
+def _step_retried(state: SessionState, _: ev.Envelope, event: ev.StepRetried) -> None:
+    turn = state.turn
+    if turn is not None:
+        for document in event.void_documents:
+            turn.documents.pop(document, None)
+
+
+def _message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> None:
+    state.messages.append(event.message)
+
+
+def _compacted(state: SessionState, _: ev.Envelope, event: ev.ContextCompacted) -> None:
+    state.messages[:] = event.messages
+    state.context_used = event.after_tokens
+
+
+def _document_started(state: SessionState, _: ev.Envelope, event: ev.DocumentStarted) -> None:
+    if state.turns:
+        state.turns[-1].documents.setdefault(event.id, None)
+
+
+def _document_finished(state: SessionState, _: ev.Envelope, event: ev.DocumentFinished) -> None:
+    if state.turns:
+        state.turns[-1].documents[event.document.id] = event.document
+
+
+def _tool_requested(state: SessionState, _: ev.Envelope, event: ev.ToolRequested) -> None:
+    turn = state.turn
+    if turn is not None:
+        turn.calls[event.call] = event
+        turn.tool_count += 1
+
+
+def _tool_finished(state: SessionState, _: ev.Envelope, event: ev.ToolFinished) -> None:
+    turn = state.turn
+    if turn is not None:
+        turn.calls.pop(event.call, None)
+
+
+def _approval(state: SessionState, _: ev.Envelope, event: ev.ApprovalRequested) -> None:
+    state.approvals[event.id] = event
+
+
+def _approved(state: SessionState, _: ev.Envelope, event: ev.ApprovalResolved) -> None:
+    state.approvals.pop(event.id, None)
+
+
+def _question(state: SessionState, _: ev.Envelope, event: ev.QuestionAsked) -> None:
+    state.questions[event.id] = event
+
+
+def _answered(state: SessionState, _: ev.Envelope, event: ev.QuestionAnswered) -> None:
+    state.questions.pop(event.id, None)
+
+
+def _change(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
+    state.pending.add(event.change.path)
+
+
+def _change_resolved(state: SessionState, _: ev.Envelope, event: ev.ChangeResolved) -> None:
+    state.pending.discard(event.path)
+
+
+def _verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictGiven) -> None:
+    state.unreported[event.verdict.id] = event.verdict
+
+
+def _verdict_undone(state: SessionState, _: ev.Envelope, event: ev.VerdictUndone) -> None:
+    state.unreported.pop(event.id, None)
+
+
+def _verdicts_reported(state: SessionState, _: ev.Envelope, event: ev.VerdictsReported) -> None:
+    for verdict in event.ids:
+        state.unreported.pop(verdict, None)
+
+
+def _plan(state: SessionState, _: ev.Envelope, event: ev.PlanCreated | ev.PlanUpdated) -> None:
+    state.plan = event.plan.path
+    state.plans[event.plan.path] = event.plan
+
+
+def _todos(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) -> None:
+    state.todos, state.plan_path = event.todos, event.plan
+
+
+def _context(state: SessionState, _: ev.Envelope, event: ev.ContextMeasured) -> None:
+    state.context_used = event.used
+    state.context_window = event.window or state.context_window
+
+
+def _rules(state: SessionState, _: ev.Envelope, event: ev.RulesLoaded) -> None:
+    state.rules = event.rules
+
+
+_STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] = {
+    ev.SessionStarted: _started,
+    ev.SessionResumed: _resumed,
+    ev.SessionRenamed: _renamed,
+    ev.SessionClosed: _closed,
+    ev.ModeChanged: _mode,
+    ev.ModelChanged: _model,
+    ev.TurnStarted: _turn_started,
+    ev.TurnSteered: _steered,
+    ev.TurnFinished: _turn_finished,
+    ev.StepFinished: _step_finished,
+    ev.StepRetried: _step_retried,
+    ev.MessageAppended: _message,
+    ev.ContextCompacted: _compacted,
+    ev.DocumentStarted: _document_started,
+    ev.DocumentFinished: _document_finished,
+    ev.ToolRequested: _tool_requested,
+    ev.ToolFinished: _tool_finished,
+    ev.ApprovalRequested: _approval,
+    ev.ApprovalResolved: _approved,
+    ev.QuestionAsked: _question,
+    ev.QuestionAnswered: _answered,
+    ev.ChangeProposed: _change,
+    ev.ChangeRevised: _change,
+    ev.ChangeResolved: _change_resolved,
+    ev.VerdictGiven: _verdict,
+    ev.VerdictUndone: _verdict_undone,
+    ev.VerdictsReported: _verdicts_reported,
+    ev.PlanCreated: _plan,
+    ev.PlanUpdated: _plan,
+    ev.TodoChanged: _todos,
+    ev.ContextMeasured: _context,
+    ev.RulesLoaded: _rules,
+}

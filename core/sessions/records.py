@@ -1,0 +1,72 @@
+"""The bytes of one record: `{"crc":"<8 hex>","e":<envelope>}` and a line feed; the sum is CRC-32 of the envelope.
+
+The envelope's own bytes are kept as they were written, so a check never depends on how JSON is formatted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+import msgspec
+
+from core.errors import StateError
+from core.protocol.events import Envelope
+
+SCHEMA: Final = 1
+_HEAD: Final = b'{"crc":"'
+_MIDDLE: Final = b'","e":'
+_SUM_END: Final = len(_HEAD) + 8
+_START: Final = _SUM_END + len(_MIDDLE)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Envelope)
+
+
+class _Version(msgspec.Struct):
+    v: int = 1
+
+
+_versions = msgspec.json.Decoder(_Version)
+
+
+def encode(envelope: Envelope) -> bytes:
+    """One record, with its line feed."""
+    raw = _encoder.encode(envelope)
+    return b'{"crc":"%08x","e":%s}\n' % (zlib.crc32(raw), raw)
+
+
+def decode(line: bytes) -> Envelope | None:
+    """The envelope of one record (without its line feed), or None if the record is damaged.
+
+    Raises `StateError` (code `state_newer`) for a whole record that a newer version of the program has written.
+    """
+    if not line.startswith(_HEAD) or line[_SUM_END:_START] != _MIDDLE or not line.endswith(b"}"):
+        return None
+    raw = line[_START:-1]
+    if b"%08x" % zlib.crc32(raw) != line[len(_HEAD) : _SUM_END]:
+        return None
+    try:
+        envelope = _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        _refuse_newer(_version(raw))
+        return None
+    if envelope.v > SCHEMA:
+        _refuse_newer(envelope.v)
+    return envelope
+
+
+def _version(raw: bytes) -> int:
+    try:
+        return _versions.decode(raw).v
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 0
+
+
+def _refuse_newer(version: int) -> None:
+    if version > SCHEMA:
+        raise StateError(
+            f"this session was written by a newer agent-tui (format {version}, this one reads {SCHEMA}).",
+            hint="Update agent-tui to open it. The session was left as it is.",
+            code="state_newer",
+        )

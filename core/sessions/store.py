@@ -1,0 +1,159 @@
+"""Where sessions live: `<state>/workspaces/<name>-<8 hex>/sessions/<id>/`; directories 0700, files 0600, one writer.
+
+A session that is open is locked (flock): a second program on the same workspace gets a session of its own, never half
+of this one. A lock dies with its process, so it can't go stale.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+from core.config import state_dir
+from core.errors import StateError
+from core.ids import new_id
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+
+
+def _make(directory: Path) -> Path:
+    """The directory, private to the user. Raises `StateError` with what to do about it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as problem:
+        raise StateError(
+            f"the state directory {directory} can't be made: {problem.strerror}.",
+            hint="Check its permissions and its disk, or set AGENT_TUI_STATE_DIR to a directory of your own.",
+        ) from problem
+    return directory
+
+
+class SessionDirectory:
+    """One session's place, locked by this process until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+        self._lock = _lock(path / "lock", path.name)
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.jsonl"
+
+    @property
+    def blobs(self) -> Path:
+        return self.path / "blobs"
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def outputs(self) -> Path:
+        return self.path / "outputs"
+
+    def discard(self) -> None:
+        """Remove a session that holds nothing."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let the lock go. Safe to call twice."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _lock(path: Path, session: str) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as problem:
+        raise StateError(
+            f"the session {session} can't be opened: {path}: {problem.strerror}.",
+            hint="Check the permissions of the state directory, or set AGENT_TUI_STATE_DIR to another one.",
+        ) from problem
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise StateError(
+            f"the session {session} is open in another agent-tui{f' (process {owner})' if owner.isdigit() else ''}.",
+            hint="Go on there, or start a new session here.",
+            code="session_locked",
+        ) from problem
+    _sign(descriptor)
+    return descriptor
+
+
+def _sign(descriptor: int) -> None:
+    """Say who holds the lock; that is a courtesy, so a full disk does not keep a session from being read."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
+    except OSError:
+        return
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a program has the session of this directory open, this one included."""
+    try:
+        descriptor = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+class SessionStore:
+    """The sessions of one workspace. Nothing is written until a session is made."""
+
+    def __init__(self, workspace: Path) -> None:
+        real = workspace.resolve()
+        digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", real.name).strip("-.")[:40] or "root"
+        self.workspace = real
+        self.path = state_dir() / "workspaces" / f"{name}-{digest}"
+        self.sessions = self.path / "sessions"
+
+    def create(self) -> SessionDirectory:
+        """A new, empty, locked session."""
+        for each in (state_dir(), state_dir() / "workspaces", self.path, self.sessions):
+            _make(each)
+        path = _make(self.sessions / new_id("ses"))
+        for name in ("blobs", "outputs"):
+            _make(path / name)
+        return SessionDirectory(path)
+
+    def open(self, session: str) -> SessionDirectory:
+        """A session that exists, locked. `StateError`: unknown, or open elsewhere."""
+        path = self.sessions / session
+        if not _SESSION_ID.fullmatch(session) or not (path / "log.jsonl").is_file():
+            raise StateError(
+                f"there is no session {session!r} in this workspace.",
+                hint="`agent-tui sessions` lists those there are.",
+                code="session_unknown",
+            )
+        return SessionDirectory(path)
+
+    def directories(self) -> list[Path]:
+        """Every session's directory, the one written last first."""
+        try:
+            logs = [each / "log.jsonl" for each in self.sessions.iterdir()] if self.sessions.is_dir() else []
+            dated = [(log.stat().st_mtime_ns, log.parent) for log in logs if log.is_file()]
+        except OSError as problem:
+            raise StateError(f"the state directory {self.sessions} can't be read: {problem.strerror}.") from problem
+        return [path for _, path in sorted(dated, reverse=True)]
+
+    def latest(self) -> str:
+        """The id of the session that was written last, "" if there is none."""
+        found = self.directories()
+        return found[0].name if found else ""

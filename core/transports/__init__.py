@@ -1,0 +1,1 @@
+"""Transports: bytes on one side, submit / events / query on the other."""
