@@ -1,0 +1,187 @@
+"""Import a provider's SDK without the part of it that is never used.
+
+`import openai` costs half a second and 30 MB, `import anthropic` more than a second and 57 MB. Nearly all of it is
+thousands of generated pydantic models that a streamed chat never touches: the package's `__init__` names them all, and
+what the client class itself needs imports a few of them for its annotations. So:
+
+* the packages of an SDK become *waiting packages*: importing one runs nothing. The first name that is missed in it is
+  looked up in the text of its `__init__`, and only the module that defines that name is imported. If the text does not
+  say, the real `__init__` runs, and the package is an ordinary one from then on.
+* a few functions (`DEFERRED`) whose modules import hundreds of models, and which run only when something failed or is
+  being traced, become *waiting functions* that import their module when they are called.
+* a few type aliases (`OPAQUE`) that are only ever used in annotations are not resolved at all.
+
+Nothing of the SDK is changed or copied, and everything in it stays importable. If any of this does not work out, say with
+another version of the SDK, what was loaded is dropped and the plain import is made: slower, with the same result.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any, Final, Literal
+
+Sdk = Literal["openai", "anthropic"]
+
+DEFERRED: Final = {
+    "anthropic._error_classes": frozenset({"make_status_error"}),
+    "anthropic.lib._tracing": frozenset({"finish_api_call_span"}),
+}
+OPAQUE: Final = {
+    "anthropic.types.message_create_params": frozenset({"MessageCreateParamsBase"}),
+    "anthropic.types.beta.message_create_params": frozenset({"MessageCreateParamsBase"}),
+}
+_WAITING_BRANCHES: Final = ("types", "lib", "resources")
+_import_lock = threading.Lock()
+
+
+class WaitingModule(ModuleType):
+    """A module or package whose code runs when a name is missed that nothing cheaper can provide."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name in DEFERRED.get(self.__name__, ()):
+            return _waiting_function(self, name)
+        if name in OPAQUE.get(self.__name__, ()):
+            return object
+        found = self._from_its_own_module(name) if hasattr(self, "__path__") else None
+        if found is None:
+            _run(self)
+            found = getattr(self, name)
+        return found
+
+    def _from_its_own_module(self, name: str) -> Any:
+        """What `__init__` would bind to `name` with one relative import; None if that is not what it would do."""
+        index = self.__dict__.get("__waiting_names__")
+        if index is None:
+            index = self.__dict__["__waiting_names__"] = _relative_imports(self)
+        if name not in index:
+            return _submodule(self.__name__, name)
+        module, original = index[name]
+        value = getattr(importlib.import_module(f"{self.__name__}.{module}"), original)
+        self.__dict__[name] = value
+        return value
+
+
+def _submodule(package: str, name: str) -> ModuleType | None:
+    full = f"{package}.{name}"
+    return importlib.import_module(full) if importlib.util.find_spec(full) else None
+
+
+def _relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
+    """`{name: (module below the package, name in it)}` from the top level of the package's `__init__`."""
+    spec = package.__spec__
+    loader = spec.loader if spec else None
+    source = getattr(loader, "get_source", lambda _: None)(package.__name__)
+    statements = ast.parse(source).body if source else []
+    imports = [each for each in statements if isinstance(each, ast.ImportFrom) and each.level == 1 and each.module]
+    return {alias.asname or alias.name: (str(each.module), alias.name) for each in imports for alias in each.names}
+
+
+def _waiting_function(module: ModuleType, name: str) -> Any:
+    def call_when_loaded(*args: Any, **named: Any) -> Any:
+        _run(module)
+        return getattr(module, name)(*args, **named)
+
+    call_when_loaded.__name__ = name
+    return call_when_loaded
+
+
+def _run(module: ModuleType) -> None:
+    """Execute the module's own code at last; it is an ordinary module from here on."""
+    if not isinstance(module, WaitingModule):
+        return
+    module.__class__ = ModuleType
+    loader = module.__spec__.loader if module.__spec__ else None
+    if loader is None:
+        raise ImportError(f"{module.__name__} has no loader", name=module.__name__)
+    loader.exec_module(module)
+
+
+class _WaitingLoader(Loader):
+    """Creates the module as usual and leaves it waiting instead of running it."""
+
+    def __init__(self, real: Loader) -> None:
+        self._real = real
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._real.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = module.__loader__ = self._real
+        module.__class__ = WaitingModule
+
+
+class WaitingFinder(MetaPathFinder):
+    """Finds the modules of one SDK as usual, and lets its packages wait."""
+
+    def __init__(self, sdk: Sdk) -> None:
+        self.sdk = sdk
+        self._branches = tuple(f"{sdk}.{name}" for name in _WAITING_BRANCHES)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != self.sdk:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None and self._waits(spec):
+            spec.loader = _WaitingLoader(spec.loader)
+        return spec
+
+    def _waits(self, spec: ModuleSpec) -> bool:
+        if spec.name in DEFERRED or spec.name in OPAQUE:
+            return True
+        if spec.submodule_search_locations is None:
+            return False
+        return spec.name == self.sdk or any(
+            spec.name == each or spec.name.startswith(each + ".") for each in self._branches
+        )
+
+
+def load(sdk: Sdk) -> ModuleType:
+    """The module that holds the SDK's `AsyncOpenAI` or `AsyncAnthropic`, `AsyncStream` and `Timeout`.
+
+    Safe to call from any thread, and again. Raises ImportError if the SDK is not installed or can't be loaded at all.
+    """
+    with _import_lock:
+        if sdk in sys.modules:
+            return importlib.import_module(f"{sdk}._client")
+        pausing = gc.isenabled()
+        gc.disable()  # an import makes a great many objects and hardly any garbage
+        try:
+            return _load_lean(sdk)
+        except Exception:  # noqa: BLE001 - whatever it is, the plain import decides
+            return load_plain(sdk)
+        finally:
+            if pausing:
+                gc.enable()
+
+
+def _load_lean(sdk: Sdk) -> ModuleType:
+    finder = WaitingFinder(sdk)
+    sys.meta_path.insert(0, finder)
+    client = importlib.import_module(f"{sdk}._client")
+    for name in ("AsyncStream", "Timeout"):
+        getattr(client, name)
+    return client
+
+
+def load_plain(sdk: Sdk) -> ModuleType:
+    """The same module by the SDK's own import, all of it; whatever a lean import left behind is dropped."""
+    sys.meta_path[:] = [each for each in sys.meta_path if not (isinstance(each, WaitingFinder) and each.sdk == sdk)]
+    for name in [each for each in sys.modules if each == sdk or each.startswith(sdk + ".")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    importlib.import_module(sdk)
+    return importlib.import_module(f"{sdk}._client")
