@@ -11,7 +11,7 @@ from tests.contract.source_tree import Import, imports, modules, program, projec
 
 # Lowest first. A module may import from lower rungs and from its own, except where its rung is in STRANGERS.
 LADDER: tuple[frozenset[str], ...] = (
-    frozenset({"core", "core.errors", "core.ids", "core.clock", "core.exits", "core.protocol"}),
+    frozenset({"core", "core.errors", "core.ids", "core.clock", "core.exits", "core.languages", "core.protocol"}),
     frozenset({"core.config", "core.workspace", "core.modes", "core.policy", "core.rules"}),
     frozenset(
         "core." + name

@@ -1,0 +1,11 @@
+"""The shadow: pending changes over the workspace, their hunks, verdicts on them, and promotion to the user's files."""
+
+from __future__ import annotations
+
+from core.shadow.blobs import BlobStore
+from core.shadow.promote import PromotionFailed
+from core.shadow.review import ReviewState
+from core.shadow.tool_view import ShadowView
+from core.shadow.view import Edited, Shadow
+
+__all__ = ["BlobStore", "Edited", "PromotionFailed", "ReviewState", "Shadow", "ShadowView"]

@@ -1,0 +1,80 @@
+"""Bytes by the hash of their content: what every state of a change, past and present, is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from core.errors import StateError
+
+
+class BlobStore:
+    """Files `<directory>/<2 hex>/<62 hex>`, mode 0600, each written whole or not at all.
+
+    A blob is in the file system's cache when `put` returns, so the death of this process does not lose it; `sync` makes
+    it survive the machine's, and is called before anything in the user's project depends on it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._present: set[str] = set()
+        self._synced: set[str] = set()
+
+    def put(self, data: bytes) -> str:
+        """Store `data` and return its sha256 in hex. `StateError` when the state directory can't take it."""
+        sha = hashlib.sha256(data).hexdigest()
+        if sha in self._present:
+            return sha
+        path = self._path(sha)
+        try:
+            if not path.exists():
+                self._write(path, data)
+        except OSError as error:
+            raise StateError(
+                f"The session can't store a file's content in {self.directory}: {error.strerror}.",
+                hint="Make room or make the directory writable, then try again.",
+            ) from error
+        self._present.add(sha)
+        return sha
+
+    def get(self, sha: str) -> bytes:
+        """The bytes of a blob; `StateError` when it is missing or damaged."""
+        try:
+            data = self._path(sha).read_bytes()
+        except OSError as error:
+            raise StateError(f"Stored content {sha[:12]} can't be read: {error.strerror}.") from error
+        if hashlib.sha256(data).hexdigest() != sha:
+            raise StateError(f"Stored content {sha[:12]} is damaged.", hint=f"See {self._path(sha)}.")
+        return data
+
+    def sync(self, sha: str) -> None:
+        """Make a blob durable; raises OSError."""
+        if sha in self._synced:
+            return
+        path = self._path(sha)
+        for each in (path, path.parent):
+            descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self._synced.add(sha)
+
+    def _path(self, sha: str) -> Path:
+        return self.directory / sha[:2] / sha[2:]
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            temporary.replace(path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise

@@ -1,0 +1,109 @@
+"""What a path holds, as a state and its bytes: storing, merging and describing the difference of two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.languages import language_of
+from core.protocol.review import Change, FileState, Hunk, Operation
+from core.shadow.blobs import BlobStore
+from core.shadow.hunks import divisible, hunks, split_lines, whole
+from core.shadow.lines import is_binary
+from core.shadow.merge import merge3
+from core.workspace.names import is_protected
+
+
+class Sides(Struct, frozen=True, kw_only=True):
+    """A path's base and what is proposed instead."""
+
+    base: FileState
+    pending: FileState
+
+
+class Contents:
+    """States whose bytes are kept in a `BlobStore`."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    def data(self, state: FileState) -> bytes:
+        """The bytes of a state; none for an absent path."""
+        return b"" if state.kind == "absent" else self._blobs.get(state.blob)
+
+    def keep(self, state: FileState, data: bytes | None) -> FileState:
+        """Store the bytes of a state that was read from disk."""
+        if data is not None:
+            self._blobs.put(data)
+        return state
+
+    def file(self, data: bytes, mode: int) -> FileState:
+        return FileState(kind="file", blob=self._blobs.put(data), mode=mode, size=len(data))
+
+    def merge(
+        self, base: FileState, ours: FileState, theirs: FileState, *, prefer_ours: bool = False
+    ) -> FileState | None:
+        """Three-way merge of states: of their bytes by lines, of their modes, and of whether they exist at all."""
+        if theirs in (ours, base):
+            return ours
+        if ours == base:
+            return theirs
+        if not (base.kind == ours.kind == theirs.kind == "file"):
+            return ours if prefer_ours else None
+        merged = merge3(self.data(base), self.data(ours), self.data(theirs), prefer_ours=prefer_ours)
+        if merged is None:
+            return None
+        return self.file(merged, ours.mode if ours.mode != base.mode else theirs.mode)
+
+    def change(self, path: str, sides: Sides, known: Iterable[Hunk] = ()) -> Change:
+        """The difference of two states, compared anew; hunks of equal content keep their `known` ids."""
+        old, new = self.data(sides.base), self.data(sides.pending)
+        found = _hunks(sides, old, new, known)
+        return Change(
+            path=path,
+            operation=_operation(sides),
+            base=sides.base,
+            pending=sides.pending,
+            hunks=found,
+            added=sum(each.new_lines for each in found),
+            removed=sum(each.old_lines for each in found),
+            binary=is_binary(old) or is_binary(new),
+            language=language_of(path),
+            protected=is_protected(path),
+        )
+
+
+def narrowed(change: Change, sides: Sides, left: tuple[Hunk, ...]) -> Change:
+    """The change after a verdict (or its undoing) moved one side, with the hunks that are pending now."""
+    return replace(
+        change,
+        operation=_operation(sides),
+        base=sides.base,
+        pending=sides.pending,
+        hunks=left,
+        added=sum(each.new_lines for each in left),
+        removed=sum(each.old_lines for each in left),
+    )
+
+
+def _operation(sides: Sides) -> Operation:
+    base, pending = sides.base, sides.pending
+    if base.kind == "absent":
+        return "create" if pending.kind != "absent" else "edit"
+    if pending.kind == "absent":
+        return "delete"
+    return "mode" if base.blob == pending.blob and base.kind == pending.kind and base.mode != pending.mode else "edit"
+
+
+def _hunks(sides: Sides, old: bytes, new: bytes, known: Iterable[Hunk]) -> tuple[Hunk, ...]:
+    if sides.base == sides.pending:
+        return ()
+    text = "symlink" not in {sides.base.kind, sides.pending.kind} and not is_binary(old) and not is_binary(new)
+    if text and old != new and divisible(old, new):
+        return hunks(old, new, known)
+    identity = [f"{each.kind} {each.blob} {each.mode:o}" for each in (sides.base, sides.pending)]
+    if text and old != new:
+        return whole(identity, len(split_lines(old)), len(split_lines(new)))
+    return whole(identity)

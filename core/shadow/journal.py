@@ -1,0 +1,116 @@
+"""The promotion journal: what is about to be done to the user's files, on disk before the first of them is touched.
+
+One JSON record a line. A transaction is an intent, then a commit or an abort, then done (its events are in the log).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import StateError
+from core.protocol.events import AnyEvent
+from core.protocol.review import FileState
+
+
+class Write(Struct, frozen=True, kw_only=True):
+    """One path to be taken from `before` to `after`; `temporary` is a name in the same directory."""
+
+    path: str
+    before: FileState
+    after: FileState
+    temporary: str
+    directories: tuple[str, ...] = ()
+
+
+class Intent(Struct, frozen=True, kw_only=True, tag="intent"):
+    """`events` tell the log once all of `writes` are done."""
+
+    id: str
+    writes: tuple[Write, ...]
+    events: tuple[AnyEvent, ...]
+
+
+class Commit(Struct, frozen=True, kw_only=True, tag="commit"):
+    id: str
+
+
+class Abort(Struct, frozen=True, kw_only=True, tag="abort"):
+    id: str
+
+
+class Done(Struct, frozen=True, kw_only=True, tag="done"):
+    id: str
+
+
+Record = Intent | Commit | Abort | Done
+
+
+class Transaction(Struct, frozen=True):
+    """An intent that has not been brought to its end."""
+
+    intent: Intent
+    committed: bool
+
+
+class Journal:
+    """`journal.jsonl` of a session, mode 0600."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, record: Record, *, durable: bool) -> None:
+        """Add one record; on an error nothing of it stays. Raises OSError."""
+        line = msgspec.json.encode(record) + b"\n"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError(28, "No space left on device", str(self._path))
+                if durable:
+                    os.fsync(descriptor)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+
+    def unfinished(self) -> list[Transaction]:
+        """The transactions without an end, oldest first. A torn record was never acted on and counts as not there."""
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StateError(f"The promotion journal {self._path} can't be read: {error.strerror}.") from error
+        found: dict[str, Transaction] = {}
+        for line in lines:
+            match _decoded(line):
+                case Intent() as intent:
+                    found[intent.id] = Transaction(intent, committed=False)
+                case Commit(id=name) if name in found:
+                    found[name] = Transaction(found[name].intent, committed=True)
+                case Abort(id=name) | Done(id=name):
+                    found.pop(name, None)
+                case _:
+                    pass
+        return list(found.values())
+
+    def clear(self) -> None:
+        """Forget everything; for when all transactions have come to their end. Raises OSError."""
+        if self._path.exists():
+            os.truncate(self._path, 0)
+
+
+def _decoded(line: bytes) -> Record | None:
+    try:
+        record: Record = msgspec.json.decode(line, type=Record)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return record

@@ -1,0 +1,58 @@
+"""Bytes as lines: split without decoding, and decoded for display only.
+
+A line ends after "\\n" (also as part of "\\r\\n"); a lone "\\r" stays inside a line. UTF-16 text with a byte order mark
+is split at its two-byte newline. Joining the lines always gives the bytes back, whatever they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
+
+_SNIFFED = 8_000  # bytes looked at for a NUL, as git does
+_UTF16_LINE = {
+    "utf-16-le": re.compile(rb"(?:(?!\n\0)..)*+(?:\n\0|.?\Z)", re.DOTALL),
+    "utf-16-be": re.compile(rb"(?:(?!\0\n)..)*+(?:\0\n|.?\Z)", re.DOTALL),
+}
+_BOMS: dict[Encoding, bytes] = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
+
+
+def encoding_of(data: bytes) -> Encoding:
+    """By byte order mark; without one everything is taken for UTF-8. UTF-32 is binary to us."""
+    if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):
+        return "utf-16-le"
+    return "utf-16-be" if data.startswith(b"\xfe\xff") else "utf-8"
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether the bytes are no text: a NUL near the beginning."""
+    return encoding_of(data) == "utf-8" and b"\0" in data[:_SNIFFED]
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """The lines with their endings; `b"".join(split_lines(data)) == data`."""
+    encoding = encoding_of(data)
+    if encoding != "utf-8":
+        return [line for line in _UTF16_LINE[encoding].findall(data) if line]
+    lines = data.split(b"\n")
+    last = lines.pop()
+    whole = [line + b"\n" for line in lines]
+    return [*whole, last] if last else whole
+
+
+def has_bom(data: bytes) -> bool:
+    return data.startswith(_BOMS[encoding_of(data)])
+
+
+def text_of(line: bytes, encoding: Encoding) -> tuple[str, str]:
+    """A line as (text without its ending, "crlf", "lf" or "none"); a line that is no UTF-8 is read as Latin-1."""
+    try:
+        text = line.decode(encoding)
+    except UnicodeDecodeError:
+        text = line.decode("latin-1") if encoding == "utf-8" else line.decode(encoding, "replace")
+    text = text.removeprefix("\ufeff")
+    if text.endswith("\r\n"):
+        return text[:-2], "crlf"
+    return (text[:-1], "lf") if text.endswith("\n") else (text, "none")

@@ -1,0 +1,76 @@
+"""Which characters changed within a line: word by word, with bounded work, and silent where little is alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+Marks = tuple[tuple[int, int], ...]
+
+_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+_MAX_WORDS = 120  # of the changed middle, per line
+_ALIKE = 0.4  # share of a line's characters that must be the same for marks to say anything
+
+
+def marks(removed: str, added: str) -> tuple[Marks, Marks]:
+    """The [start, end) ranges that differ, for both lines; empty when the lines have too little in common."""
+    head = _common_head(removed, added)
+    tail = _common_head(removed[head:][::-1], added[head:][::-1])
+    old, new = removed[head : len(removed) - tail], added[head : len(added) - tail]
+    # A word is marked whole: go back to the words' borders.
+    old_words, new_words = _words(removed, head, len(old)), _words(added, head, len(new))
+    if max(len(old_words), len(new_words)) > _MAX_WORDS:
+        return _checked(((head, head + len(old)),), ((head, head + len(new)),), removed, added)
+    matcher = SequenceMatcher(None, [w for _, w in old_words], [w for _, w in new_words], autojunk=False)
+    codes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    return _checked(
+        _ranges(old_words, [(i0, i1) for _, i0, i1, _, _ in codes]),
+        _ranges(new_words, [(j0, j1) for _, _, _, j0, j1 in codes]),
+        removed,
+        added,
+    )
+
+
+def _common_head(one: str, other: str) -> int:
+    limit = min(len(one), len(other))
+    if one[:limit] == other[:limit]:
+        return limit
+    low, high = 0, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+    return low
+
+
+def _words(line: str, start: int, length: int) -> list[tuple[int, str]]:
+    end = start + length
+    while start > 0 and _is_word(line[start - 1 : start + 1]):
+        start -= 1
+    while 0 < end < len(line) and _is_word(line[end - 1 : end + 1]):
+        end += 1
+    return [(start + found.start(), found.group()) for found in _WORD.finditer(line[start:end])]
+
+
+def _is_word(pair: str) -> bool:
+    return len(pair) == 2 and all(each.isalnum() or each == "_" for each in pair)
+
+
+def _ranges(words: Sequence[tuple[int, str]], spans: Sequence[tuple[int, int]]) -> Marks:
+    found: list[tuple[int, int]] = []
+    for first, last in spans:
+        if first == last:
+            continue
+        start, end = words[first][0], words[last - 1][0] + len(words[last - 1][1])
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
+    return tuple(found)
+
+
+def _checked(old: Marks, new: Marks, removed: str, added: str) -> tuple[Marks, Marks]:
+    def kept(ranges: Marks, text: str) -> float:
+        visible = len(text.strip()) or 1
+        return 1 - sum(len(text[start:end].strip()) for start, end in ranges) / visible
+
+    return (old, new) if max(kept(old, removed), kept(new, added)) >= _ALIKE else ((), ())

@@ -1,0 +1,268 @@
+"""Promotion: accepted content into the user's files, all of a transaction or none of it, whatever dies meanwhile.
+
+intent (synced) -> temporary files beside their targets (synced) -> for each: does the disk still hold the base? then
+rename -> sync the directories -> commit (synced) -> events -> done. A removal is a rename to the temporary name, so
+that it can be taken back; it is deleted after the commit. `recover` finishes or takes back what a crash left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from core.errors import AgentTuiError, PathRefused, ReviewConflict
+from core.ids import new_id
+from core.protocol.events import AnyEvent
+from core.protocol.review import FileState
+from core.shadow.blobs import BlobStore
+from core.shadow.journal import Abort, Commit, Done, Intent, Journal, Transaction, Write
+from core.workspace import ABSENT, Workspace
+from core.workspace.tree import state_at, temporary_name, write_new
+
+Emit = Callable[[AnyEvent], None]
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+
+
+class PromotionFailed(AgentTuiError):
+    """A file could not be written; the ones before it have been put back."""
+
+    code = "promotion_failed"
+
+
+def _no_step(_: str) -> None:
+    pass
+
+
+class Promotion:
+    """Carries out transactions on the workspace. `step` is called between any two effects (tests stop there)."""
+
+    def __init__(
+        self, workspace: Workspace, blobs: BlobStore, journal: Journal, *, step: Callable[[str], None] = _no_step
+    ) -> None:
+        self._workspace = workspace
+        self._blobs = blobs
+        self._journal = journal
+        self._step = step
+
+    def planned(self, path: str, before: FileState, after: FileState) -> Write:
+        """A write of this transaction, with the directories that it will have to make."""
+        missing = self._workspace.missing_directories(path) if after.kind != "absent" else []
+        return Write(
+            path=path, before=before, after=after, temporary=temporary_name().decode(), directories=tuple(missing)
+        )
+
+    def run(self, writes: Sequence[Write], events: Sequence[AnyEvent], emit: Emit) -> None:
+        """Do all writes, then emit the events. `ReviewConflict` (disk moved on), `PathRefused` or `PromotionFailed`
+        when it can't be done; then every file is as it was."""
+        intent = Intent(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
+        for write in writes:
+            self.verify(write)
+        try:
+            self._make_durable(writes)
+            self._journal.append(intent, durable=True)
+        except OSError as error:
+            raise PromotionFailed(f"Nothing was written: the session's journal: {error.strerror}.") from error
+        self._step("intent")
+        self._carry_out(intent)
+        # Without these two records the next start finds all files in place and comes to the same end.
+        with suppress(OSError):
+            self._journal.append(Commit(id=intent.id), durable=True)
+        self._step("commit")
+        self._finish(intent, emit)
+
+    def verify(self, write: Write) -> None:
+        """Raise unless the disk holds what the transaction starts from."""
+        found, _ = self._workspace.state_of(write.path)
+        if found != write.before:
+            raise _moved_on(write)
+
+    def recover(self, emit: Emit, is_news: Callable[[AnyEvent], bool]) -> list[str]:
+        """Bring every unfinished transaction to an end: forward if it had begun to show, else back.
+
+        `is_news` tells events that the log does not have yet. Returns a sentence for each transaction.
+        """
+        told = [self._recovered(each, emit, is_news) for each in self._journal.unfinished()]
+        if not self._journal.unfinished():
+            with suppress(OSError):
+                self._journal.clear()
+        return told
+
+    def _recovered(self, transaction: Transaction, emit: Emit, is_news: Callable[[AnyEvent], bool]) -> str:
+        intent = transaction.intent
+        paths = ", ".join(write.path for write in intent.writes)
+        news = [event for event in intent.events if is_news(event)]
+        if transaction.committed or self._rolled_forward(intent):
+            self._finish(Intent(id=intent.id, writes=intent.writes, events=tuple(news)), emit)
+            return f"Finished writing {paths}."
+        self._take_back(intent)
+        return f"An interrupted write of {paths} was taken back."
+
+    def _rolled_forward(self, intent: Intent) -> bool:
+        """Whether all writes are in place, after doing the rest of them if some were."""
+        done = [write for write in intent.writes if self._state(write) == write.after]
+        if not done:
+            return False
+        rest = [write for write in intent.writes if write not in done]
+        if any(self._state(write) != write.before for write in rest):
+            return False
+        try:
+            for write in rest:
+                self._discard(write)
+                self._prepare(write)
+            for write in rest:
+                self._swap(write)
+        except (OSError, AgentTuiError):
+            return False
+        return True
+
+    def _state(self, write: Write) -> FileState | None:
+        try:
+            return self._workspace.state_of(write.path)[0]
+        except PathRefused:
+            return None
+
+    def _make_durable(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            for state in (write.before, write.after):
+                if state.kind != "absent":
+                    self._blobs.sync(state.blob)
+
+    def _carry_out(self, intent: Intent) -> None:
+        path = ""
+        try:
+            for write in intent.writes:
+                path = write.path
+                self._prepare(write)
+                self._step(f"prepared {path}")
+            for write in intent.writes:
+                path = write.path
+                self._swap(write)
+                self._step(f"swapped {path}")
+        except OSError as error:
+            self._take_back(intent)
+            why = error.strerror or str(error)
+            raise PromotionFailed(
+                f"{path} can't be written: {why}. Nothing was changed.", hint="Mend that, then accept again."
+            ) from error
+        except AgentTuiError:
+            self._take_back(intent)
+            raise
+
+    def _prepare(self, write: Write) -> None:
+        """Put the new content beside its target."""
+        if write.after.kind == "absent":
+            return
+        self._workspace.make_directories(list(write.directories))
+        data = self._blobs.get(write.after.blob)
+        with self._workspace.directory(write.path) as (directory, name):
+            temporary = write.temporary.encode()
+            if write.after.kind == "symlink":
+                os.symlink(data, temporary, dir_fd=directory)
+                return
+            write_new(directory, temporary, data, write.after.mode)
+            _keep_owner(directory, name, temporary)
+
+    def _swap(self, write: Write) -> None:
+        """The one step that shows: the disk is compared with the base through the very descriptor that it uses."""
+        temporary = write.temporary.encode()
+        with self._workspace.directory(write.path) as (directory, name):
+            if _state_in(directory, name, write.path) != write.before:
+                raise _moved_on(write)
+            self._step(f"verified {write.path}")
+            if write.after.kind == "absent":
+                if write.before.kind != "absent":
+                    os.rename(name, temporary, src_dir_fd=directory, dst_dir_fd=directory)
+            elif write.before.kind == "absent":
+                _move_to_free_name(directory, temporary, name, write)
+            else:
+                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            os.fsync(directory)
+
+    def _take_back(self, intent: Intent) -> None:
+        """Put every file of the transaction back that it has changed; a file changed by others since is left."""
+        whole = True
+        for write in reversed(intent.writes):
+            try:
+                if self._state(write) == write.after != write.before:
+                    self._restore(write)
+            except (OSError, AgentTuiError):
+                whole = False  # the next start tries again; what is needed for that stays where it is
+                continue
+            self._discard(write)
+            self._workspace.remove_directories(list(write.directories))
+        if whole:
+            with suppress(OSError):
+                self._journal.append(Abort(id=intent.id), durable=True)
+
+    def _restore(self, write: Write) -> None:
+        temporary = write.temporary.encode()
+        with self._workspace.directory(write.path) as (directory, name):
+            if write.before.kind == "absent":
+                os.unlink(name, dir_fd=directory)
+            elif write.after.kind == "absent":
+                _move_to_free_name(directory, temporary, name, write)
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=directory)
+                data = self._blobs.get(write.before.blob)
+                if write.before.kind == "symlink":
+                    os.symlink(data, temporary, dir_fd=directory)
+                else:
+                    write_new(directory, temporary, data, write.before.mode)
+                    _keep_owner(directory, name, temporary)
+                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            os.fsync(directory)
+
+    def _discard(self, write: Write) -> None:
+        with suppress(OSError), self._workspace.directory(write.path) as (directory, _):
+            os.unlink(write.temporary.encode(), dir_fd=directory)
+
+    def _finish(self, intent: Intent, emit: Emit) -> None:
+        for write in intent.writes:
+            self._discard(write)
+        self._step("cleaned")
+        for event in intent.events:
+            emit(event)
+            self._step("emitted")
+        with suppress(OSError):
+            self._journal.append(Done(id=intent.id), durable=False)
+        self._step("done")
+
+
+def _state_in(directory: int, name: bytes, path: str) -> FileState:
+    try:
+        return state_at(directory, name, path)[0]
+    except FileNotFoundError:
+        return ABSENT
+
+
+def _move_to_free_name(directory: int, temporary: bytes, name: bytes, write: Write) -> None:
+    """Rename without ever replacing: by a hard link where the file system has them."""
+    try:
+        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    except FileExistsError:
+        raise _moved_on(write) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        return
+    os.unlink(temporary, dir_fd=directory)
+
+
+def _keep_owner(directory: int, name: bytes, temporary: bytes) -> None:
+    """Give the new file the owner of the one that it replaces, as far as this user may."""
+    with suppress(OSError):
+        old = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            os.chown(temporary, old.st_uid, old.st_gid, dir_fd=directory, follow_symlinks=False)
+
+
+def _moved_on(write: Write) -> ReviewConflict:
+    return ReviewConflict(
+        f"{write.path} is no longer what the change was made from; nothing was written.",
+        hint="Look at the change again, then accept or reject it.",
+    )

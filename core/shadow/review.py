@@ -1,0 +1,41 @@
+"""The review as the fold of its events: which path is pending, and which verdicts stand."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from core.protocol.events import (
+    AnyEvent,
+    ChangeConflicted,
+    ChangeProposed,
+    ChangeResolved,
+    ChangeRevised,
+    VerdictGiven,
+    VerdictUndone,
+)
+from core.protocol.review import Change, VerdictRecord
+
+
+class ReviewState:
+    """`changes` by path; `verdicts` in the order given, without those that were undone. Only `apply` alters it."""
+
+    def __init__(self) -> None:
+        self.changes: dict[str, Change] = {}
+        self.verdicts: list[VerdictRecord] = []
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take in one event; those that are not about the review are passed over."""
+        match event:
+            case ChangeProposed(change=change) | ChangeRevised(change=change):
+                self.changes[change.path] = change
+            case ChangeResolved(path=path):
+                self.changes.pop(path, None)
+            case ChangeConflicted(path=path, reason=reason):
+                if path in self.changes:
+                    self.changes[path] = replace(self.changes[path], conflict=reason)
+            case VerdictGiven(verdict=verdict):
+                self.verdicts.append(verdict)
+            case VerdictUndone(id=verdict_id):
+                self.verdicts = [each for each in self.verdicts if each.id != verdict_id]
+            case _:
+                pass

@@ -1,0 +1,71 @@
+"""The shadow as one tool call sees it: paths as the model writes them, edits stamped with their origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from core.errors import PathRefused
+from core.protocol.review import Origin
+from core.shadow.view import Edited, Shadow
+from core.workspace import PathStat
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """One entry of a directory; `ignored`: by git, or kept from the agent."""
+
+    name: str
+    kind: str
+    ignored: bool = False
+
+
+class ShadowView:
+    """The file methods of the READ and PROPOSE capabilities over a `Shadow`. Every path is checked on the way in."""
+
+    def __init__(self, shadow: Shadow, origin: Origin | None = None) -> None:
+        self._shadow = shadow
+        self._origin = origin
+
+    @property
+    def root(self) -> str:
+        """The workspace's absolute path."""
+        return str(self._shadow.workspace.root)
+
+    def relative(self, path: str) -> str:
+        """The normalised workspace-relative form of a path; `PathRefused` for foreign places."""
+        return self._shadow.workspace.relative(path)
+
+    def stat(self, path: str) -> PathStat | None:
+        """What is there, pending changes included; None: nothing."""
+        return self._shadow.stat(self.relative(path))
+
+    def read_bytes(self, path: str, limit: int) -> bytes:
+        """At most `limit` bytes of a regular file."""
+        rel = self.relative(path)
+        data = self._shadow.read(rel, limit)
+        if data is None:
+            raise PathRefused(f"{rel!r} does not exist.", code="not_found")
+        return data
+
+    def list_dir(self, path: str) -> tuple[Listed, ...]:
+        """Directories first, then the rest, each by name."""
+        rel = self.relative(path)
+        above = "" if rel == "." else f"{rel}/"
+        ignored = self._shadow.ignore.is_ignored
+        return tuple(
+            Listed(name=each.name, kind=each.kind, ignored=ignored(above + each.name, each.kind == "directory"))
+            for each in self._shadow.list_dir(rel)
+        )
+
+    def pending_paths(self) -> Mapping[str, str]:
+        """The operation of every pending change by path."""
+        return {change.path: change.operation for change in self._shadow.changes()}
+
+    def write(self, path: str, data: bytes) -> Edited:
+        """Create or replace a file in the shadow."""
+        return self._shadow.edit(self.relative(path), data, self._origin)
+
+    def delete(self, path: str) -> Edited:
+        """Remove a file in the shadow."""
+        return self._shadow.edit(self.relative(path), None, self._origin)

@@ -1,0 +1,273 @@
+"""Verdicts: accept moves the base (and the file on disk) to the hunk, reject moves the pending state away from it.
+
+Both can be undone. Whatever a verdict is based on is compared with the disk first; the user's own edits win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import CommandRejected, PathRefused, ReviewConflict
+from core.ids import new_id
+from core.protocol.events import (
+    AnyEvent,
+    ChangeConflicted,
+    ChangeProposed,
+    ChangeResolved,
+    ChangeRevised,
+    FileWritten,
+    VerdictGiven,
+    VerdictUndone,
+)
+from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
+from core.shadow.contents import Contents, Sides, narrowed
+from core.shadow.difflines import excerpt
+from core.shadow.hunks import inserted, select, settled
+from core.shadow.journal import Write
+from core.shadow.promote import Promotion
+from core.shadow.review import ReviewState
+from core.workspace import Workspace
+
+
+class _Planned(Struct, frozen=True):
+    """A verdict on one change, worked out and not yet carried out."""
+
+    change: Change
+    record: VerdictRecord
+    left: Change | None
+
+
+class Verdicts:
+    """Gives and takes back verdicts on the changes of one session."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        contents: Contents,
+        promotion: Promotion,
+        emit: Callable[[AnyEvent], None],
+        state: ReviewState,
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._promotion = promotion
+        self._emit = emit
+        self._state = state
+
+    # the disk
+
+    def check_disk(self, path: str) -> Change | None:
+        """What is pending at a path after a look at the disk; see `Shadow.check_disk`."""
+        change = self._state.changes.get(path)
+        if change is None:
+            return None
+        try:
+            disk = self._on_disk(path)
+        except PathRefused as error:
+            return self._conflicted(change, error.message)
+        if disk == change.base:
+            if change.conflict:
+                self._emit(ChangeRevised(change=replace(change, conflict="")))
+            return self._state.changes[path]
+        merged = self._contents.merge(change.base, disk, change.pending)
+        if merged is None:
+            return self._conflicted(change, why_moved_on(change, disk))
+        if merged == disk:
+            self._emit(ChangeResolved(path=path))
+            return None
+        found = self._contents.change(path, Sides(base=disk, pending=merged), change.hunks)
+        self._emit(ChangeRevised(change=replace(found, origin=change.origin)))
+        return self._state.changes[path]
+
+    def _conflicted(self, change: Change, reason: str) -> Change:
+        if change.conflict != reason:
+            self._emit(ChangeConflicted(path=change.path, reason=reason))
+        return self._state.changes[change.path]
+
+    def _on_disk(self, path: str) -> FileState:
+        return self._contents.keep(*self._workspace.state_of(path))
+
+    # giving
+
+    def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
+        """See `Shadow.resolve`."""
+        changes = self._chosen(path, ids)
+        if verdict == "reject":
+            planned = [self._planned(change, self._hunks(change, ids), verdict, reason) for change in changes]
+            for each in planned:
+                self._tell(_events(each))
+        else:
+            planned = [
+                self._planned(change, self._hunks(change, ids), verdict, reason) for change in self._unmoved(changes)
+            ]
+            self._accept(planned)
+        return [each.record for each in planned]
+
+    def _chosen(self, path: str, ids: tuple[str, ...]) -> list[Change]:
+        changes = self._state.changes
+        if path:
+            if path not in changes:
+                raise CommandRejected(f"Nothing is pending for {path}.", code="not_pending")
+            self._hunks(changes[path], ids)
+            return [changes[path]]
+        if ids:
+            raise CommandRejected("Hunks can only be named together with their path.", code="path_missing")
+        return [changes[each] for each in sorted(changes) if not changes[each].protected]
+
+    def _hunks(self, change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
+        wanted = set(ids)
+        found = tuple(hunk for hunk in change.hunks if not wanted or hunk.id in wanted)
+        if missing := wanted - {hunk.id for hunk in found}:
+            raise CommandRejected(
+                f"{change.path} has no pending hunk {', '.join(sorted(missing))}.",
+                hint="The change has been revised meanwhile: look at it again.",
+                code="unknown_hunk",
+            )
+        return found
+
+    def _unmoved(self, changes: list[Change]) -> list[Change]:
+        """The changes as they are after a look at the disk; raises when one of them can't be promoted."""
+        found = [self.check_disk(change.path) for change in changes]
+        conflicts = [each for each in found if each and each.conflict]
+        if conflicts:
+            raise ReviewConflict(
+                " ".join(f"{each.path}: {each.conflict}" for each in conflicts) + " Nothing was written.",
+                hint="Reject the change, or have it made again on the file as it is now.",
+            )
+        return [each for each in found if each]
+
+    def _planned(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict, reason: str) -> _Planned:
+        old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        done = {hunk.id for hunk in chosen}
+        left = settled(change.hunks, done, verdict)
+        sides = self._after(change, chosen, left, verdict)
+        record = VerdictRecord(
+            id=new_id("verdict"),
+            path=change.path,
+            verdict=verdict,
+            hunks=chosen,
+            base_before=change.base,
+            base_after=sides.base,
+            pending_before=change.pending,
+            pending_after=sides.pending,
+            reason=reason,
+            excerpt=excerpt(change, chosen, old, new),
+        )
+        return _Planned(change, record, narrowed(change, sides, left) if left else None)
+
+    def _after(self, change: Change, chosen: tuple[Hunk, ...], left: tuple[Hunk, ...], verdict: Verdict) -> Sides:
+        if not left:
+            final = change.pending if verdict == "accept" else change.base
+            return Sides(base=final, pending=final)
+        base, pending = change.base, change.pending
+        old, new = self._contents.data(base), self._contents.data(pending)
+        if verdict == "accept":
+            return Sides(base=self._contents.file(select(old, new, chosen), base.mode), pending=pending)
+        return Sides(base=base, pending=self._contents.file(select(old, new, left), pending.mode))
+
+    def _accept(self, planned: list[_Planned]) -> None:
+        writes = [
+            self._promotion.planned(each.change.path, each.record.base_before, each.record.base_after)
+            for each in planned
+        ]
+        events = [event for each in planned for event in _events(each)]
+        if writes:
+            self._promote(writes, events)
+
+    def _tell(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self._emit(event)
+
+    def _promote(self, writes: list[Write], events: list[AnyEvent]) -> None:
+        try:
+            self._promotion.run(writes, events, self._emit)
+        except (ReviewConflict, PathRefused):
+            for write in writes:
+                self.check_disk(write.path)
+            raise
+
+    # taking back
+
+    def undo(self, verdict_id: str) -> VerdictRecord:
+        """See `Shadow.undo`."""
+        record = self._standing(verdict_id)
+        change = self.check_disk(record.path)
+        if change and change.conflict:
+            raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
+        disk = self._on_disk(record.path)
+        now = Sides(base=disk, pending=change.pending if change else disk)
+        sides = self._taken_back(record, now)
+        if sides == Sides(base=record.base_before, pending=record.pending_before) and now == Sides(
+            base=record.base_after, pending=record.pending_after
+        ):
+            rest = change.hunks if change else ()
+            found = narrowed(
+                change or self._contents.change(record.path, sides),
+                sides,
+                inserted(rest, record.hunks, record.verdict),
+            )
+        else:
+            found = self._contents.change(record.path, sides, (*(change.hunks if change else ()), *record.hunks))
+            found = replace(found, origin=change.origin if change else None)
+        events: list[AnyEvent] = [*_pending_events(found, known=change is not None)]
+        events.append(VerdictUndone(id=record.id, path=record.path))
+        if sides.base == disk:
+            self._tell(events)
+        else:
+            write = self._promotion.planned(record.path, disk, sides.base)
+            self._promote([write], [FileWritten(path=record.path, state=sides.base), *events])
+        return record
+
+    def _standing(self, verdict_id: str) -> VerdictRecord:
+        for record in reversed(self._state.verdicts):
+            if verdict_id in {"", record.id}:
+                return record
+        what = f"Verdict {verdict_id} does not stand." if verdict_id else "There is no verdict to undo."
+        raise CommandRejected(what, code="no_verdict")
+
+    def _taken_back(self, record: VerdictRecord, now: Sides) -> Sides:
+        """Both sides without what the verdict did to one of them; later changes to it are kept."""
+        merge = self._contents.merge
+        base: FileState | None = now.base
+        pending: FileState | None = now.pending
+        if record.verdict == "accept":
+            base = merge(record.base_after, now.base, record.base_before)
+        else:
+            pending = merge(record.pending_after, now.pending, record.pending_before)
+        if base is None or pending is None:
+            raise ReviewConflict(
+                f"{record.path} has been changed in the same place since that verdict; it can't be undone.",
+                hint="Nothing was written.",
+            )
+        return Sides(base=base, pending=pending)
+
+
+def _pending_events(change: Change, *, known: bool) -> list[AnyEvent]:
+    if change.base == change.pending:
+        return [ChangeResolved(path=change.path)] if known else []
+    return [ChangeRevised(change=change) if known else ChangeProposed(change=change)]
+
+
+def _events(planned: _Planned) -> list[AnyEvent]:
+    """What a verdict means, in the order that survives an interruption: the verdict itself comes last."""
+    path, record = planned.change.path, planned.record
+    events: list[AnyEvent] = []
+    if record.verdict == "accept":
+        events.append(FileWritten(path=path, state=record.base_after))
+    events.append(ChangeRevised(change=planned.left) if planned.left else ChangeResolved(path=path))
+    events.append(VerdictGiven(verdict=record))
+    return events
+
+
+def why_moved_on(change: Change, disk: FileState) -> str:
+    """Why a change can't be taken over what the disk has now, in a sentence for the user."""
+    if disk.kind == "absent":
+        return "the file was removed from the project since the change was made."
+    if change.base.kind == "absent":
+        return "a file of this name was created in the project since the change was made."
+    if disk.kind != change.base.kind:
+        return "the file is now a symbolic link." if disk.kind == "symlink" else "the link is now a file."
+    return "the file in the project was edited in the same place since the change was made."

@@ -1,0 +1,12 @@
+"""The user's project on disk: its names, its borders, what may be read and how a file is replaced.
+
+Every open is relative to the workspace's directory descriptor and passes no symbolic link, so nothing that happens to
+the tree meanwhile can lead a read or a write out of it.
+"""
+
+from __future__ import annotations
+
+from core.workspace.ignore import IgnoreRules
+from core.workspace.tree import ABSENT, LARGEST, Entry, PathStat, Workspace
+
+__all__ = ["ABSENT", "LARGEST", "Entry", "IgnoreRules", "PathStat", "Workspace"]

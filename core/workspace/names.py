@@ -1,0 +1,94 @@
+"""Names of files: their form on the wire, and the ones that need the user's separate consent.
+
+A name is any bytes but NUL and "/". On the wire it is valid Unicode: a byte that is no UTF-8 becomes one character
+of a private range (U+10FF80 ... U+10FFFF), and a character that really is of that range becomes its bytes in this
+same form; so every name has exactly one wire form and comes back unchanged.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from core.errors import PathRefused
+
+_PRIVATE = 0x10FF00
+_ESCAPED = 0xDC00  # Python's surrogateescape
+_IGNORED_BY_HFS = dict.fromkeys(
+    (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), *range(0x206A, 0x2070), 0xFEFF, 0x00AD)
+)
+
+# Directories whose content acts by itself: hooks, editors, and what steers this program.
+_PROTECTED_DIRECTORIES = frozenset(
+    {
+        *(".git", ".cursor", ".agent-tui", ".claude", ".codex"),
+        *(".vscode", ".idea", ".zed", ".fleet", ".devcontainer"),
+        *(".husky", ".githooks"),
+    }
+)
+_PROTECTED_FILES = frozenset(
+    {
+        *(".gitmodules", ".gitattributes", ".gitconfig", ".pre-commit-config.yaml", ".pre-commit-config.yml"),
+        *("lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".envrc"),
+        *(".cursorrules", ".cursorignore", ".cursorindexingignore", "agents.md", "claude.md", ".mcp.json", "mcp.json"),
+        *(".exrc", ".nvim.lua", ".nvimrc", ".vimrc", ".lvimrc", ".dir-locals.el", ".bashrc", ".profile", ".zshrc"),
+    }
+)
+_PROTECTED_SUFFIXES = (".code-workspace",)
+
+
+def from_os(name: bytes) -> str:
+    """The wire form of a name as the operating system gives it."""
+    text = name.decode("utf-8", "surrogateescape")
+    if text.isascii():
+        return text
+    return "".join(_to_wire(character) for character in text)
+
+
+def _to_wire(character: str) -> str:
+    code = ord(character)
+    if _ESCAPED + 0x80 <= code <= _ESCAPED + 0xFF:
+        return chr(code - _ESCAPED + _PRIVATE)
+    if _PRIVATE + 0x80 <= code <= _PRIVATE + 0xFF:
+        return "".join(chr(byte + _PRIVATE) for byte in character.encode())
+    return character
+
+
+def to_os(name: str) -> bytes:
+    """The bytes of a wire name; also takes names that Python decoded with surrogateescape."""
+    if name.isascii():
+        return name.encode()
+    text = "".join(
+        chr(ord(each) - _PRIVATE + _ESCAPED) if _PRIVATE + 0x80 <= ord(each) <= _PRIVATE + 0xFF else each
+        for each in name
+    )
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise PathRefused(f"{name!r} is no possible file name: it holds a lone surrogate.") from None
+
+
+def folded(part: str) -> str:
+    """A name as file systems that ignore case, composition or invisible characters see it."""
+    if part.isascii():
+        return part.lower().rstrip(". ") or part
+    visible = unicodedata.normalize("NFC", part).translate(_IGNORED_BY_HFS)
+    return unicodedata.normalize("NFC", visible.casefold()).rstrip(". ") or part
+
+
+def is_git_internal(rel: str) -> bool:
+    """Whether the path is, or lies below, a `.git`: by any spelling that some file system takes for it."""
+    return any(_is_git(folded(part)) for part in rel.split("/"))
+
+
+def _is_git(name: str) -> bool:
+    return name.partition(":")[0].rstrip(". ") in {".git", "git~1"}
+
+
+def is_protected(rel: str) -> bool:
+    """Whether a change of this path is never accepted in bulk; plan files in `.cursor/plans/` are not protected."""
+    parts = [folded(part) for part in rel.split("/")]
+    if parts[:2] == [".cursor", "plans"] and len(parts) > 2:
+        return False
+    if any(part in _PROTECTED_DIRECTORIES or _is_git(part) for part in parts):
+        return True
+    return parts[-1] in _PROTECTED_FILES or parts[-1].endswith(_PROTECTED_SUFFIXES)
