@@ -10,11 +10,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, get_args
 
 from msgspec import Struct, field
 
 from core.config import Settings
+from core.errors import AgentTuiError, ToolInputInvalid
 from core.plans.store import PlanStore
 from core.protocol.documents import QuestionAnswer, Todo
 from core.protocol.events import (
@@ -23,13 +24,15 @@ from core.protocol.events import (
     ApprovalResolved,
     Decision,
     ModeName,
+    Notice,
+    PlanUpdated,
     QuestionAnswered,
     QuestionAsked,
 )
 from core.protocol.messages import Message, Usage
 from core.protocol.review import Change, VerdictRecord
 from core.providers.base import Provider
-from core.shadow.view import Shadow
+from core.shadow import Shadow
 from core.workspace import Workspace
 
 Resolution = TypeVar("Resolution")
@@ -102,6 +105,15 @@ class Route(Struct, frozen=True, kw_only=True):
     model: str
     id: str
     window: int = 0
+
+
+def as_mode(name: str) -> ModeName:
+    """A mode's name as the wire has it. Raises `ToolInputInvalid` for anything else."""
+    for mode in get_args(ModeName):
+        if mode == name:
+            known: ModeName = mode
+            return known
+    raise ToolInputInvalid(f"{name!r} is not a mode.", hint=f"The modes are {', '.join(get_args(ModeName))}.")
 
 
 def unpriced(_model_id: str, _usage: Usage) -> float | None:
@@ -185,6 +197,13 @@ class SessionContext(Struct, kw_only=True):
             self.emit(answered)
             return True
         return False
+
+    def keep_plan_todos(self, plan: str, todos: tuple[Todo, ...]) -> None:
+        """Write the task list into the plan file that it belongs to; a plan that can't be written is a notice."""
+        try:
+            self.emit(PlanUpdated(plan=self.plans.edit(plan, todos=todos)))
+        except AgentTuiError as error:
+            self.emit(Notice(level="warning", message=f"{plan} was not updated: {error.message}", hint=error.hint))
 
     def steer(self, text: str) -> None:
         """A message of the user for the running turn; the engine emits `turn.steered` itself."""

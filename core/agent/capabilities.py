@@ -1,0 +1,263 @@
+"""The one thing a tool is handed: an object that can do what the tool's Access allows, and nothing beyond it.
+
+What may only read holds functions that read, not the shadow they come from. Every capability dies with its call: a
+tool that comes back after it was cancelled or ran out of time can no longer have an effect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import ParamSpec, TypeVar, assert_never
+
+from msgspec.structs import replace
+
+from core.agent.edit_detail import detail_of
+from core.agent.session import SessionContext, as_mode
+from core.agent.spill import read_spilled
+from core.errors import ToolFailed
+from core.ids import new_id
+from core.modes import Access
+from core.plans.graph import check
+from core.protocol.documents import Question, QuestionAnswer, Todo
+from core.protocol.events import (
+    ApprovalRequested,
+    ModeChanged,
+    PlanCreated,
+    QuestionAsked,
+    TodoChanged,
+    ToolOutput,
+)
+from core.protocol.plans import Plan
+from core.protocol.review import Origin
+from core.sandbox.environment import command_environment
+from core.sandbox.runner import run_command
+from core.shadow import ShadowView
+from core.tools.base import CommandResult, DirEntry, FileEditDetail, FileStat
+
+Given = ParamSpec("Given")
+Got = TypeVar("Got")
+LONGEST_COMMAND = 600.0
+
+
+class Lease:
+    """Whether the call that a capability belongs to still runs."""
+
+    def __init__(self) -> None:
+        self._over = False
+
+    def end(self) -> None:
+        self._over = True
+
+    def check(self) -> None:
+        if self._over:
+            raise ToolFailed("This call is over; nothing was done.")
+
+
+def _alone(function: Callable[Given, Got]) -> Callable[Given, Got]:
+    """The function without the object that it is a method of."""
+
+    def call(*arguments: Given.args, **named: Given.kwargs) -> Got:
+        return function(*arguments, **named)
+
+    return call
+
+
+class FileReader:
+    """READ. Holds reading functions only; `seen` is where it notes what the model has read."""
+
+    __slots__ = ("_list", "_pending", "_read", "_relative", "_root", "_seen", "_spilled", "_stat")
+
+    def __init__(self, session: SessionContext) -> None:
+        view = ShadowView(session.shadow)
+        directory = session.directory
+        self._root = view.root
+        self._relative = _alone(view.relative)
+        self._stat = _alone(view.stat)
+        self._read = _alone(view.read_bytes)
+        self._list = _alone(view.list_dir)
+        self._pending = _alone(view.pending_paths)
+        self._spilled = _alone(partial(read_spilled, directory))
+        self._seen = session.seen
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def relative(self, path: str) -> str:
+        return self._relative(path)
+
+    def stat(self, path: str) -> FileStat | None:
+        found = self._stat(path)
+        return found and FileStat(kind=found.kind, size=found.size, mode=found.mode)
+
+    def read_bytes(self, path: str, limit: int) -> bytes:
+        return self._read(path, limit)
+
+    def list_dir(self, path: str) -> tuple[DirEntry, ...]:
+        return tuple(DirEntry(name=each.name, kind=each.kind, ignored=each.ignored) for each in self._list(path))
+
+    def pending_paths(self) -> Mapping[str, str]:
+        return self._pending()
+
+    def spilled(self, path: str) -> bytes | None:
+        return self._spilled(path)
+
+    def mark_read(self, path: str) -> None:
+        self._seen[self._relative(path)] = self._digest(path)
+
+    def _digest(self, path: str) -> str:
+        return hashlib.sha256(self._read(path, 1 << 26)).hexdigest()
+
+
+class FileEditor(FileReader):
+    """PROPOSE: reading, and writes that land in the shadow."""
+
+    __slots__ = ("_delete", "_lease", "_write")
+
+    def __init__(self, session: SessionContext, origin: Origin, lease: Lease) -> None:
+        super().__init__(session)
+        view = ShadowView(session.shadow, origin)
+        self._write = view.write
+        self._delete = view.delete
+        self._lease = lease
+
+    def write(self, path: str, data: bytes) -> FileEditDetail:
+        self._lease.check()
+        edited = self._write(path, data)
+        self._seen[self._relative(path)] = hashlib.sha256(data).hexdigest()
+        return detail_of(self._relative(path), edited.before, edited.after)
+
+    def delete(self, path: str) -> FileEditDetail:
+        self._lease.check()
+        edited = self._delete(path)
+        self._seen.pop(self._relative(path), None)
+        return detail_of(self._relative(path), edited.before, edited.after)
+
+    def seen_current(self, path: str) -> bool:
+        return self._seen.get(self._relative(path)) == self._digest(path)
+
+
+class UserDesk:
+    """ASK. Keeps what was asked and answered for the document of the call."""
+
+    def __init__(self, session: SessionContext, call: str, lease: Lease) -> None:
+        self._session = session
+        self._call = call
+        self._lease = lease
+        self.questions: tuple[Question, ...] = ()
+        self.answers: tuple[QuestionAnswer, ...] = ()
+
+    async def ask(self, questions: tuple[Question, ...]) -> tuple[QuestionAnswer, ...]:
+        self._lease.check()
+        self.questions = questions
+        answered = await self._session.ask(QuestionAsked(id=new_id("ask"), call=self._call, questions=questions))
+        self.answers = answered.answers
+        return answered.answers
+
+    async def request_mode(self, mode: str, explanation: str) -> bool:
+        self._lease.check()
+        wanted = as_mode(mode)
+        if self._session.state.mode == wanted:
+            return True
+        request = ApprovalRequested(
+            id=new_id("apr"), call=self._call, kind="mode", subject=wanted, explanation=explanation
+        )
+        resolved = await self._session.approve(request)
+        if resolved.decision not in {"allow_once", "allow_always"}:
+            return False
+        if self._session.state.mode != wanted:
+            self._session.emit(ModeChanged(mode=wanted, by="agent"))
+        return True
+
+
+class TaskBoard:
+    """TODO: the task list, and the file of the plan that it belongs to."""
+
+    def __init__(self, session: SessionContext, lease: Lease) -> None:
+        self._session = session
+        self._lease = lease
+
+    def todos(self) -> tuple[Todo, ...]:
+        return self._session.state.todos
+
+    def set_todos(self, todos: tuple[Todo, ...]) -> None:
+        self._lease.check()
+        check(todos)
+        plan = self._session.state.plan_path
+        if plan:
+            self._session.keep_plan_todos(plan, todos)
+        self._session.emit(TodoChanged(todos=todos, plan=plan))
+
+
+class PlanDesk(TaskBoard):
+    """PLAN: new plan files."""
+
+    def create_plan(self, plan: Plan) -> Plan:
+        self._lease.check()
+        created = self._session.plans.create(plan)
+        self._session.emit(PlanCreated(plan=created))
+        self._session.emit(TodoChanged(todos=created.todos, plan=created.path))
+        return created
+
+
+class CommandRunner:
+    """EXEC: exactly the command that was approved, once."""
+
+    def __init__(self, session: SessionContext, call: str, approved: str, lease: Lease) -> None:
+        self._session = session
+        self._call = call
+        self._approved: str | None = approved
+        self._lease = lease
+
+    async def run_command(self, command: str, *, time_limit: float, on_output: Callable[[str], None]) -> CommandResult:
+        self._lease.check()
+        if command != self._approved:
+            raise ToolFailed("This is not the command that was approved; it was not run.")
+        self._approved = None
+
+        def shown(text: str) -> None:
+            self._session.emit(ToolOutput(call=self._call, text=text))
+            on_output(text)
+
+        result = await run_command(
+            command,
+            cwd=self._session.workspace.root,
+            env=command_environment(os.environ),
+            time_limit=min(time_limit, LONGEST_COMMAND),
+            on_output=shown,
+        )
+        return CommandResult(
+            exit_code=result.exit_code,
+            output=result.output,
+            duration_ms=result.duration_ms,
+            timed_out=result.timed_out,
+            truncated=result.truncated,
+        )
+
+
+def capability_for(session: SessionContext, access: Access, origin: Origin, subject: str, lease: Lease) -> object:
+    """The capability of one Access for one call. `subject` is the approved command of an EXEC call."""
+    match access:
+        case Access.READ:
+            return FileReader(session)
+        case Access.ASK:
+            return UserDesk(session, origin.call, lease)
+        case Access.TODO:
+            return TaskBoard(session, lease)
+        case Access.PLAN:
+            return PlanDesk(session, lease)
+        case Access.PROPOSE:
+            return FileEditor(session, replace(origin, todo=_in_progress(session)), lease)
+        case Access.EXEC:
+            return CommandRunner(session, origin.call, subject, lease)
+        case Access.NET | Access.SPAWN | Access.EXTERNAL:
+            raise ToolFailed("This program has no such access.")
+        case _:
+            assert_never(access)
+
+
+def _in_progress(session: SessionContext) -> str:
+    return next((todo.id for todo in session.state.todos if todo.status == "in_progress"), "")

@@ -1,0 +1,50 @@
+"""What one edit did to one file, for the document that shows it: the changed region and its size."""
+
+from __future__ import annotations
+
+from core.protocol.documents import Diff, FileOperation
+from core.tools.base import FileEditDetail
+
+MAX_CONTENT = 200_000
+
+
+def detail_of(path: str, before: bytes | None, after: bytes | None) -> FileEditDetail:
+    """`before` and `after` as the agent sees the file, None: absent. Binary content is described, not shown."""
+    operation: FileOperation = "create" if before is None else "delete" if after is None else "edit"
+    if b"\0" in (before or b"")[:8192] or b"\0" in (after or b"")[:8192]:
+        content = f"[binary, {len(after or b''):,} bytes]"
+        return FileEditDetail(path=path, operation=operation, content=content)
+    old, new = _lines(before), _lines(after)
+    if operation != "edit":
+        content = "".join(new)[:MAX_CONTENT]
+        return FileEditDetail(path=path, operation=operation, content=content, added=len(new), removed=len(old))
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
+    diff = Diff(
+        old_string="".join(gone),
+        new_string="".join(come),
+        start_line=head + 1,
+        end_line=max(head + len(gone), head + 1),
+    )
+    return FileEditDetail(
+        path=path,
+        operation=operation,
+        content="".join(come)[:MAX_CONTENT],
+        diff=diff,
+        added=len(come),
+        removed=len(gone),
+    )
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return (data or b"").decode("utf-8", "replace").splitlines(keepends=True)
+
+
+def _common(first: list[str], second: list[str]) -> int:
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

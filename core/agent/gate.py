@@ -1,0 +1,299 @@
+"""The gate: the one path that every tool call takes, from the model's words to one answer.
+
+find -> parse -> grant -> decide -> approve -> contain -> run -> clip, and then record, whatever happened. Every call gets
+exactly one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for every
+provider. READ calls of one step run at the same time; any other access is a barrier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from inspect import isawaitable
+
+from core.agent.call_documents import Ended, decoded, document_of
+from core.agent.capabilities import Lease, UserDesk, capability_for
+from core.agent.documents import Documents, Opened
+from core.agent.session import SessionContext
+from core.agent.spill import clip
+from core.clock import monotonic
+from core.errors import AgentTuiError, ToolInputInvalid
+from core.ids import new_id
+from core.modes import Access, Mode, granted, modes_granting
+from core.policy import Decided, decide
+from core.protocol.events import ApprovalRequested, MessageAppended, ToolFinished, ToolRequested, ToolStatus
+from core.protocol.messages import ToolCall, ToolMessage
+from core.protocol.review import Origin
+from core.sandbox.runner import containment
+from core.tools.base import Outcome, Tool, ToolType
+from core.tools.registry import TOOLS, parse_call
+
+PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
+CANCELLED = "Cancelled by the user; it may have had a part of its effect."
+NOT_RUN = "Cancelled by the user before it ran."
+# Seconds that a call may take; what waits for the user, or has a limit of its own, has none here.
+TIME_LIMITS = {Access.READ: 60.0, Access.TODO: 30.0, Access.PLAN: 30.0, Access.PROPOSE: 60.0}
+
+
+class Stopped(Exception):
+    """A stage ends the call: what the model is told, and how the call counts."""
+
+    def __init__(self, status: ToolStatus, text: str, *, invalid: bool = False) -> None:
+        super().__init__(text)
+        self.status: ToolStatus = status
+        self.text = text
+        self.invalid = invalid
+
+
+class Call:
+    """One tool call on its way through the gate. `failed` and `invalid` are what the loop learns from it."""
+
+    def __init__(self, session: SessionContext, request: ToolCall, opened: Opened, *, truncated: bool = False) -> None:
+        self.session = session
+        self.request = request
+        self.opened = opened
+        self.truncated = truncated
+        self.kind: ToolType | None = None
+        self.tool: Tool[object] | None = None
+        self.mode = Mode(session.state.mode)
+        self.decided = Decided(choice="deny")
+        self.lease = Lease()
+        self.capability: object = None
+        self.outcome = Outcome(content="")
+        self.status: ToolStatus = "cancelled"
+        self.text = NOT_RUN
+        self.spilled = ""
+        self.invalid = False
+        self.settled = False
+        self.started = monotonic()
+
+    @property
+    def access(self) -> Access | None:
+        return self.kind.access if self.kind else None
+
+    @property
+    def failed(self) -> bool:
+        return self.status in {"failed", "denied"}
+
+    def subject(self) -> str:
+        return self.tool.subject() if self.tool else ""
+
+
+# The stages, in order. Each is a function of the call that does its part or raises `Stopped` or an `AgentTuiError`.
+
+
+def find(call: Call) -> None:
+    if call.truncated:
+        raise Stopped("failed", "The answer reached its length limit within this call, so it was not run. Send less.")
+    call.kind = TOOLS.get(call.request.name)
+    if call.kind is None:
+        raise Stopped("failed", f"There is no tool {call.request.name[:80]!r}. The tools are: {', '.join(TOOLS)}.")
+
+
+def parse(call: Call) -> None:
+    call.tool = parse_call(call.request.name, call.request.arguments)
+
+
+def grant(call: Call) -> None:
+    """By the mode that holds now, not by the one in which the model made up its mind."""
+    call.mode = Mode(call.session.state.mode)
+    access = call.access
+    if access is None or not granted(call.mode, access, contained=call.session.contained):
+        raise Stopped("denied", _refusal(call))
+
+
+def _refusal(call: Call) -> str:
+    """What is wrong, and what to do instead."""
+    access, name = call.access or Access.EXTERNAL, call.request.name
+    elsewhere = modes_granting(access, contained=call.session.contained)
+    text = f"Not run: {call.mode.value} mode does not allow {name} ({access.value}). Nothing was changed."
+    if not elsewhere:
+        return f"{text} No mode allows it here; describe what you would do instead."
+    modes = " or ".join(mode.value for mode in elsewhere)
+    return (
+        f"{text} It is possible in {modes} mode: if the request needs it, propose the mode with switch_mode; "
+        "otherwise describe in your answer what you would do."
+    )
+
+
+def decide_on(call: Call) -> None:
+    assert call.access is not None
+    call.decided = decide(call.access, call.subject(), contained=call.session.contained)
+    if call.decided.choice == "deny":
+        raise Stopped("denied", f"Not run: {call.decided.reason} Nothing was changed.")
+
+
+async def approve(call: Call) -> None:
+    if call.decided.choice != "ask":
+        return
+    request = ApprovalRequested(
+        id=new_id("apr"),
+        call=call.request.id,
+        kind="command" if call.access is Access.EXEC else "tool",
+        subject=call.subject(),
+        explanation=str(getattr(call.tool, "explanation", "") or ""),
+        containment=containment() if call.access is Access.EXEC and not call.session.contained else "",
+    )
+    before = call.mode
+    resolved = await call.session.approve(request)
+    if resolved.decision not in {"allow_once", "allow_always"}:
+        who = "The user" if resolved.by == "user" else "The program"
+        note = f" {resolved.note}" if resolved.note else ""
+        raise Stopped("denied", f"Not run: {who} refused this call.{note} Nothing was changed.")
+    grant(call)  # the mode may have changed while the user thought about it
+    if call.mode is not before:
+        raise Stopped("denied", "Not run: the mode changed after this was asked. Nothing was changed; call again.")
+
+
+def contain(call: Call) -> None:
+    """Hand out the capability: what the tool can reach, and no more."""
+    assert call.access is not None
+    origin = Origin(turn=call.session.turn, call=call.request.id, tool=call.request.name)
+    call.capability = capability_for(call.session, call.access, origin, call.subject(), call.lease)
+
+
+async def run(call: Call) -> None:
+    assert call.tool is not None
+    limit = TIME_LIMITS.get(call.access) if call.access else None
+    work = asyncio.ensure_future(call.tool.run(call.capability))
+    call.text = CANCELLED
+    try:
+        done, _ = await asyncio.wait({work}, timeout=limit)
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work}, timeout=PATIENCE)
+        call.lease.end()
+        if work.done() and not work.cancelled():
+            work.exception()
+    if not done:
+        raise Stopped("failed", f"Stopped after {limit:.0f} seconds without a result. Ask for less at once.")
+    if work.cancelled():
+        raise Stopped("failed", "The tool gave up.")
+    call.outcome = work.result()
+    call.status, call.text = ("failed" if call.outcome.failed else "completed"), call.outcome.content
+
+
+def clip_result(call: Call) -> None:
+    call.text, call.spilled = clip(call.session.directory, call.request.id, call.text)
+
+
+Stage = Callable[[Call], Awaitable[None] | None]
+PREPARATION: tuple[Stage, ...] = (find, parse)
+PASSAGE: tuple[Stage, ...] = (grant, decide_on, approve, contain, run, clip_result)
+
+
+async def run_calls(documents: Documents, calls: Sequence[Call]) -> None:
+    """Take all calls of one step through the gate. When cancelled, every call still gets its one answer."""
+    recorded = 0
+    try:
+        for call in calls:
+            await _pass(call, PREPARATION)
+            _announce(call)
+        for group in _groups(calls):
+            await _together([_finish(documents, call) for call in group])
+            for call in group:
+                _answer(call)
+                recorded += 1
+    except asyncio.CancelledError:
+        for call in calls[recorded:]:
+            if not call.settled:
+                _record(documents, call)
+            _answer(call)
+        raise
+
+
+def _groups(calls: Sequence[Call]) -> Iterator[list[Call]]:
+    """Runs of neighbouring READ calls; everything else stands alone."""
+    group: list[Call] = []
+    for call in calls:
+        if call.access is Access.READ:
+            group.append(call)
+            continue
+        if group:
+            yield group
+        yield [call]
+        group = []
+    if group:
+        yield group
+
+
+async def _together(work: Sequence[Awaitable[None]]) -> None:
+    if len(work) == 1:
+        await work[0]
+    else:
+        await asyncio.gather(*work)
+
+
+async def _finish(documents: Documents, call: Call) -> None:
+    if call.status == "cancelled":
+        call.started = monotonic()
+        await _pass(call, PASSAGE)
+    _record(documents, call)
+
+
+async def _pass(call: Call, stages: Sequence[Stage]) -> None:
+    """Through the stages until one of them ends it. Only an interrupt is let through."""
+    try:
+        for stage in stages:
+            waiting = stage(call)
+            if isawaitable(waiting):
+                await waiting
+    except Stopped as stopped:
+        call.status, call.text, call.invalid = stopped.status, stopped.text, stopped.invalid
+    except ToolInputInvalid as invalid:
+        call.status, call.text, call.invalid = "failed", invalid.explained(), True
+    except AgentTuiError as error:
+        call.status, call.text = "failed", error.explained()
+    except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
+        call.status, call.text = "failed", f"The tool failed unexpectedly ({type(error).__name__}); try another way."
+
+
+def _announce(call: Call) -> None:
+    request = call.request
+    call.session.emit(
+        ToolRequested(
+            call=request.id,
+            tool=request.name,
+            arguments=request.arguments,
+            document=call.opened.id,
+            summary=call.subject(),
+        )
+    )
+
+
+def _record(documents: Documents, call: Call) -> None:
+    """The call's document and its one `tool.finished`."""
+    call.settled = True
+    desk = call.capability if isinstance(call.capability, UserDesk) else None
+    duration = round((monotonic() - call.started) * 1000)
+    summary = call.outcome.summary or ("" if call.status == "completed" else call.text.split("\n", 1)[0][:200])
+    ended = Ended(
+        opened=call.opened,
+        tool=call.request.name,
+        call=call.request.id,
+        arguments=decoded(call.request.arguments),
+        succeeded=call.status == "completed",
+        text=call.text,
+        summary=summary,
+        duration_ms=duration,
+        detail=call.outcome.detail,
+        questions=desk.questions if desk else (),
+        answers=desk.answers if desk else (),
+    )
+    documents.finish(document_of(ended))
+    call.session.emit(
+        ToolFinished(
+            call=call.request.id,
+            tool=call.request.name,
+            status=call.status,
+            duration_ms=duration,
+            summary=summary,
+            spilled=call.spilled,
+        )
+    )
+
+
+def _answer(call: Call) -> None:
+    message = ToolMessage(call_id=call.request.id, content=call.text, is_error=call.status != "completed")
+    call.session.emit(MessageAppended(message=message))

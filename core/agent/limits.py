@@ -1,0 +1,111 @@
+"""What a turn may use, what it has used, and how full the model's window is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from core.config import Limits
+from core.errors import AgentTuiError
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from core.providers.base import ToolSpec
+
+BYTES_PER_TOKEN = 4.0
+
+
+class LimitReached(AgentTuiError):
+    """A limit of the user's ends the turn; nothing went wrong."""
+
+    code = "limit_reached"
+
+
+class Spent:
+    """What a turn has used so far. Raises `LimitReached` before a step that a limit forbids."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.steps = 0
+        self.usage = Usage()
+
+    def add(self, usage: Usage) -> None:
+        self.usage = added(self.usage, usage)
+
+    def check(self) -> None:
+        """To be called before each step."""
+        limits, used = self._limits, self.usage.prompt_tokens + self.usage.completion_tokens
+        hint = "Send another message to go on, or raise `{}` in the [limits] of your configuration."
+        if limits.max_steps and self.steps >= limits.max_steps:
+            raise LimitReached(f"Stopped after {self.steps} steps (max_steps).", hint=hint.format("max_steps"))
+        if limits.max_tokens and used >= limits.max_tokens:
+            raise LimitReached(f"Stopped after {used:,} tokens (max_tokens).", hint=hint.format("max_tokens"))
+        if limits.max_cost and (self.usage.cost or 0.0) >= limits.max_cost:
+            raise LimitReached(
+                f"Stopped at a cost of ${self.usage.cost or 0.0:.2f} (max_cost).", hint=hint.format("max_cost")
+            )
+
+
+def added(first: Usage, second: Usage) -> Usage:
+    """Both together; a cost is known if either is."""
+    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
+    return Usage(
+        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+        completion_tokens=first.completion_tokens + second.completion_tokens,
+        cached_tokens=first.cached_tokens + second.cached_tokens,
+        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
+        cost=sum(costs) if costs else None,
+    )
+
+
+def size_of(messages: Iterable[Message]) -> int:
+    """Bytes of text in messages, about as a provider counts them."""
+    return sum(_size(message) for message in messages)
+
+
+def _size(message: Message) -> int:
+    match message:
+        case UserMessage(content=content) | ToolMessage(content=content):
+            return _bytes(content) + 16
+        case AssistantMessage():
+            calls = sum(len(call.name) + _bytes(call.arguments) + 32 for call in message.tool_calls)
+            thoughts = sum(_bytes(block.text) + len(block.redacted) for block in message.reasoning)
+            return _bytes(message.content) + calls + thoughts + 16
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+class Meter:
+    """Estimates tokens: about four bytes each, corrected by what the provider last counted for a known request."""
+
+    def __init__(self) -> None:
+        self._per_token = BYTES_PER_TOKEN
+        self._counted: tuple[int, int, int] | None = None
+
+    def learn(self, prefix: int, messages: Sequence[Message], prompt_tokens: int) -> None:
+        """The provider counted `prompt_tokens` for a prefix of `prefix` bytes and these messages."""
+        if prompt_tokens <= 0:
+            return
+        size = prefix + size_of(messages)
+        self._per_token = min(max(size / prompt_tokens, 1.0), 12.0)
+        self._counted = (len(messages), prefix, prompt_tokens)
+
+    def tokens(self, prefix: int, messages: Sequence[Message]) -> int:
+        """How many tokens a request with these messages will have: what was counted, and an estimate of the rest."""
+        if self._counted and self._counted[0] <= len(messages) and self._counted[1] == prefix:
+            return self._counted[2] + self.estimate(size_of(messages[self._counted[0] :]))
+        return self.estimate(prefix + size_of(messages))
+
+    def estimate(self, size: int) -> int:
+        """Tokens of `size` bytes."""
+        return round(size / self._per_token)
+
+    def forget(self) -> None:
+        """The history was replaced: what was counted for it no longer holds."""
+        self._counted = None
+
+
+def prefix_size(system: str, tools: Sequence[ToolSpec]) -> int:
+    """Bytes of the stable prefix."""
+    return _bytes(system) + len(msgspec.json.encode(tools))

@@ -1,0 +1,41 @@
+"""Long tool results: the model gets head and tail, the whole is put aside in a file that it can read."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+MAX_RESULT = 120_000  # characters of a result that go to the model
+OUTPUTS = "outputs"
+_NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
+
+
+def clip(directory: Path, call: str, text: str) -> tuple[str, str]:
+    """The text as the model gets it, and the name of the file with the whole ("" = nothing was left out)."""
+    if len(text) <= MAX_RESULT:
+        return text, ""
+    name, where = f"output:{call}.txt", ""
+    try:
+        folder = directory / OUTPUTS
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / f"{call}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        where = f"the whole is kept: read_file {name}"
+    except OSError as error:
+        name, where = "", f"the whole could not be kept: {error.strerror}"
+    head, tail = MAX_RESULT * 2 // 3, MAX_RESULT // 3
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out:,} characters left out; {where} …]\n{text[-tail:]}", name
+
+
+def read_spilled(directory: Path, path: str) -> bytes | None:
+    """The content of a result that was put aside; None for any other path."""
+    found = _NAME.fullmatch(path)
+    if found is None:
+        return None
+    try:
+        return (directory / OUTPUTS / f"{found['call']}.txt").read_bytes()
+    except OSError:
+        return None
