@@ -16,7 +16,7 @@ from textual.actions import SkipAction
 from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
-from textual.widgets.text_area import TextArea
+from textual.widgets import TextArea
 
 from tui.keymap import bindings
 
@@ -185,9 +185,6 @@ class Prompt(TextArea):
         self.text = self._draft if place == len(self._history) else self._history[place]
         self._word = ("", "")
         self.move_cursor(self.document.end)
-
-    def check_consume_key(self, key: str, character: str | None) -> bool:
-        return character is not None and character.isprintable()
 
     async def _on_key(self, event: events.Key) -> None:
         if self.completing and event.key == "escape":

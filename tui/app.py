@@ -1,0 +1,104 @@
+"""The app: themes, keys and the main screen. `run` is what the launcher calls.
+
+Nothing is imported here that the first paint does not need, and the engine is not started before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from textual.app import App
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from core.protocol.events import ModeName
+from tui.bridge import Connect, Wish
+from tui.keymap import checked
+from tui.screens.main import MainScreen
+from tui.text import arm_renderer
+from tui.themes import DEFAULT, THEMES
+
+if TYPE_CHECKING:
+    from core.protocol.client import Client
+
+
+class Options(Protocol):
+    """What the command line says about a screen; None = not said."""
+
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def continue_last(self) -> bool: ...
+    @property
+    def resume(self) -> str | None: ...
+    @property
+    def mode(self) -> ModeName | None: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def demo(self) -> bool: ...
+
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+def _palette() -> Any:
+    from tui.commands import Palette
+
+    return Palette
+
+
+def wish_of(options: Options) -> Wish:
+    """The session that a command line asks for."""
+    resume = "" if options.continue_last else options.resume
+    return Wish(resume=resume, mode=options.mode or "agent", model=options.model or "", demo=options.demo)
+
+
+class AgentApp(App[int]):
+    """One window on one workspace. `keymap` changes keys by id, `theme` is a name of ours or of Textual's."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "agent-tui"
+    BINDINGS: ClassVar[list[BindingType]] = []
+    COMMANDS: ClassVar[set[Any]] = {_palette}
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(
+        self, connect: Connect, wish: Wish, *, keymap: Mapping[str, str] | None = None, theme: str = ""
+    ) -> None:
+        arm_renderer()
+        super().__init__()
+        self._client_of, self._wish = connect, wish
+        self.keymap, self._wrong_keys = checked(keymap or {})
+        for each in THEMES:
+            self.register_theme(each)
+        self.theme = theme if theme in self.available_themes else DEFAULT
+        self.animation_level = "none"
+        self.main = MainScreen(connect, wish)
+
+    def get_default_screen(self) -> Screen[Any]:
+        return self.main
+
+    def on_mount(self) -> None:
+        if self.keymap:
+            self.set_keymap(self.keymap)
+        for problem in self._wrong_keys:
+            self.notify(problem, severity="warning", markup=False)
+
+    async def on_unmount(self) -> None:
+        await self.main.bridge.close()
+
+
+def run(
+    options: OptionsT, connect: Callable[[OptionsT], Awaitable[Client]], *, keymap: Mapping[str, str] | None = None
+) -> int:
+    """Show the screen until the user leaves. Returns the exit code."""
+
+    async def client() -> Client:
+        return await connect(options)
+
+    app = AgentApp(client, wish_of(options), keymap=keymap)
+    app.run()
+    return app.return_code or 0

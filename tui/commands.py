@@ -1,0 +1,92 @@
+"""The commands that have no key or more than one way to be reached: `/words` in the prompt, and the palette.
+
+Both come from one table; a command is a method `action_<name>` of the main screen, so a key can be given to it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from tui.keymap import KEYS
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+
+@dataclass(frozen=True, slots=True)
+class Slash:
+    """`/word argument`: calls `action(argument)` of the main screen. `takes` names the argument in the list."""
+
+    word: str
+    action: str
+    label: str
+    takes: str = ""
+
+
+SLASHES: Final[tuple[Slash, ...]] = (
+    Slash("help", "show_help", "What can be done, and how"),
+    Slash("mode", "choose_mode", "Switch the mode", "agent | plan | ask | debug"),
+    Slash("model", "choose_model", "Choose the model", "provider/name"),
+    Slash("new", "new_session", "Start a new session"),
+    Slash("sessions", "sessions", "Go on with another session"),
+    Slash("resume", "sessions", "Go on with another session", "id"),
+    Slash("compact", "compact", "Make the history shorter"),
+    Slash("context", "show_context", "What the model is sent, by part"),
+    Slash("accept", "accept_all", "Accept pending changes", "path, or all"),
+    Slash("reject", "reject_all", "Reject pending changes", "path, or all"),
+    Slash("undo", "undo_verdict", "Take the last verdict back"),
+    Slash("plan", "open_plan", "Show the plan"),
+    Slash("build", "build_plan", "Work the plan"),
+    Slash("theme", "choose_theme", "Choose the colours", "name"),
+    Slash("keys", "open_keys", "All keys"),
+    Slash("quit", "quit_now", "Leave"),
+)
+
+
+def parsed(text: str) -> tuple[Slash, str] | None:
+    """The command that a prompt is, and its argument; None when it is not one of ours."""
+    if not text.startswith("/") or "\n" in text.strip():
+        return None
+    word, _, argument = text[1:].strip().partition(" ")
+    found = next((each for each in SLASHES if each.word == word), None)
+    return (found, argument.strip()) if found else None
+
+
+def completions(pattern: str) -> list[tuple[str, str]]:
+    """`(word, explanation)` of the commands that begin with `pattern`."""
+    return [
+        (each.word, f"{each.label}{f'  ({each.takes})' if each.takes else ''}")
+        for each in SLASHES
+        if each.word.startswith(pattern)
+    ]
+
+
+class Palette(Provider):
+    """All commands and keys, by name."""
+
+    def _entries(self) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
+        slashes = [(f"{each.label}", f"/{each.word}", f"{each.action}('')") for each in SLASHES]
+        keys = [(each.label, each.tooltip, each.action) for each in KEYS if each.scope == "app"]
+        return [(label, note, self._runner(action)) for label, note, action in (*keys, *slashes)]
+
+    def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
+        screen = cast("Screen[Any]", self.screen)
+
+        async def run() -> None:
+            await screen.run_action(action)
+
+        return run
+
+    async def discover(self) -> Hits:
+        for label, note, run in self._entries():
+            yield DiscoveryHit(label, run, help=note)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for label, note, run in self._entries():
+            if (score := matcher.match(f"{label} {note}")) > 0:
+                yield Hit(score, matcher.highlight(label), run, help=note)

@@ -1,0 +1,294 @@
+"""What the user can do on the main screen: one method a command, each a message to the engine or to a pane."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
+
+from textual.screen import Screen
+
+from core.protocol import commands, queries
+from core.protocol.events import ModeName
+from tui.bridge import Bridge
+from tui.state import ViewState
+from tui.text import one_line
+from tui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from tui.screens.panes import Panes
+
+MODES: Final[tuple[ModeName, ...]] = get_args(ModeName)
+MODE_NOTES: Final = {
+    "agent": "edits wait for your review, commands ask",
+    "plan": "makes a plan, changes nothing",
+    "ask": "answers, changes nothing",
+    "debug": "finds the cause by evidence",
+}
+
+
+class ActingScreen(Screen[None]):
+    """The commands of the main screen. What is shown is the business of its heir."""
+
+    bridge: Bridge
+
+    @property
+    def state(self) -> ViewState:
+        """What the bridge has folded."""
+        return self.bridge.state
+
+    @property
+    @abstractmethod
+    def panes(self) -> Panes:
+        """Files and side panes."""
+
+    @property
+    @abstractmethod
+    def mode(self) -> ModeName:
+        """The mode in force, or the one wished for until a session is open."""
+
+    def say(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
+        """A toast. Foreign text is welcome."""
+        text = one_line(f"{message} {hint}".strip(), 400)
+        self.app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
+
+    async def deliver(self, command: commands.AnyCommand) -> bool:
+        """Submit; a refusal becomes a toast. True when it was taken."""
+        reply = await self.bridge.submit(command)
+        if isinstance(reply, commands.Reject):
+            self.say(reply.message, reply.hint, is_error=True)
+        return isinstance(reply, commands.Ack)
+
+    def send(self, command: commands.AnyCommand) -> None:
+        """`deliver` without waiting, for message handlers."""
+        self.run_worker(self.deliver(command), group="commands")
+
+    def focus_prompt(self) -> None:
+        """Where typing goes."""
+        self.query_one(Prompt).focus()
+
+    # Modes and models.
+
+    def action_next_mode(self) -> None:
+        """The next mode in turn."""
+        self.send(commands.ModeSet(mode=MODES[(MODES.index(self.mode) + 1) % len(MODES)]))
+
+    def action_mode_menu(self) -> None:
+        """The modes in a list."""
+        self.action_choose_mode("")
+
+    def action_choose_mode(self, mode: str) -> None:
+        """Switch to a mode by name, or choose from a list."""
+        if mode in MODES:
+            self.send(commands.ModeSet(mode=mode))
+            return
+        from tui.screens.picker import Choice, Picker
+
+        choices = [Choice(each, each.capitalize(), MODE_NOTES[each]) for each in MODES]
+        _ = self.app.push_screen(Picker("Mode", choices, current=self.mode), self._mode_chosen)
+
+    def _mode_chosen(self, mode: str | None) -> None:
+        if mode in MODES:
+            self.send(commands.ModeSet(mode=mode))
+
+    def action_choose_model(self, model: str) -> None:
+        """Switch to a model by name, or choose from a list."""
+        if model:
+            self.send(commands.ModelSet(model=model))
+        else:
+            self.run_worker(self._pick_model(), group="picker", exclusive=True)
+
+    async def _pick_model(self) -> None:
+        from tui.screens.picker import Choice, Picker
+
+        found = await self.bridge.query(queries.ModelsQuery())
+        if not isinstance(found, queries.Models):
+            self.say(getattr(found, "message", "The models can't be listed."), is_error=True)
+            return
+        choices = [Choice(each.id, each.id, each.source) for each in found.models]
+        free = "filter, or type provider/name"
+        model = await self.app.push_screen_wait(Picker("Model", choices, current=self.state.model, free=free))
+        if model:
+            await self.deliver(commands.ModelSet(model=model))
+
+    # The turn.
+
+    async def action_interrupt(self) -> None:
+        """From a pane back to the prompt; from the prompt: stop the turn."""
+        prompt = self.query_one(Prompt)
+        if not prompt.has_focus:
+            await self.panes.hide_side_if_narrow()
+            prompt.focus()
+        elif self.state.running:
+            self.send(commands.TurnInterrupt())
+
+    def action_focus_chat(self) -> None:
+        """Walk through the conversation."""
+        self.query_one("#transcript").focus()
+
+    def action_focus_question(self) -> None:
+        """Go to what waits for an answer."""
+        for name in ("approval", "question"):
+            for bar in self.query(f"#{name}"):
+                if bar.display:
+                    bar.focus()
+                    return
+        self.say("Nothing waits for an answer.")
+
+    def action_compact(self, _: str = "") -> None:
+        """Make the history shorter."""
+        self.send(commands.ContextCompact())
+
+    # Panes and review.
+
+    async def action_toggle_files(self) -> None:
+        """Show or hide the files."""
+        await self.panes.toggle_files()
+
+    async def action_show_pane(self, name: str) -> None:
+        """Show or hide a side pane."""
+        await self.panes.toggle(name)
+
+    async def action_open_plan(self, _: str = "") -> None:
+        """Show the plan."""
+        await self.panes.show("plan")
+
+    def action_build_plan(self, path: str = "") -> None:
+        """Work the plan."""
+        path = path or self.state.plan
+        if path:
+            self.send(commands.PlanBuild(path=path))
+        else:
+            self.say("There is no plan yet.", "Ask for one in Plan mode.")
+
+    def action_accept_all(self, path: str = "") -> None:
+        """Accept what is pending: of one file, or all of it."""
+        self._resolve(path, "accept")
+
+    def action_reject_all(self, path: str = "") -> None:
+        """Reject what is pending: of one file, or all of it."""
+        self._resolve(path, "reject")
+
+    def _resolve(self, path: str, verdict: str) -> None:
+        if not path:
+            self.say(f"Say which file to {verdict}, or /{verdict} all.", "Ctrl+R shows them hunk by hunk.")
+            return
+        chosen = "" if path == "all" else path
+        self.send(commands.HunkResolve(path=chosen, verdict="accept" if verdict == "accept" else "reject"))
+
+    def action_undo_verdict(self, _: str = "") -> None:
+        """Take the last verdict back."""
+        self.send(commands.VerdictUndo())
+
+    # Sessions.
+
+    def action_new_session(self, _: str = "") -> None:
+        """Start a new session with the same mode and model."""
+        command = commands.SessionOpen(mode=self.mode, model=self.state.model)
+        self.run_worker(self._switch(command), group="session", exclusive=True)
+
+    def action_sessions(self, session: str = "") -> None:
+        """Go on with a session by id, or choose from a list."""
+        self.run_worker(self._resume(session), group="session", exclusive=True)
+
+    async def _resume(self, session: str) -> None:
+        if not session:
+            from tui.widgets.sessions import SessionPicker
+
+            found = await self.bridge.query(queries.SessionsQuery())
+            if not isinstance(found, queries.Sessions):
+                self.say("The sessions can't be listed.", is_error=True)
+                return
+            session = (await self.app.push_screen_wait(SessionPicker(found.sessions))) or ""
+        if session and session != self.state.session:
+            await self._switch(commands.SessionResume(session=session))
+
+    async def _switch(self, command: commands.SessionOpen | commands.SessionResume) -> None:
+        if self.state.running:
+            self.say("A turn is running.", "Stop it with escape first.", is_error=True)
+            return
+        reply = await self.bridge.switch(command)
+        if isinstance(reply, commands.Reject):
+            self.say(reply.message, reply.hint, is_error=True)
+
+    # Pages and leaving.
+
+    def action_show_keys(self) -> None:
+        """All keys."""
+        from tui.screens.notes import keys_page
+
+        _ = self.app.push_screen(keys_page(getattr(self.app, "keymap", {})))
+
+    def action_open_keys(self, _: str = "") -> None:
+        """All keys."""
+        self.action_show_keys()
+
+    def action_show_help(self, _: str = "") -> None:
+        """What can be done."""
+        from tui.screens.notes import help_page
+
+        _ = self.app.push_screen(help_page())
+
+    def action_show_context(self, _: str = "") -> None:
+        """What the model is sent."""
+        self.run_worker(self._show_context(), group="picker", exclusive=True)
+
+    async def _show_context(self) -> None:
+        from tui.screens.notes import context_page
+
+        answer = await self.bridge.query(queries.ContextQuery())
+        if isinstance(answer, queries.ContextReport):
+            _ = self.app.push_screen(context_page(answer))
+        else:
+            self.say(getattr(answer, "message", "There is no context yet."))
+
+    def action_choose_theme(self, name: str = "") -> None:
+        """Choose the colours."""
+        if name in self.app.available_themes:
+            self.app.theme = name
+            return
+        from tui.screens.picker import Choice, Picker
+
+        choices = [Choice(each, each) for each in sorted(self.app.available_themes)]
+        _ = self.app.push_screen(Picker("Theme", choices, current=self.app.theme), self._theme_chosen)
+
+    def _theme_chosen(self, name: str | None) -> None:
+        if name:
+            self.app.theme = name
+
+    def action_external_editor(self) -> None:
+        """Write the prompt in the user's own editor."""
+        prompt = self.query_one(Prompt)
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        with tempfile.TemporaryDirectory(prefix="agent-tui-") as scratch:
+            path = Path(scratch) / "prompt.md"
+            path.write_text(prompt.expanded, encoding="utf-8")
+            try:
+                with self.app.suspend():
+                    subprocess.run([*shlex.split(editor), str(path)], check=True)
+                prompt.text = path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+            except Exception as problem:  # an editor may fail in any way; the prompt stays as it was
+                self.say(f"The editor {editor!r} did not work: {problem}", "Set $EDITOR.", is_error=True)
+                return
+        prompt.move_cursor(prompt.document.end)
+
+    def action_leave(self) -> None:
+        """Leave; asks first while a turn runs."""
+        if not self.state.running:
+            self.app.exit()
+            return
+        from tui.screens.notes import Confirm
+
+        _ = self.app.push_screen(Confirm("A turn is running. Stop it and leave?", "stop and leave"), self._left)
+
+    def _left(self, leaves: bool | None) -> None:
+        if leaves:
+            self.app.exit()
+
+    def action_quit_now(self, _: str = "") -> None:
+        """Leave."""
+        self.action_leave()

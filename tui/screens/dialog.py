@@ -1,0 +1,17 @@
+"""The base of what comes up over the main screen and gives one answer."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from textual.screen import ModalScreen
+
+T = TypeVar("T")
+
+
+class Dialog(ModalScreen[T]):
+    """A modal screen that closes itself with an answer."""
+
+    def give(self, answer: T) -> None:
+        """Close with `answer`. Not awaited: a screen can't wait for its own end."""
+        _ = self.dismiss(answer)

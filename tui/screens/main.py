@@ -1,0 +1,301 @@
+"""The main screen: files, conversation and prompt, side pane, status. It shows what the bridge folds and sends what the
+user decides; what a decision means is the engine's business.
+
+Only the conversation, the prompt and the status are there at the first paint; everything else is mounted when needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol import commands, queries
+from core.protocol.events import ModeName
+from tui.bridge import Bridge, Connect, Wish
+from tui.keymap import bindings
+from tui.screens.actions import MODES, ActingScreen
+from tui.state import Topic
+from tui.widgets.prompt import ANSWERING, PLACEHOLDERS, STEERING, Prompt
+from tui.widgets.status import StatusBar
+from tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from tui.screens.panes import Panes
+    from tui.widgets.approval import ApprovalBar
+    from tui.widgets.completion import Completion
+    from tui.widgets.question import QuestionBar
+
+TOO_SMALL = (
+    "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
+)
+
+
+class MainScreen(ActingScreen):
+    """One session in one window."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
+        (0, "-tiny"),
+        (41, "-narrow"),
+        (100, "-wide"),
+        (140, "-broad"),
+    ]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-flat"), (11, "-low"), (24, "-tall")]
+
+    def __init__(self, connect: Connect, wish: Wish) -> None:
+        super().__init__()
+        self.bridge = Bridge(connect, wish, self)
+        self._wish = wish
+        self._panes: Panes | None = None
+        self._note = "starting…"
+
+    @property
+    def mode(self) -> ModeName:
+        return self.state.mode if self.state.session else self._wish.mode
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="body"), Vertical(id="centre"):
+            yield Transcript(id="transcript")
+            yield Prompt(id="prompt")
+        yield StatusBar(id="status")
+        yield Static(Content(TOO_SMALL), id="too-small")
+
+    def on_mount(self) -> None:
+        self.add_class(f"-mode-{self._wish.mode}")
+        self.query_one(Prompt).focus()
+        self.query_one(StatusBar).show(self.state, self._note)
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        self.run_worker(self.bridge.run(), group="engine", exclusive=True)
+
+    @property
+    def panes(self) -> Panes:
+        """Files and side panes; made when they are first asked for."""
+        if self._panes is None:
+            from tui.screens.panes import Panes
+
+            self._panes = Panes(self)
+        return self._panes
+
+    # What the bridge tells.
+
+    def ready(self) -> None:
+        self._note = ""
+        self._show_blocks()
+        self._show_status()
+        self.run_worker(self._load_history(), group="history", exclusive=True)
+        if self.has_class("-broad"):
+            self.run_worker(self.panes.show_files(), group="files", exclusive=True)
+
+    async def _load_history(self) -> None:
+        answer = await self.bridge.query(queries.PromptHistoryQuery())
+        if isinstance(answer, queries.PromptHistory):
+            self.query_one(Prompt).set_history(answer.prompts)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        if "blocks" in topics:
+            self._show_blocks()
+        if topics & {"status", "session"}:
+            self._show_status()
+        if "ask" in topics:
+            self.run_worker(self._show_asked(), group="asked", exclusive=True)
+        if topics & {"review", "plan", "files"}:
+            self.run_worker(self.panes.update(topics), group="panes")
+
+    def trouble(self, message: str, hint: str) -> None:
+        self._note = "engine away"
+        self._show_status()
+        self.say(message, hint, is_error=True)
+
+    async def first_run(self, models: queries.Models) -> Wish | None:
+        from tui.screens.welcome import Welcome
+
+        while True:
+            welcome = Welcome(models, self._wish)
+            looking = self.run_worker(self._look_around(welcome), group="welcome", exclusive=True)
+            answer = await self.app.push_screen_wait(welcome)
+            looking.cancel()
+            match answer:
+                case None:
+                    self.app.exit()
+                    return None
+                case Wish():
+                    return answer
+                case commands.ProviderConfigure():
+                    await self.deliver(answer)
+            found = await self.bridge.query(queries.ModelsQuery())
+            models = found if isinstance(found, queries.Models) else models
+
+    async def _look_around(self, welcome: Any) -> None:
+        """Local servers take a moment to answer; the welcome screen is there at once."""
+        found = await self.bridge.query(queries.ModelsQuery(discover=True))
+        if isinstance(found, queries.Models) and welcome.is_mounted:
+            welcome.show_models(found)
+
+    # What is shown.
+
+    def _show_blocks(self) -> None:
+        self.query_one(Transcript).show(self.state.blocks)
+
+    def _show_status(self) -> None:
+        state = self.state
+        mode = self.mode
+        for each in MODES:
+            self.set_class(each == mode, f"-mode-{each}")
+        self.query_one(StatusBar).show(state, self._note)
+        prompt = self.query_one(Prompt)
+        if state.questions:
+            prompt.say(ANSWERING)
+        else:
+            prompt.say(STEERING if state.running else PLACEHOLDERS[mode])
+
+    async def _mounted(self, name: str) -> Any:
+        """A widget between conversation and prompt, mounted when it is first needed."""
+        found = self.query(f"#{name}")
+        if found:
+            return found.first()
+        from tui.widgets import approval, completion, question
+
+        kinds = {
+            "approval": approval.ApprovalBar,
+            "question": question.QuestionBar,
+            "completion": completion.Completion,
+        }
+        widget = kinds[name](id=name)
+        await self.query_one("#centre").mount(widget, before="#prompt")
+        return widget
+
+    async def _show_asked(self) -> None:
+        state, prompt = self.state, self.query_one(Prompt)
+        approval = next(iter(state.approvals.values()), None)
+        question = next(iter(state.questions.values()), None) if approval is None else None
+        had_focus = self.focused is not None and self.focused.id in {"approval", "question"}
+        for name, request in (("approval", approval), ("question", question)):
+            if request is None and not self.query(f"#{name}"):
+                continue
+            bar: ApprovalBar | QuestionBar = await self._mounted(name)
+            if bar.ask(request) and (not prompt.text or had_focus):  # type: ignore[arg-type]
+                bar.focus()
+        if had_focus and approval is None and question is None:
+            prompt.focus()
+        self._show_status()
+
+    # What the user decides.
+
+    @on(Prompt.Submitted)
+    def _submitted(self, event: Prompt.Submitted) -> None:
+        from tui.commands import parsed
+
+        prompt = self.query_one(Prompt)
+        prompt.empty()
+        if (slash := parsed(event.text)) is not None:
+            self.run_worker(self.run_action(f"{slash[0].action}({slash[1]!r})"), group="slash")
+            return
+        prompt.remember(event.text)
+        if self.state.questions and (bar := self.query("#question")):
+            bar.first(Static).answer_freely(event.text)  # type: ignore[attr-defined]
+            return
+        self.run_worker(self._say_to_model(event.text), group="prompts")
+
+    async def _say_to_model(self, text: str) -> None:
+        if not self.state.session:
+            self._note = "starting… your prompt is sent when the engine is ready"
+            self._show_status()
+        if self.state.running:
+            command: commands.AnyCommand = commands.TurnSteer(text=text)
+        else:
+            seen = self._panes.open_files if self._panes else ()
+            command = commands.TurnSubmit(text=text, open_files=seen)
+        reply = await self.bridge.submit(command)
+        if isinstance(reply, commands.Reject) and reply.code == "turn_running":
+            reply = await self.bridge.submit(commands.TurnSteer(text=text))
+        if isinstance(reply, commands.Reject):
+            self.say(reply.message, reply.hint, is_error=True)
+            prompt = self.query_one(Prompt)
+            if not prompt.text:
+                prompt.text = text
+                prompt.move_cursor(prompt.document.end)
+
+    @on(Prompt.Completing)
+    def _completing(self, event: Prompt.Completing) -> None:
+        self.run_worker(self._complete(event.kind, event.pattern), group="completion", exclusive=True)
+
+    async def _complete(self, kind: str, pattern: str) -> None:
+        if not kind and not self.query("#completion"):
+            return
+        found: list[tuple[str, str]] = []
+        if kind == "/":
+            from tui.commands import completions
+
+            found = completions(pattern)
+        elif kind == "@":
+            answer = await self.bridge.query(queries.FindQuery(pattern=pattern, limit=12, directories=True))
+            found = [(path, "") for path in answer.paths] if isinstance(answer, queries.Found) else []
+        completion: Completion = await self._mounted("completion")
+        completion.offer(kind, found)
+        self.query_one(Prompt).completing = bool(found)
+
+    @on(Prompt.CompletionKey)
+    def _completion_key(self, event: Prompt.CompletionKey) -> None:
+        prompt = self.query_one(Prompt)
+        completion: Any = self.query_one("#completion")
+        match event.action:
+            case "next":
+                completion.action_cursor_down()
+            case "previous":
+                completion.action_cursor_up()
+            case "accept" if completion.chosen is not None:
+                prompt.complete(completion.chosen)
+                self._close_completion()
+            case _:
+                self._close_completion()
+
+    def _close_completion(self) -> None:
+        self.query_one(Prompt).completing = False
+        self.query_one("#completion").display = False
+
+    @on(Transcript.Copied)
+    def _copied(self, event: Transcript.Copied) -> None:
+        self.app.copy_to_clipboard(event.text)
+        self.say("Copied.")
+
+    # What the panes ask for: their messages are matched by name, so that no pane is imported before it is needed.
+
+    def on_review_pane_resolve(self, event: Any) -> None:
+        """A verdict from the review."""
+        self.send(commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason))
+
+    def on_review_pane_undo(self) -> None:
+        """The last verdict is to be taken back."""
+        self.action_undo_verdict()
+
+    async def on_review_pane_open_file(self, event: Any) -> None:
+        """Show the file of a change."""
+        await self.panes.preview(event.path, event.line)
+
+    async def on_file_tree_selected(self, event: Any) -> None:
+        """Show a file that was chosen in the tree."""
+        await self.panes.preview(event.path)
+
+    def on_plan_panel_set_status(self, event: Any) -> None:
+        """A todo has another status."""
+        self.send(commands.TodoSet(id=event.id, status=event.status, plan=self.state.plan))
+
+    def on_plan_panel_build(self, event: Any) -> None:
+        """Work the plan."""
+        self.action_build_plan(event.path)
+
+    def on_approval_bar_answered(self, event: Any) -> None:
+        """The user decided about an approval."""
+        self.send(commands.ApprovalAnswer(id=event.id, decision=event.decision))
+
+    def on_question_bar_answered(self, event: Any) -> None:
+        """The user answered the model's questions."""
+        self.send(commands.QuestionReply(id=event.id, answers=event.answers))

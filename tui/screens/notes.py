@@ -1,0 +1,110 @@
+"""Two small dialogs: a yes-or-no, and a page of text that scrolls (the keys, the context)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol.queries import ContextReport
+from tui.keymap import by_scope
+from tui.screens.dialog import Dialog
+from tui.text import clean, one_line
+
+_PLACES: Final = {
+    "app": "Everywhere",
+    "prompt": "Prompt",
+    "transcript": "Conversation",
+    "approval": "Approval",
+    "question": "Question",
+}
+
+
+class Confirm(Dialog[bool]):
+    """Asks; True only for `y`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes", id="confirm.yes", tooltip="Do it"),
+        Binding("n,escape,q", "answer(False)", "No", id="confirm.no", tooltip="Do not"),
+    ]
+
+    def __init__(self, question: str, yes: str) -> None:
+        super().__init__()
+        self._question, self._yes = question, yes
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(self._question), classes="dialog-title")
+            yield Static(Content.assemble(("y", "$accent bold"), f" {self._yes}   ", ("n", "$accent bold"), " stay"))
+
+    def action_answer(self, answer: bool) -> None:
+        """Close with the answer."""
+        self.give(answer)
+
+
+class Page(Dialog[None]):
+    """Text to read."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,f1", "leave", "Back", id="page.leave", tooltip="Close the page")
+    ]
+
+    def __init__(self, title: str, content: Content) -> None:
+        super().__init__()
+        self._title, self._content = title, content
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog page"):
+            yield Static(Content(self._title), classes="dialog-title")
+            with VerticalScroll():
+                yield Static(self._content)
+
+    def action_leave(self) -> None:
+        """Close the page."""
+        self.give(None)
+
+
+def keys_page(keymap: Mapping[str, str]) -> Page:
+    """All keys by place, with the user's own in force."""
+    parts: list[tuple[str, str]] = []
+    for scope, keys in by_scope().items():
+        parts.append(
+            (f"\n{_PLACES.get(scope, scope.capitalize())}\n" if parts else f"{_PLACES['app']}\n", "bold $accent")
+        )
+        for key in keys:
+            shown = keymap.get(key.id, key.keys).replace("full_stop", ".").replace(",", "  ")
+            parts += [(f"  {shown:<22}", "bold"), (f"{key.tooltip}", ""), (f"  {key.id}\n", "$text-muted")]
+    return Page("Keys", Content.assemble(*parts))
+
+
+_HELP: Final = """\
+Type what you want and press Enter. The agent works in a shadow of your project: what it
+changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
+
+"""
+
+
+def help_page() -> Page:
+    """The modes, the commands, and where the keys are explained."""
+    from tui.commands import SLASHES
+
+    parts: list[tuple[str, str]] = [(_HELP, "")]
+    for each in SLASHES:
+        parts += [(f"  /{each.word:<10}", "bold"), (each.label, ""), (f"  {each.takes}\n", "$text-muted")]
+    parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$text-muted"))
+    return Page("Help", Content.assemble(*parts))
+
+
+def context_page(report: ContextReport) -> Page:
+    """What the model is sent, by part."""
+    window = f" of {report.window:,}" if report.window else ""
+    parts: list[tuple[str, str]] = [(f"{report.used:,}{window} tokens\n\n", "bold")]
+    for part in report.parts:
+        parts += [(f"{part.tokens:>9,}  ", "$accent"), (one_line(part.name, 60), "")]
+        parts.append((f"  {one_line(clean(part.detail), 100)}\n", "$text-muted"))
+    return Page("Context", Content.assemble(*parts))

@@ -1,0 +1,198 @@
+"""Files on the left, review, plan and preview on the right: mounted when first shown, fed from the state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from textual.containers import Vertical
+from textual.widget import Widget
+
+from core.protocol import queries
+from core.protocol.review import ChangeDiff
+from tui.state import Topic
+from tui.text import one_line
+from tui.widgets.side import SidePane
+
+if TYPE_CHECKING:
+    from tui.screens.main import MainScreen
+
+SEEN_FILES: Final = 8
+
+
+class Panes:
+    """What stands beside the conversation of one main screen."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self._screen = screen
+        self._bridge = screen.bridge
+        self._popped = False
+        self.open_files: tuple[str, ...] = ()
+
+    # Where the panes get their content.
+
+    async def _load_tree(self, path: str) -> queries.Tree:
+        answer = await self._bridge.query(queries.TreeQuery(path=path))
+        return answer if isinstance(answer, queries.Tree) else queries.Tree(path=path, entries=())
+
+    async def _load_file(self, path: str) -> queries.FileText:
+        answer = await self._bridge.query(queries.FileQuery(path=path))
+        if isinstance(answer, queries.FileText):
+            return answer
+        problem = answer.message if isinstance(answer, queries.Refused) else "It can't be read."
+        return queries.FileText(path=path, text="", problem=problem)
+
+    async def _load_diff(self, path: str) -> ChangeDiff | None:
+        answer = await self._bridge.query(queries.DiffQuery(path=path))
+        return answer.diff if isinstance(answer, queries.Diff) else None
+
+    # Files.
+
+    async def show_files(self) -> None:
+        """Mount the files on the left and show them."""
+        screen = self._screen
+        if not screen.query("#left"):
+            from tui.widgets.tree import FileTree
+
+            left = Vertical(FileTree(self._load_tree), id="left")
+            await screen.query_one("#body").mount(left, before="#centre")
+            self._feed_tree(frozenset())
+        screen.query_one("#left").display = True
+        screen.add_class("-files")
+
+    async def toggle_files(self) -> None:
+        """Show and focus the files, or hide them."""
+        left = self._screen.query("#left")
+        if left and left.first().display:
+            left.first().display = False
+            self._screen.remove_class("-files")
+            self._screen.focus_prompt()
+            return
+        await self.hide_side_if_narrow()
+        await self.show_files()
+        self._focus(self._screen.query_one("#left"))
+
+    async def hide_side_if_narrow(self) -> None:
+        """Below 100 columns one pane at a time is shown."""
+        if not self._screen.has_class("-wide") and not self._screen.has_class("-broad"):
+            await self.hide()
+
+    def _feed_tree(self, paths: frozenset[str]) -> None:
+        state = self._screen.state
+        for tree in self._screen.query("#left > *"):
+            fed: Any = tree
+            fed.set_marks({path: change.operation for path, change in state.changes.items()})
+            if paths:
+                fed.refresh_paths(paths)
+
+    # The side.
+
+    @property
+    def side(self) -> SidePane | None:
+        """The right pane, if it has been shown."""
+        found = self._screen.query(SidePane)
+        return found.first() if found else None
+
+    async def _mounted_side(self) -> SidePane:
+        if (side := self.side) is not None:
+            return side
+        makers = {"review": self._make_review, "plan": self._make_plan, "preview": self._make_preview}
+        side = SidePane(makers, id="side")
+        await self._screen.query_one("#body").mount(side)
+        return side
+
+    def _make_review(self) -> Widget:
+        from tui.widgets.review import ReviewPane
+
+        return ReviewPane(self._load_diff)
+
+    def _make_plan(self) -> Widget:
+        from tui.widgets.plan_panel import PlanPanel
+
+        return PlanPanel()
+
+    def _make_preview(self) -> Widget:
+        from tui.widgets.preview import Preview
+
+        return Preview(self._load_file)
+
+    async def show(self, name: str, *, focus: bool = True) -> None:
+        """Bring up a side pane; with the focus unless it came by itself."""
+        side = await self._mounted_side()
+        pane: Any = await side.show(name)
+        self._screen.add_class("-side")
+        self._feed_side(frozenset({"review", "plan"}))
+        if name == "review":
+            pane.arm()
+        if focus:
+            self._focus(pane)
+
+    async def toggle(self, name: str) -> None:
+        """Show a pane and go there; hide it when it has the focus."""
+        side = self.side
+        if side is not None and side.current == name and self._has_focus(side):
+            await self.hide()
+            self._screen.focus_prompt()
+        else:
+            await self.show(name)
+
+    async def hide(self) -> None:
+        """Hide the side pane."""
+        if (side := self.side) is not None:
+            await side.show("")
+        self._screen.remove_class("-side")
+
+    def _has_focus(self, widget: Widget) -> bool:
+        focused = self._screen.focused
+        return focused is not None and widget in focused.ancestors_with_self
+
+    def _focus(self, widget: Widget) -> None:
+        if widget.focusable:
+            widget.focus()
+            return
+        inner = next((each for each in widget.query("*") if each.focusable), None)
+        if inner is not None:
+            inner.focus()
+
+    async def preview(self, path: str, line: int = 0) -> None:
+        """Show a file, at a line."""
+        self.open_files = (path, *(each for each in self.open_files if each != path))[:SEEN_FILES]
+        await self.show("preview", focus=False)
+        pane: Any = self.side.pane("preview") if self.side else None
+        if pane is not None:
+            shown = pane.show(path, line)
+            if hasattr(shown, "__await__"):
+                await shown
+        if self.side is not None:
+            self.side.count("preview", one_line(path, 40))
+
+    # Feeding.
+
+    async def update(self, topics: frozenset[Topic]) -> None:
+        """Pass on what has changed; pop the review or the plan up when there first is one and there is room."""
+        state = self._screen.state
+        if "files" in topics or "review" in topics:
+            paths, state.touched_paths = frozenset(state.touched_paths), set()
+            self._feed_tree(paths)
+        self._feed_side(topics)
+        if not state.changes:
+            self._popped = False
+        roomy = self._screen.has_class("-wide") or self._screen.has_class("-broad")
+        if roomy and not self._popped and "review" in topics and state.changes:
+            self._popped = True
+            await self.show("review", focus=False)
+        elif roomy and "plan" in topics and state.mode == "plan" and state.current_plan is not None:
+            await self.show("plan", focus=False)
+
+    def _feed_side(self, topics: frozenset[Topic]) -> None:
+        side, state = self.side, self._screen.state
+        if side is None:
+            return
+        if "review" in topics:
+            side.count("review", str(len(state.changes)) if state.changes else "")
+            if (review := side.pane("review")) is not None:
+                cast("Any", review).set_changes(tuple(state.changes.values()))
+        if "plan" in topics:
+            open_todos = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
+            side.count("plan", str(open_todos) if open_todos else "")
+            if (plan := side.pane("plan")) is not None:
+                cast("Any", plan).set_plan(state.current_plan, state.todos)

@@ -1,0 +1,89 @@
+"""Choose one of a list by typing a part of it: models, modes, themes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.screens.dialog import Dialog
+from tui.text import one_line
+
+
+class Choice(NamedTuple):
+    """`id` is what the picker answers; `note` stands muted beside the label."""
+
+    id: str
+    label: str
+    note: str = ""
+
+
+class Picker(Dialog[str | None]):
+    """Answers the id of the choice, or None. With `free`, what was typed is an answer as well when nothing matches."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", id="picker.leave", tooltip="Choose nothing"),
+        Binding("down", "move(1)", "Down", id="picker.down", tooltip="The choice below", priority=True),
+        Binding("up", "move(-1)", "Up", id="picker.up", tooltip="The choice above", priority=True),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[Choice], *, current: str = "", free: str = "") -> None:
+        super().__init__()
+        self._title, self._choices, self._current, self._free = title, choices, current, free
+        self._shown: list[Choice] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(self._title), classes="dialog-title")
+            yield Input(placeholder=self._free or "type to filter", compact=True, select_on_focus=False)
+            yield OptionList(compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).cursor_blink = False
+        self.query_one(OptionList).can_focus = False
+        self._fill("")
+
+    def _fill(self, text: str) -> None:
+        words = text.lower().split()
+        self._shown = [
+            each for each in self._choices if all(word in f"{each.label} {each.note}".lower() for word in words)
+        ]
+        options = self.query_one(OptionList)
+        options.set_options(Option(self._line(each)) for each in self._shown)
+        at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not words), 0)
+        options.highlighted = at if self._shown else None
+
+    def _line(self, choice: Choice) -> Content:
+        mark = "● " if choice.id == self._current else "  "
+        return Content.assemble(
+            (mark, "$accent"), one_line(choice.label, 80), "  ", (one_line(choice.note, 80), "$text-muted")
+        )
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._fill(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        at = self.query_one(OptionList).highlighted
+        if at is not None:
+            self.give(self._shown[at].id)
+        elif self._free and event.value.strip():
+            self.give(event.value.strip())
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.give(self._shown[event.option_index].id)
+
+    def action_move(self, step: int) -> None:
+        """Mark another choice."""
+        options = self.query_one(OptionList)
+        if self._shown:
+            options.highlighted = ((options.highlighted or 0) + step) % len(self._shown)
+
+    def action_leave(self) -> None:
+        """Choose nothing."""
+        self.give(None)

@@ -1,0 +1,106 @@
+"""One line of state at the bottom: mode, model, cost, and what waits. It moves only while a turn runs."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual.content import Content
+from textual.style import Style
+from textual.timer import Timer
+from textual.widget import Widget
+
+from tui.state import ViewState
+from tui.text import one_line
+
+FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
+FRAME_TIME: Final = 0.25
+_METER: Final = 8
+
+Part = tuple[str, str | Style]
+
+
+def compact(tokens: int) -> str:
+    """A count in at most five characters: 950, 12.3k, 1.2M."""
+    if tokens < 1_000:
+        return str(tokens)
+    return f"{tokens / 1_000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
+
+
+def meter(used: int, window: int) -> str:
+    """How full the model's window is."""
+    share = min(used / window, 1.0)
+    full = round(share * _METER)
+    return f"{'━' * full}{'╌' * (_METER - full)} {share:.0%}"
+
+
+class StatusBar(Widget):
+    """Draws a few facts of the state; drops the least important ones when the line is too short."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--mode", "status--accent"}
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._state = ViewState()
+        self._note = "starting…"
+        self._frame = 0
+        self._timer: Timer | None = None
+
+    def show(self, state: ViewState, note: str) -> None:
+        """Draw `state`; `note` is what the bridge is doing ("" = nothing special)."""
+        self._state, self._note = state, note
+        if state.running and self._timer is None:
+            self._timer = self.set_interval(FRAME_TIME, self._spin)
+        elif not state.running and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        self.refresh()
+
+    def _spin(self) -> None:
+        self._frame = (self._frame + 1) % len(FRAMES)
+        self.refresh()
+
+    def _right(self) -> list[list[Part]]:
+        """Facts with the most important last."""
+        state = self._state
+        tokens = state.prompt_tokens + state.completion_tokens
+        facts: list[list[Part]] = [[("commands: ask", "$text-muted")]]
+        if tokens:
+            facts.append([(f"{compact(tokens)} tokens", "$text-muted")])
+        if state.cost is not None:
+            facts.append([(f"${state.cost:.2f}", "$text-muted")])
+        if state.context_window and state.context_used:
+            share = state.context_used / state.context_window
+            facts.append(
+                [(meter(state.context_used, state.context_window), "$warning" if share > 0.8 else "$text-muted")]
+            )
+        if state.pending_hunks:
+            facts.append([(f"{state.pending_hunks} to review", "$warning")])
+        if state.running:
+            step = f" step {state.step}" if state.step else ""
+            facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (step, "$text-muted")])
+        return facts
+
+    def _left(self) -> list[Part]:
+        state = self._state
+        left: list[Part] = [(f" {state.mode.capitalize()} ", self.get_visual_style("status--mode")), ("  ", "")]
+        left.append((one_line(state.model, 40) or self._note, "" if state.model else "$text-muted"))
+        if state.demo:
+            left.append(("  scripted demo", "$warning"))
+        if state.model and self._note:
+            left.append((f"  {self._note}", "$text-muted"))
+        return left
+
+    def render(self) -> Content:
+        width = self.size.width
+        left = Content.assemble(*self._left())
+        facts = self._right()
+        while facts:
+            pieces: list[Part] = []
+            for fact in facts:
+                pieces += [*fact, ("   ", "")]
+            right = Content.assemble(*pieces[:-1], (" ", ""))
+            space = width - left.cell_length - right.cell_length
+            if space >= 2:
+                return Content.assemble(left, " " * space, right)
+            facts.pop(0)
+        return left.truncate(width, ellipsis=True)
