@@ -1,0 +1,32 @@
+"""delete_file: a pending deletion of one file."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.tools.base import Editor, Outcome, Tool
+from core.tools.targets import present
+
+
+class DeleteFile(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "delete_file"
+    access: ClassVar[Access] = Access.PROPOSE
+    argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
+
+    target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    explanation: Annotated[str, Meta(description="One sentence: why it is deleted.")] = ""
+
+    def subject(self) -> str:
+        return self.target_file
+
+    async def run(self, capability: Editor) -> Outcome:
+        if present(capability, self.target_file).kind == "directory":
+            raise ToolInputInvalid(
+                f"{self.target_file} is a directory; this tool deletes one file.", hint="Delete its files one by one."
+            )
+        detail = capability.delete(self.target_file)
+        return Outcome(content=f"Deleted {self.target_file}.", summary=f"-{detail.removed}", detail=detail)

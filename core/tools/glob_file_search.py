@@ -1,0 +1,68 @@
+"""glob_file_search: files by name pattern, the latest first, as the agent sees the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.modes import Access
+from core.tools.base import Outcome, Reader, Tool
+from core.tools.ripgrep import SCOPE, ripgrep
+from core.tools.scope import SearchScope
+
+_MAX_FILES = 100
+_TIME_LIMIT = 20.0
+
+
+class GlobFileSearch(Tool[Reader], frozen=True, kw_only=True):
+    name: ClassVar[str] = "glob_file_search"
+    access: ClassVar[Access] = Access.READ
+    argument_names: ClassVar = {"pattern": "glob_pattern", "path": "target_directory", "directory": "target_directory"}
+
+    glob_pattern: Annotated[str, Meta(min_length=1, description="Such as *.py, src/**/*.test.ts or **/Makefile.")]
+    target_directory: Annotated[str, Meta(description="Where to look; the whole workspace by default.")] = "."
+    explanation: Annotated[str, Meta(description="One sentence: why these files are looked for.")] = ""
+
+    def subject(self) -> str:
+        where = "" if self.target_directory in {"", "."} else f" in {self.target_directory}"
+        return self.glob_pattern + where
+
+    async def run(self, capability: Reader) -> Outcome:
+        anywhere = self.glob_pattern.removeprefix("./").removeprefix("/")
+        anywhere = anywhere if anywhere.startswith("**/") else f"**/{anywhere}"
+        scope = SearchScope(capability, self.target_directory, include=anywhere)
+        where = scope.arguments()
+        options = ["--files", "--null", *SCOPE, *where]
+        found = await ripgrep(options, cwd=capability.root, time_limit=_TIME_LIMIT) if where else None
+        names = found.data.decode("utf-8", "surrogateescape").split("\0")[:-1] if found else []
+        taken = [path for path in (name.removeprefix("./") for name in names) if scope.takes(path)]
+        by_age = sorted(taken, key=lambda path: (-_modified(capability.root, path), path))
+        pending = scope.pending_files()
+        room = max(0, _MAX_FILES - len(pending))
+        shown: list[str] = []
+        for path in by_age:
+            if len(shown) >= room:
+                break
+            if scope.on_disk(path):
+                shown.append(path)
+        total = len(pending) + len([path for path in taken if path not in scope.pending])
+        stopped = found is not None and (found.cut or found.timed_out)
+        return self._outcome([*pending, *shown][:_MAX_FILES], total, stopped=stopped)
+
+    def _outcome(self, paths: list[str], total: int, *, stopped: bool) -> Outcome:
+        if not paths:
+            hint = "Ignored files are not listed; try a wider pattern, or list_dir."
+            return Outcome(content=f"No file matches {self.glob_pattern}. {hint}", summary="no files")
+        head = f"{total:,}{'+' if stopped else ''} file{'' if total == 1 else 's'}"
+        note = f", the {len(paths)} latest shown; use a narrower pattern to see others" * (total > len(paths))
+        rows = [path.encode("utf-8", "replace").decode() for path in paths]
+        return Outcome(content="\n".join([f"{head}{note}", *rows]), summary=head)
+
+
+def _modified(root: str, path: str) -> int:
+    try:
+        return Path(root, path).lstat().st_mtime_ns
+    except OSError:
+        return 0

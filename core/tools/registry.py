@@ -1,0 +1,95 @@
+"""All tools, in one fixed order, so that the list a model is sent never changes; found by name or by a known alias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, cast
+
+from core.edits.similarity import nearest_names
+from core.errors import ToolInputInvalid
+from core.providers.base import ToolSpec
+from core.tools.arguments import convert
+from core.tools.base import Tool, ToolType
+from core.tools.schema import parameters
+
+# Name (also of the module) and class. The order is part of every request's prefix: append only.
+_CLASSES = {
+    "read_file": "ReadFile",
+    "list_dir": "ListDir",
+    "grep": "Grep",
+    "glob_file_search": "GlobFileSearch",
+    "search_replace": "SearchReplace",
+    "write": "Write",
+    "delete_file": "DeleteFile",
+    "run_terminal_cmd": "RunTerminalCmd",
+    "create_plan": "CreatePlan",
+    "todo_write": "TodoWrite",
+    "ask_question": "AskQuestion",
+    "switch_mode": "SwitchMode",
+}
+ALIASES: Mapping[str, str] = {
+    "Read": "read_file",
+    "ReadFile": "read_file",
+    "view_file": "read_file",
+    "LS": "list_dir",
+    "list_directory": "list_dir",
+    "Grep": "grep",
+    "grep_search": "grep",
+    "Glob": "glob_file_search",
+    "glob": "glob_file_search",
+    "StrReplace": "search_replace",
+    "str_replace": "search_replace",
+    "Edit": "search_replace",
+    "Write": "write",
+    "write_file": "write",
+    "create_file": "write",
+    "Delete": "delete_file",
+    "Shell": "run_terminal_cmd",
+    "Bash": "run_terminal_cmd",
+    "run_terminal_command": "run_terminal_cmd",
+    "CreatePlan": "create_plan",
+    "TodoWrite": "todo_write",
+    "AskQuestion": "ask_question",
+    "SwitchMode": "switch_mode",
+}
+
+
+class _Tools(Mapping[str, ToolType]):
+    """Tool classes by name; a tool's module is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> ToolType:
+        return cast(ToolType, getattr(import_module(f"core.tools.{name}"), _CLASSES[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+TOOLS: Mapping[str, ToolType] = _Tools()
+
+
+def find_tool(name: str) -> ToolType:
+    """The tool of that name or alias; `ToolInputInvalid` that names near ones."""
+    own = ALIASES.get(name, name)
+    if own in _CLASSES:
+        return TOOLS[own]
+    near = nearest_names(name[:100], _CLASSES)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    raise ToolInputInvalid(
+        f"There is no tool {name[:100]!r}.", hint=f"{hint}The tools are: {', '.join(_CLASSES)}.", code="tool_unknown"
+    )
+
+
+def parse_call(name: str, arguments_json: str) -> Tool[Any]:
+    """A checked call, ready to run. `ToolInputInvalid` says what is wrong in words that a model can act on."""
+    return convert(find_tool(name), arguments_json)
+
+
+def tool_specs(load_text: Callable[[str], str]) -> tuple[ToolSpec, ...]:
+    """What a model is told of the tools; `load_text(name)` gives the text of a tool."""
+    return tuple(
+        ToolSpec(name=name, description=load_text(name), parameters=parameters(TOOLS[name])) for name in _CLASSES
+    )

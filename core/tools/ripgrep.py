@@ -1,0 +1,97 @@
+"""The ripgrep program: found without trusting the project, run without its configuration, read with bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.errors import ToolFailed, ToolInputInvalid
+
+# Hidden files are searched, .git is not. The rules of the workspace count wherever it lies, those above it don't.
+SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--no-messages")
+_MAX_OUTPUT = 4_000_000
+_PIECE = 65_536
+
+
+class RipgrepOutput(Struct, frozen=True, kw_only=True):
+    """`cut`: stopped at the byte limit; `timed_out`: stopped by time. Both leave what was found until then."""
+
+    data: bytes
+    cut: bool = False
+    timed_out: bool = False
+
+
+@cache
+def program() -> str:
+    """The path of `rg`: beside the running Python, else on PATH (absolute entries only)."""
+    absolute = os.pathsep.join(entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/"))
+    found = shutil.which("rg", path=str(Path(sys.executable).parent)) or shutil.which("rg", path=absolute or os.defpath)
+    if found is None:
+        raise ToolFailed(
+            "The search program ripgrep (rg) is not installed.",
+            hint="Install the Python package ripgrep.",
+            code="no_rg",
+        )
+    return found
+
+
+async def ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> RipgrepOutput:
+    """Run `rg` with these arguments. `ToolInputInvalid` with its own words for a bad pattern; no match is no error."""
+    process = await asyncio.create_subprocess_exec(
+        program(),
+        "--no-config",
+        "--color=never",
+        *arguments,
+        cwd=cwd,
+        env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out = bytearray()
+    timed_out = False
+    try:
+        async with asyncio.timeout(time_limit):
+            errors = await _read(process, out)
+            await process.wait()
+    except TimeoutError:
+        timed_out, errors = True, b""
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode == 2 and errors and not out:
+        raise _refused(errors.decode("utf-8", "replace").strip())
+    return RipgrepOutput(data=bytes(out), cut=len(out) >= _MAX_OUTPUT, timed_out=timed_out)
+
+
+async def _read(process: asyncio.subprocess.Process, out: bytearray) -> bytes:
+    """Fill `out` up to the limit; the answer is what the program complained of."""
+    if process.stdout is None or process.stderr is None:
+        raise AssertionError("both streams are pipes")
+    complaint = asyncio.ensure_future(process.stderr.read(_PIECE))
+    try:
+        while len(out) < _MAX_OUTPUT and (piece := await process.stdout.read(_PIECE)):
+            out += piece
+        if len(out) >= _MAX_OUTPUT:
+            process.kill()
+        return await complaint
+    finally:
+        complaint.cancel()
+
+
+def _refused(complaint: str) -> ToolInputInvalid:
+    words = complaint.removeprefix("rg: ")[:1500]
+    return ToolInputInvalid(
+        f"ripgrep can't search for this: {words}",
+        hint="Mend the pattern; put a backslash before a special character that is meant literally.",
+    )

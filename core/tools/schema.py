@@ -1,0 +1,49 @@
+"""A tool's JSON Schema, as providers want it: one flat object without references or titles of types."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from core.tools.base import ToolType
+
+
+@cache
+def parameters(tool: ToolType) -> dict[str, Any]:
+    """The schema of a tool's arguments. Shared: copy it before changing it."""
+    schema = msgspec.json.schema(tool)
+    definitions = schema.pop("$defs", {})
+    flat = _flat(schema, definitions)
+    return {
+        "type": "object",
+        "properties": flat.get("properties", {}),
+        "required": flat.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+def _flat(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """References replaced by what they refer to; the words beside a reference win over those inside."""
+    if "$ref" in schema:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = definitions[schema["$ref"].rsplit("/", 1)[-1]] | beside
+    out = {key: value for key, value in schema.items() if key != "title" and value not in ("", None, [], ())}
+    for key in ("items", "additionalProperties"):
+        if isinstance(out.get(key), dict):
+            out[key] = _flat(out[key], definitions)
+    if "anyOf" in out:
+        choices = [_flat(choice, definitions) for choice in out["anyOf"] if choice.get("type") != "null"]
+        out = _merged(out, choices)
+    if "enum" in out:
+        out = {"type": "string"} | out | {"enum": [value for value in out["enum"] if value is not None]}
+    if "properties" in out:
+        out["properties"] = {name: _flat(inner, definitions) for name, inner in out["properties"].items()}
+    return out
+
+
+def _merged(schema: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """ "This or nothing" is this, as an argument may be left out anyway."""
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    return choices[0] | rest if len(choices) == 1 else rest | {"anyOf": choices}

@@ -1,0 +1,67 @@
+"""What a path of a tool call points at, and what to say when it is not what the tool needs."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from core.edits.similarity import nearest_names
+from core.edits.textfile import TextFile, binary_kind, decode
+from core.errors import PathRefused, ToolFailed, ToolInputInvalid
+from core.tools.base import FileStat, Reader
+
+_EDIT_LIMIT = 16_000_000
+
+
+def present(reader: Reader, path: str) -> FileStat:
+    """What is at `path`; `ToolInputInvalid` with near names when nothing is."""
+    stat = reader.stat(path)
+    if stat is None:
+        raise missing(reader, path)
+    return stat
+
+
+def missing(reader: Reader, path: str) -> ToolInputInvalid:
+    """The error for a path that does not exist, naming what is there."""
+    rel = PurePosixPath(reader.relative(path))
+    folder = next((each for each in rel.parents if _is_folder(reader, str(each))), PurePosixPath("."))
+    names = [entry.name for entry in reader.list_dir(str(folder))]
+    wanted = rel.parts[len(folder.parts)] if len(rel.parts) > len(folder.parts) else rel.name
+    near = [str(folder / name) for name in nearest_names(wanted, names)]
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Find it with glob_file_search or list_dir."
+    return ToolInputInvalid(f"{path} does not exist.", hint=hint, code="file_not_found")
+
+
+def _is_folder(reader: Reader, path: str) -> bool:
+    try:
+        stat = reader.stat(path)
+    except PathRefused:
+        return False
+    return stat is not None and stat.kind == "directory"
+
+
+def require_file(stat: FileStat, path: str) -> None:
+    """Raise when it is a folder, a pipe, a device …"""
+    if stat.kind == "directory":
+        raise ToolInputInvalid(f"{path} is a directory.", hint="List it with list_dir, or name a file in it.")
+    if stat.kind not in {"file", "symlink"}:
+        raise ToolInputInvalid(f"{path} is not a regular file: it is a {stat.kind}.", hint="Leave it alone.")
+
+
+def editable(reader: Reader, path: str) -> TextFile:
+    """The text of an existing file that is to be edited. Binary and huge files are refused: never rewritten as text."""
+    stat = present(reader, path)
+    require_file(stat, path)
+    if stat.size > _EDIT_LIMIT:
+        raise ToolFailed(f"{path} is too large to edit as text ({stat.size:,} bytes).", hint="Use a command for it.")
+    data = reader.read_bytes(path, _EDIT_LIMIT)
+    text = decode(data)
+    if text is None:
+        raise not_text(path, data, stat.size)
+    return text
+
+
+def not_text(path: str, data: bytes, size: int) -> ToolFailed:
+    kind = binary_kind(data) or "text in an unknown encoding"
+    return ToolFailed(
+        f"{path} is not a text file: {kind}, {size:,} bytes.", hint="Text tools leave it alone.", code="binary_file"
+    )

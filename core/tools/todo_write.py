@@ -1,0 +1,66 @@
+"""todo_write: the session's task list, replaced or merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from core.modes import Access
+from core.plans.graph import DONE, blocked_by, ready
+from core.plans.model import TodoUpdate, merge_todos
+from core.protocol.documents import Todo, TodoMark, TodoStatus
+from core.tools.base import Outcome, TodoBoard, Tool
+
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+
+
+class WrittenTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new one makes a new todo.")]
+    content: Annotated[str, Meta(description="What is to be done; may be left out for a known todo.")] = ""
+    status: Annotated[
+        TodoStatus | None, Meta(description="Left out: a known todo keeps its status, a new one is pending.")
+    ] = None
+    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos that must be completed before.")] = (
+        None
+    )
+
+
+class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
+    name: ClassVar[str] = "todo_write"
+    access: ClassVar[Access] = Access.TODO
+
+    todos: Annotated[tuple[WrittenTodo, ...], Meta(description="The todos to set.")]
+    merge: Annotated[
+        bool, Meta(description="true: change these todos and keep the others. false: these are the whole list.")
+    ] = True
+
+    def subject(self) -> str:
+        count = len(self.todos)
+        return f"{count} todo{'' if count == 1 else 's'}{'' if self.merge else ' (new list)'}"
+
+    async def run(self, capability: TodoBoard) -> Outcome:
+        before = {todo.id: todo for todo in capability.todos()}
+        updates = [
+            TodoUpdate(id=each.id, content=each.content or None, status=each.status, dependencies=each.dependencies)
+            for each in self.todos
+        ]
+        after = merge_todos(tuple(before.values()), updates, merge=self.merge)
+        capability.set_todos(after)
+        marks = tuple(TodoMark(id=todo.id, status=todo.status) for todo in after if before.get(todo.id) != todo)
+        done = sum(todo.status in DONE for todo in after)
+        return Outcome(content=_told(after), summary=f"{done}/{len(after)} done", detail=marks)
+
+
+def _told(todos: Sequence[Todo]) -> str:
+    if not todos:
+        return "The list is empty now."
+    waits = blocked_by(todos)
+    rows = [
+        f"{_MARKS[todo.status]} {todo.id}: {todo.content}"
+        + (f" (waits for {', '.join(waits[todo.id])})" if todo.id in waits else "")
+        for todo in todos
+    ]
+    following = ", ".join(todo.id for todo in ready(todos))
+    return "\n".join(rows) + (f"\nReady to start: {following}." if following else "")
