@@ -17,11 +17,14 @@ def marks(removed: str, added: str) -> tuple[Marks, Marks]:
     """The [start, end) ranges that differ, for both lines; empty when the lines have too little in common."""
     head = _common_head(removed, added)
     tail = _common_head(removed[head:][::-1], added[head:][::-1])
+    while head and (_in_word(removed, head) or _in_word(added, head)):
+        head -= 1
+    while tail and (_in_word(removed, len(removed) - tail) or _in_word(added, len(added) - tail)):
+        tail -= 1
     old, new = removed[head : len(removed) - tail], added[head : len(added) - tail]
-    # A word is marked whole: go back to the words' borders.
-    old_words, new_words = _words(removed, head, len(old)), _words(added, head, len(new))
+    old_words, new_words = _words(old, head), _words(new, head)
     if max(len(old_words), len(new_words)) > _MAX_WORDS:
-        return _checked(((head, head + len(old)),), ((head, head + len(new)),), removed, added)
+        return _checked(_span(head, old), _span(head, new), removed, added)
     matcher = SequenceMatcher(None, [w for _, w in old_words], [w for _, w in new_words], autojunk=False)
     codes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     return _checked(
@@ -43,17 +46,17 @@ def _common_head(one: str, other: str) -> int:
     return low
 
 
-def _words(line: str, start: int, length: int) -> list[tuple[int, str]]:
-    end = start + length
-    while start > 0 and _is_word(line[start - 1 : start + 1]):
-        start -= 1
-    while 0 < end < len(line) and _is_word(line[end - 1 : end + 1]):
-        end += 1
-    return [(start + found.start(), found.group()) for found in _WORD.finditer(line[start:end])]
+def _in_word(line: str, at: int) -> bool:
+    """Whether a cut before character `at` goes through a word."""
+    return 0 < at < len(line) and all(each.isalnum() or each == "_" for each in line[at - 1 : at + 1])
 
 
-def _is_word(pair: str) -> bool:
-    return len(pair) == 2 and all(each.isalnum() or each == "_" for each in pair)
+def _words(text: str, start: int) -> list[tuple[int, str]]:
+    return [(start + found.start(), found.group()) for found in _WORD.finditer(text)]
+
+
+def _span(start: int, text: str) -> Marks:
+    return ((start, start + len(text)),) if text else ()
 
 
 def _ranges(words: Sequence[tuple[int, str]], spans: Sequence[tuple[int, int]]) -> Marks:

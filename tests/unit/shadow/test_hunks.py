@@ -1,0 +1,152 @@
+"""Hunks are exact, and a hunk that waits stays the same while others come and go."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.shadow.align import regions
+from core.shadow.hunks import apply, hunks, inserted, select, settled, split_lines
+
+LINE = st.sampled_from([b"a\n", b"b\r\n", b"\n", b"}\n", b"  x\n", b"lone\rcr\n", b"\xff\xfe\x00\n", "é\n".encode()])
+LAST = st.sampled_from([b"", b"end", b"a", b"\r"])
+FILE = st.builds(lambda lines, last: b"".join(lines) + last, st.lists(LINE, max_size=25), LAST)
+WIDE = "".join(f"Zeile {number} \u0a0a\r\n" for number in range(9))
+
+
+@given(FILE | st.binary(max_size=60), FILE | st.binary(max_size=60))
+@settings(max_examples=400)
+def test_all_hunks_give_the_pending_bytes_and_none_the_base(base, pending):
+    found = hunks(base, pending)
+    assert apply(base, pending, {each.id for each in found}) == pending
+    assert apply(base, pending, ()) == base
+    assert len({each.id for each in found}) == len(found)
+    assert bool(found) == (base != pending)
+
+
+@given(FILE, FILE, st.randoms(use_true_random=False))
+@settings(max_examples=400)
+def test_any_subset_one_at_a_time_in_any_order_gives_the_same_as_at_once(base, pending, chance):
+    every = hunks(base, pending)
+    chosen = [each.id for each in every if chance.random() < 0.6]
+    expected = select(base, pending, [each for each in every if each.id in chosen])
+    left, now = every, base
+    for name in chance.sample(chosen, len(chosen)):
+        now = select(now, pending, [each for each in left if each.id == name])
+        left = settled(left, {name}, "accept")
+        assert [each.id for each in left] == [each.id for each in every if each.id in {hunk.id for hunk in left}]
+    assert now == expected
+    assert select(now, pending, left) == pending
+
+
+@given(FILE, FILE, st.randoms(use_true_random=False))
+@settings(max_examples=400)
+def test_rejecting_moves_the_pending_side_and_can_be_taken_back_exactly(base, pending, chance):
+    every = hunks(base, pending)
+    for verdict in ("accept", "reject"):
+        out = {each.id for each in every if chance.random() < 0.5}
+        left = settled(every, out, verdict)
+        assert inserted(left, [each for each in every if each.id in out], verdict) == every
+    rest = settled(every, out, "reject")
+    smaller = select(base, pending, [each for each in every if each.id not in out])
+    assert select(base, smaller, rest) == smaller
+    assert select(base, smaller, ()) == base
+
+
+@given(FILE, FILE)
+def test_hunks_never_touch_each_other(base, pending):
+    found = hunks(base, pending)
+    for one, other in pairwise(found):
+        assert other.old_start > one.old_start + one.old_lines
+        assert other.new_start > one.new_start + one.new_lines
+
+
+@given(st.binary(max_size=80) | FILE | st.just(WIDE.encode("utf-16")) | st.just(b"\xfe\xff" + WIDE.encode("utf-16-be")))
+def test_lines_joined_are_the_bytes(data):
+    lines = split_lines(data)
+    assert b"".join(lines) == data
+    assert all(lines)
+
+
+def test_p8_utf_16_is_split_at_its_own_newlines_only():
+    lines = split_lines(WIDE.encode("utf-16"))
+    assert len(lines) == 9
+    assert lines[1].decode("utf-16-le") == "Zeile 1 \u0a0a\r\n"
+
+
+def test_ids_stay_while_other_edits_come():
+    base = b"".join(b"line %d\n" % number for number in range(40))
+    first = base.replace(b"line 5\n", b"five\n").replace(b"line 30\n", b"thirty\n")
+    before = hunks(base, first)
+    after = hunks(base, first.replace(b"line 12\n", b"twelve\ntwelve b\n"), before)
+    assert [each.id for each in before] == [after[0].id, after[2].id]
+
+
+def test_the_later_one_of_two_equal_hunks_keeps_its_id_when_the_first_is_gone():
+    base = b"".join(b"line %d\n" % number if number % 10 else b"x = 1\n" for number in range(40))
+    pending = base.replace(b"x = 1\n", b"x = 2\n")
+    before = hunks(base, pending)
+    assert len({each.id for each in before}) == 4
+    accepted = select(base, pending, before[:1])
+    left = settled(before, {before[0].id}, "accept")
+    again = hunks(accepted, pending.replace(b"line 25\n", b"other\n"), left)
+    assert {each.id for each in left} < {each.id for each in again}
+
+
+def test_changes_that_touch_are_one_hunk_and_one_common_line_keeps_two_apart():
+    assert len(hunks(b"a\nb\nc\n", b"A\nB\nc\n")) == 1
+    assert len(hunks(b"a\nb\nc\n", b"A\nb\nC\n")) == 2
+    assert len(hunks(b"a\n\nc\n", b"A\n\nC\n")) == 2
+
+
+def test_an_inserted_function_is_one_block_from_its_head_to_the_blank_line():
+    old = "def a():\n    return 1\n\n\ndef c():\n    return 3\n"
+    new = "def a():\n    return 1\n\n\ndef b():\n    return 2\n\n\ndef c():\n    return 3\n"
+    (only,) = regions(split_lines(old.encode()), split_lines(new.encode()))
+    assert split_lines(new.encode())[only[2]] == b"def b():\n"
+
+
+def test_a_rewrite_is_not_torn_apart_at_blank_lines_and_brackets():
+    old = b"".join(b"old(%d) {\n  first;\n}\n\n" % number for number in range(300))
+    new = b"".join(b"new[%d] {\n  other;\n}\n\n" % number for number in range(300))
+    assert len(hunks(old, new)) <= 2
+
+
+def test_a_moved_block_leaves_the_rest_of_a_file_of_equal_lines_alone():
+    chance = random.Random(7)
+    old = [chance.choice([b"a\n", b"b\n", b"\n", b"}\n"]) for _ in range(4_000)]
+    new = list(old)
+    for place in chance.sample(range(4_000), 60):
+        new[place] = b"new %d\n" % place
+    found = hunks(b"".join(old), b"".join(new))
+    assert sum(each.new_lines for each in found) < 200
+
+
+def scattered() -> tuple[bytes, bytes]:
+    chance = random.Random(1)
+    old = [b"line %d\n" % number if number % 4 else b"\n" for number in range(10_000)]
+    new = list(old)
+    for place in chance.sample(range(10_000), 1_000):
+        new[place] = b"changed %d\n" % place
+    return b"".join(old), b"".join(new)
+
+
+def rewritten() -> tuple[bytes, bytes]:
+    old = b"".join(b"old %d\n" % number if number % 3 else b"    }\n" for number in range(10_000))
+    return old, old.replace(b"old", b"new")
+
+
+@pytest.mark.parametrize(("files", "limit"), [(scattered, 0.15), (rewritten, 0.3)])
+def test_ten_thousand_lines_are_compared_at_once(files, limit):
+    base, pending = files()
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        hunks(base, pending)
+        times.append(time.perf_counter() - start)
+    assert min(times) < limit

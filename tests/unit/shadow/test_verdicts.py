@@ -1,0 +1,241 @@
+"""Accept and reject do exactly what they say, can be taken back, and never cost the user an edit."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict
+from core.protocol.events import FileWritten, VerdictGiven
+from core.shadow.blobs import BlobStore
+from core.shadow.review import ReviewState
+from core.shadow.view import Shadow
+from tests.unit.shadow.desk import Desk
+from tests.unit.shadow.test_view import TEN, edited
+
+
+def proposed(desk: Desk, *numbers: int) -> list[str]:
+    desk.put("a", TEN)
+    desk.shadow.write("a", edited(TEN, *numbers))
+    return desk.ids("a")
+
+
+def test_an_accepted_hunk_is_on_disk_and_the_others_stay_pending(desk):
+    ids = proposed(desk, 2, 5, 8)
+    (record,) = desk.shadow.resolve("a", (ids[1],))
+    assert desk.disk("a") == edited(TEN, 5)
+    assert desk.ids("a") == [ids[0], ids[2]]
+    assert record.excerpt == "-line 5\n+new 5"
+    assert [type(event) for event in desk.events[1:]][::2] == [FileWritten, VerdictGiven]
+    desk.shadow.resolve("a")
+    assert desk.disk("a") == edited(TEN, 2, 5, 8)
+    assert desk.state.changes == {}
+
+
+def test_a_rejected_hunk_leaves_the_shadow_and_never_touches_the_disk(desk):
+    ids = proposed(desk, 2, 5, 8)
+    (record,) = desk.shadow.resolve("a", (ids[0], ids[2]), "reject", "no need")
+    assert (desk.shadow.read("a"), desk.disk("a")) == (edited(TEN, 5), TEN)
+    assert (record.reason, desk.ids("a")) == ("no need", [ids[1]])
+    desk.shadow.resolve("a", (), "reject")
+    assert (desk.state.changes, desk.disk("a")) == ({}, TEN)
+
+
+def test_everything_is_accepted_at_once_but_what_is_protected(desk):
+    proposed(desk, 2)
+    desk.shadow.write("b/new", b"b\n")
+    desk.shadow.write(".vscode/tasks.json", b"{}")
+    desk.shadow.resolve("")
+    assert desk.files() == {"a": edited(TEN, 2), "b/new": b"b\n"}
+    assert list(desk.state.changes) == [".vscode/tasks.json"]
+    assert desk.state.changes[".vscode/tasks.json"].protected
+    desk.shadow.resolve(".vscode/tasks.json")
+    assert desk.disk(".vscode/tasks.json") == b"{}"
+
+
+def test_what_is_not_pending_is_rejected_as_a_command(desk):
+    proposed(desk, 2)
+    for path, ids in (("b", ()), ("a", ("nope",)), ("", ("x",))):
+        with pytest.raises(CommandRejected):
+            desk.shadow.resolve(path, ids)
+    with pytest.raises(CommandRejected):
+        desk.shadow.undo()
+    assert desk.disk("a") == TEN
+
+
+def test_p6_modes_are_kept_and_new_files_follow_the_umask(desk):
+    desk.put("run", b"old\n", 0o755)
+    desk.shadow.write("run", b"new\n")
+    desk.shadow.write("new", b"new\n")
+    desk.shadow.write("suid", b"x", None, 0o4755)
+    desk.shadow.resolve("")
+    modes = [stat.S_IMODE((desk.root / each).stat().st_mode) for each in ("run", "new", "suid")]
+    assert modes == [0o755, desk.workspace.new_file_mode, 0o755]
+
+
+def test_a_mode_alone_is_a_change_of_one_hunk(desk):
+    desk.put("run", b"x\n", 0o644)
+    change = desk.shadow.write("run", b"x\n", None, 0o755)
+    assert (change.operation, len(change.hunks)) == ("mode", 1)
+    desk.shadow.resolve("run")
+    assert stat.S_IMODE((desk.root / "run").stat().st_mode) == 0o755
+    desk.shadow.undo()
+    assert stat.S_IMODE((desk.root / "run").stat().st_mode) == 0o644
+
+
+def test_p14_a_file_edited_in_the_same_place_is_a_conflict_and_nothing_is_written(desk):
+    proposed(desk, 2, 8)
+    desk.shadow.write("b", b"b\n")
+    users = desk.put("a", edited(TEN, 2, into=b"user")).read_bytes()
+    for path in ("a", ""):
+        with pytest.raises(ReviewConflict, match="a"):
+            desk.shadow.resolve(path)
+    assert desk.files() == {"a": users}
+    assert desk.state.changes["a"].conflict
+    desk.shadow.resolve("a", (), "reject")
+    assert desk.files() == {"a": users}
+
+
+def test_p14_edits_of_the_user_elsewhere_are_kept(desk):
+    ids = proposed(desk, 2, 5)
+    desk.put("a", edited(TEN, 9, into=b"user"))
+    desk.shadow.resolve("a", (ids[0],))
+    assert desk.disk("a") == edited(edited(TEN, 2), 9, into=b"user")
+    assert desk.ids("a") == [ids[1]]
+
+
+@pytest.mark.parametrize("what", ["removed", "directory", "symlink", "fifo", "created", "parent"])
+def test_p15_p5_what_became_of_another_kind_is_a_conflict(desk, what):
+    path = "d/a"
+    target = desk.put(path, TEN)
+    if what == "created":
+        target.unlink()
+    desk.shadow.write(path, edited(TEN, 2))
+    target.unlink(missing_ok=True)
+    outside = desk.root.parent / "outside"
+    outside.mkdir()
+    match what:
+        case "directory":
+            target.mkdir()
+        case "symlink":
+            target.symlink_to(outside / "a")
+        case "fifo":
+            os.mkfifo(target)
+        case "created":
+            target.write_bytes(b"mine\n")
+        case "parent":
+            target.parent.rmdir()
+            target.parent.symlink_to(outside)
+        case _:
+            pass
+    with pytest.raises((ReviewConflict, PathRefused)):
+        desk.shadow.resolve(path)
+    assert desk.state.changes[path].conflict
+    assert list(outside.iterdir()) == []
+
+
+def test_d10_undo_brings_back_bytes_modes_created_and_deleted_files(desk):
+    ids = proposed(desk, 2, 8)
+    desk.put("gone", b"gone\n", 0o600)
+    desk.shadow.delete("gone")
+    desk.shadow.write("made", b"made\n")
+    before = desk.shadow.changes()
+    desk.shadow.resolve("a", (ids[0],))
+    desk.shadow.resolve("")
+    assert desk.files() == {"a": edited(TEN, 2, 8), "made": b"made\n"}
+    while desk.state.verdicts:
+        desk.shadow.undo()
+    assert desk.files() == {"a": TEN, "gone": b"gone\n"}
+    assert stat.S_IMODE((desk.root / "gone").stat().st_mode) == 0o600
+    assert [(each.path, each.hunks, each.pending) for each in desk.shadow.changes()] == [
+        (each.path, each.hunks, each.pending) for each in before
+    ]
+
+
+def test_undo_twice_takes_back_the_one_before_and_undo_of_one_in_between_merges(desk):
+    ids = proposed(desk, 2, 5, 8)
+    first = desk.shadow.resolve("a", (ids[0],))[0]
+    desk.shadow.resolve("a", (ids[1],), "reject")
+    desk.shadow.resolve("a", (ids[2],))
+    desk.shadow.undo(first.id)
+    assert desk.disk("a") == edited(TEN, 8)
+    assert desk.ids("a") == [ids[0]]
+    desk.shadow.undo()
+    desk.shadow.undo()
+    assert (desk.disk("a"), desk.shadow.read("a")) == (TEN, edited(TEN, 2, 5, 8))
+    assert desk.ids("a") == ids
+
+
+def test_d10_undo_after_the_user_edited_the_same_place_is_a_conflict(desk):
+    proposed(desk, 2)
+    desk.shadow.resolve("a")
+    users = desk.put("a", edited(TEN, 2, into=b"user")).read_bytes()
+    with pytest.raises(ReviewConflict):
+        desk.shadow.undo()
+    assert (desk.disk("a"), len(desk.state.verdicts)) == (users, 1)
+    desk.put("a", edited(edited(TEN, 2), 9, into=b"user"))
+    desk.shadow.undo()
+    assert desk.disk("a") == edited(TEN, 9, into=b"user")
+    assert desk.shadow.read("a") == edited(edited(TEN, 2), 9, into=b"user")
+
+
+def test_undo_of_a_reject_after_further_edits_keeps_both(desk):
+    ids = proposed(desk, 2, 8)
+    desk.shadow.resolve("a", (ids[0],), "reject")
+    desk.shadow.write("a", edited(TEN, 5, 8))
+    desk.shadow.undo()
+    assert desk.shadow.read("a") == edited(TEN, 2, 5, 8)
+    assert [desk.ids("a")[0], desk.ids("a")[2]] == ids
+    desk.shadow.resolve("a", (ids[0],), "reject")
+    desk.shadow.write("a", edited(edited(TEN, 5, 8), 2, into=b"other"))
+    with pytest.raises(ReviewConflict):
+        desk.shadow.undo()
+
+
+def a_random_step(desk: Desk, chance: random.Random) -> None:
+    path = chance.choice(["a", "b", "sub/c"])
+    lines = [
+        chance.choice([b"x\n", b"y\n", b"\n", b"z %d\n" % chance.randrange(9)]) for _ in range(chance.randrange(9))
+    ]
+    match chance.randrange(7):
+        case 0 | 1:
+            desk.shadow.write(path, b"".join(lines))
+        case 2:
+            desk.shadow.delete(path)
+        case 3:
+            desk.put(path, b"".join(lines))
+        case 4 | 5:
+            ids = tuple(name for name in desk.ids(path) if chance.random() < 0.5)
+            desk.shadow.resolve(path, ids, chance.choice(["accept", "reject"]))
+        case _:
+            desk.shadow.undo()
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_d1_the_events_alone_give_the_same_review(chance):
+    with tempfile.TemporaryDirectory() as place:
+        desk = Desk(Path(place))
+        for _ in range(25):
+            kept = {path: desk.disk(path) for path in ("a", "b", "sub/c")}
+            try:
+                a_random_step(desk, chance)
+            except AgentTuiError:
+                assert {path: desk.disk(path) for path in kept} == kept
+        again = ReviewState()
+        for event in desk.events:
+            again.apply(event)
+        other = Shadow(desk.workspace, BlobStore(desk.session / "blobs"), desk.emit, again)
+        assert other.changes() == desk.shadow.changes()
+        assert [each.id for each in again.verdicts] == [each.id for each in desk.state.verdicts]
+        for change in other.changes():
+            assert other.diff(change.path) == desk.shadow.diff(change.path)
+            assert change.hunks
+        assert not [name for name in desk.files() if name.endswith(".tmp")]
