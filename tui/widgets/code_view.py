@@ -16,6 +16,7 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
 from textual.cache import LRUCache
+from textual.content import Content
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -31,7 +32,10 @@ class CodeView(ScrollView, can_focus=True):
     """Subclasses say what a row looks like (`draw`) and what its text is (`row_text`)."""
 
     DEFAULT_CSS = """
-    CodeView { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+    CodeView { height: 1fr; background: $background; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+    CodeView { scrollbar-color: $foreground 20%; scrollbar-color-hover: $foreground 35%; }
+    CodeView { scrollbar-background: $background; scrollbar-background-hover: $background; }
+    CodeView { scrollbar-color-active: $primary; scrollbar-background-active: $background; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("code")
@@ -104,6 +108,16 @@ class CodeView(ScrollView, can_focus=True):
     def paint(self, strips: Sequence[tuple[str, Style]]) -> Strip:
         """Pieces of text that are no code, with their styles, as a strip."""
         return Strip([Segment(text, style.rich_style) for text, style in strips if text])
+
+    def draw_message(self, text: str, row: int, width: int) -> Strip:
+        """Row `row` of a pane that has nothing but a calm text in its middle; its first line is a title."""
+        room = max(min(width - 4, 60), 10)
+        wrapped = [part.plain for part in Content(text).wrap(room)]
+        index = row - max((self.size.height - len(wrapped)) // 2, 0)
+        shown = wrapped[index].strip() if 0 <= index < len(wrapped) else ""
+        before = " " * max((width - cells(shown)) // 2, 0)
+        style = self.ink("bold $foreground 75%" if index == 0 else "$foreground 60%")
+        return self.paint([(before + shown, style)]).adjust_cell_length(width, self.visual_style.rich_style)
 
     # Syntax colours
 

@@ -154,8 +154,8 @@ class DiffView(CodeView):
             return
         self._page = (split if self.is_split else unified)(self.diff, self._lines)
         widest = max((cells(line.text) + len(ENDS.get(line.eol, "")) for line in self._lines), default=0)
-        width = 2 * (self._gutter() + widest + 1) if self.is_split else self._gutter() + widest + 1
-        self.virtual_size = Size(width if widest + self._gutter() >= self._half() else 0, len(self._page.rows))
+        beyond = self._gutter() + widest + 1 - self._half()
+        self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, len(self._page.rows))
         if place is not None:
             self.scroll_to(y=self._page.heads[self.current] - place, animate=False)
         self.redraw()
@@ -190,7 +190,7 @@ class DiffView(CodeView):
 
     def draw(self, row: int, width: int, shift: int) -> Strip:
         if self.diff is None:
-            return self._draw_text(row, width)
+            return self.draw_message(self._text, row, width)
         shown = self._page.rows[row]
         match shown.kind:
             case "hunk":
@@ -209,16 +209,6 @@ class DiffView(CodeView):
     def _base(self) -> RichStyle:
         return self.visual_style.rich_style
 
-    def _draw_text(self, row: int, width: int) -> Strip:
-        from textual.content import Content
-
-        room = max(min(width - 4, 60), 10)
-        wrapped = [part.plain for part in Content(self._text).wrap(room)]
-        index = row - max((self.size.height - len(wrapped)) // 2, 0)
-        text = wrapped[index] if 0 <= index < len(wrapped) else ""
-        style = "bold $foreground 75%" if index == 0 else "$foreground 60%"
-        return self.paint([(f"{text:^{width}}", self.ink(style))]).adjust_cell_length(width, self._base())
-
     def _bar(self, hunk: int, style: Style) -> tuple[str, Style]:
         if hunk < 0 or hunk != self.current:
             return " ", style
@@ -236,7 +226,7 @@ class DiffView(CodeView):
         style = self.ink(BACKGROUNDS.get(line.kind, "") if line else "on $foreground 4%")
         if self._is_sent(shown.hunk):
             style += Style(dim=True)
-        bar = self._bar(shown.hunk, self.ink(""))
+        bar = (" ", self.ink("")) if side and self.is_split else self._bar(shown.hunk, self.ink(""))
         if line is None:
             blank = " " * (width - 1) if self.is_split else ""
             return self.paint([bar, (blank, style)]).adjust_cell_length(width, style.rich_style)

@@ -65,12 +65,13 @@ class ReviewFiles(Widget):
     def _row(self, index: int, width: int) -> Content:
         change, is_current = self._changes[index], index == self._current
         sign, colour = SIGNS[change.operation]
-        place = f" {index + 1}/{len(self._changes)} " if is_current else " "
+        place = f"{index + 1}/{len(self._changes)}" if is_current else ""
+        most = (max(each.added for each in self._changes), max(each.removed for each in self._changes))
         counts = [
-            (f" +{change.added}" if change.added else "", "$text-success"),
-            (f" −{change.removed}" if change.removed else "", "$text-error"),
+            (f" {f'+{change.added}' if change.added else '':>{len(str(most[0])) + 1}}", "$text-success"),
+            (f" {f'−{change.removed}' if change.removed else '':>{len(str(most[1])) + 1}}", "$text-error"),
         ]
-        tail = [*_badges(change), *counts, (place, "$foreground 55%")]
+        tail = [*_badges(change), *counts, (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%")]
         room = max(width - sum(cells(text) for text, _ in tail) - 4, 8)
         path = _shortened(change.path, room)
         if change.renamed_from and len(path) + len(change.renamed_from) + 3 <= room:

@@ -1,0 +1,260 @@
+"""The files of the project: a directory is read when it is opened, and pending changes are marked as they come.
+
+Names are foreign text. A tree of any size costs what is open of it, and a directory is filled in slices, so that no
+key has to wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from rich.style import Style as RichStyle
+from rich.text import Text
+from textual import on
+from textual.binding import BindingType
+from textual.message import Message
+from textual.widgets import Tree as TreeWidget
+from textual.widgets.tree import TreeNode
+from textual.worker import Worker, WorkerState
+
+from core.protocol.queries import Tree, TreeEntry
+from tui.keymap import bindings
+from tui.text import one_line
+from tui.widgets.code_view import cells
+
+SLICE: Final = 500
+MARKS: Final = {
+    "create": ("+", "$text-success"),
+    "edit": ("●", "$text-warning"),
+    "delete": ("-", "$text-error"),
+    "rename": ("→", "$text-primary"),
+    "mode": ("●", "$text-primary"),
+}
+BELOW: Final = ("·", "$text-warning")
+
+
+@dataclass(slots=True)
+class Place:
+    """What a node stands for. `is_read`: the entries of this directory are, or are being, shown."""
+
+    path: str
+    entry: TreeEntry
+    name: str = field(default="")
+    is_read: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = one_line(self.entry.name) or "‹unnamed›"
+
+
+Node = TreeNode[Place]
+
+
+class FileTree(TreeWidget[Place]):
+    """`load(path)` gives the entries of a directory, "" being the workspace."""
+
+    DEFAULT_CSS = """
+    FileTree { height: 1fr; background: $background; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+    FileTree { scrollbar-color: $foreground 20%; scrollbar-background: $background; }
+    FileTree > .tree--guides { color: $foreground 15%; }
+    FileTree > .tree--cursor { background: $foreground 10%; color: $foreground; text-style: none; }
+    FileTree:focus > .tree--cursor { background: $primary 40%; color: $foreground; text-style: bold; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("files")
+    ICON_NODE = "▸ "
+    ICON_NODE_EXPANDED = "▾ "
+
+    @dataclass
+    class Selected(Message):
+        """A file was chosen."""
+
+        path: str
+
+    def __init__(self, load: Callable[[str], Awaitable[Tree]], *, id: str | None = None) -> None:  # noqa: A002
+        root = Place("", TreeEntry(name="files", kind="directory"))
+        super().__init__(Text("files"), root, id=id)
+        self.show_root = False
+        self.guide_depth = 2
+        self._load = load
+        self._marks: dict[str, str] = {}
+        self._above: set[str] = set()
+        self._problem = ""
+
+    def on_mount(self) -> None:
+        self._read(self.root)
+
+    # What the screen tells
+
+    def set_marks(self, marks: Mapping[str, str]) -> None:
+        """Pending operation by path. Directories that gain or lose an entry by it are read anew."""
+        before, self._marks = self._marks, dict(marks)
+        self._above = {above for path in marks for above in _above(path)}
+        touched = {path for path in before.keys() | marks.keys() if before.get(path) != marks.get(path)}
+        self.refresh_paths(touched)
+        self._repaint()
+
+    def refresh_paths(self, paths: Iterable[str]) -> None:
+        """Something about these paths changed on disk or in the shadow: read the open directories that hold them."""
+        if not self.is_mounted:
+            return
+        wanted = {path.rpartition("/")[0] for path in paths}
+        for directory in sorted(wanted | {""} if wanted else ()):
+            node = self._node_of(directory)
+            if node is not None and node.data is not None and node.data.is_read:
+                self._read(node)
+
+    # Reading
+
+    def _node_of(self, path: str) -> Node | None:
+        """The node of a directory, or of the nearest one above it that is shown."""
+        node = self.root
+        for part in path.split("/") if path else ():
+            found = next((each for each in node.children if each.data and each.data.entry.name == part), None)
+            if found is None:
+                return node
+            node = found
+        return node
+
+    def _read(self, node: Node) -> None:
+        if node.data is not None:
+            node.data.is_read = True
+            name = f"tree:{node.data.path}"
+            self.run_worker(self._fill(node), name=name, group=name, exclusive=True, exit_on_error=False)
+
+    async def _fill(self, node: Node) -> None:
+        place = node.data
+        assert place is not None
+        tree = await self._load(place.path)
+        self._problem = ""
+        entries = _with_deleted(place.path, tree.entries, self._marks)
+        wanted = {(entry.name, entry.kind) for entry in entries}
+        known: dict[tuple[str, str], Node] = {}
+        for child in list(node.children):
+            key = (child.data.entry.name, child.data.entry.kind) if child.data else ("", "")
+            if key in wanted:
+                known[key] = child
+            else:
+                child.remove()
+        await self._merge(node, place.path, entries, known)
+        if tree.truncated:
+            rest = TreeEntry(name=f"… {tree.truncated:,} more", kind="other", ignored=True)
+            node.add_leaf(Text(rest.name), Place("", rest))
+        self._repaint()
+
+    async def _merge(
+        self, node: Node, path: str, entries: list[TreeEntry], known: Mapping[tuple[str, str], Node]
+    ) -> None:
+        """Bring the children of a node in line with the entries; what is open stays open."""
+        for index, entry in enumerate(entries):
+            old = known.get((entry.name, entry.kind))
+            if old is not None and old.data is not None:
+                old.data.entry = entry
+                continue
+            place = Place(f"{path}/{entry.name}" if path else entry.name, entry)
+            is_directory = entry.kind == "directory"
+            before = index if index < len(node.children) else None
+            node.add(Text(place.name), place, before=before, allow_expand=is_directory)
+            if index % SLICE == SLICE - 1:
+                await asyncio.sleep(0)  # keys and frames come between two slices
+
+    def _repaint(self) -> None:
+        self._updates += 1
+        self._line_cache.clear()
+        self.refresh()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.worker.name.startswith("tree:") and event.state is WorkerState.ERROR:
+            node = self._node_of(event.worker.name.removeprefix("tree:"))
+            if node is not None and node.data is not None:
+                node.data.is_read = False
+            self.notify(one_line(f"A directory can't be read: {event.worker.error}"), severity="warning", markup=False)
+
+    # Looks
+
+    def process_label(self, label: str | Text) -> Text:
+        return label if isinstance(label, Text) else Text(label)
+
+    def get_label_width(self, node: Node) -> int:
+        return cells(node.data.name) + 4 if node.data is not None else 0
+
+    def render_label(self, node: Node, base_style: RichStyle, style: RichStyle) -> Text:
+        place = node.data
+        if place is None:
+            return Text("")
+        operation = self._marks.get(place.path, "") or (place.entry.mark if place.entry.kind != "directory" else "")
+        icon = (self.ICON_NODE_EXPANDED if node.is_expanded else self.ICON_NODE) if node.allow_expand else "  "
+        name_style = style
+        if place.entry.ignored:
+            name_style = style + self._ink("$foreground 40%")
+        if operation in MARKS:
+            name_style = style + self._ink(MARKS[operation][1])
+        if operation == "delete":
+            name_style += RichStyle(strike=True)
+        text = Text(icon, base_style + style + self._ink("$foreground 50%") + RichStyle(meta={"toggle": True}))
+        text.append(place.name, base_style + name_style)
+        if node.allow_expand:
+            text.append("/", base_style + style + self._ink("$foreground 35%"))
+        elif place.entry.kind == "symlink":
+            text.append(" ↗", base_style + style + self._ink("$foreground 40%"))
+        mark = MARKS.get(operation) or (BELOW if place.path in self._above else None)
+        if mark is not None:
+            text.append(f" {mark[0]}", base_style + style + self._ink(mark[1]))
+        return text
+
+    def _ink(self, style: str) -> RichStyle:
+        """The colour of a style over our background, without the background."""
+        return RichStyle(color=(self.visual_style + self.app.stylesheet.parse_style(style)).rich_style.color)
+
+    # Keys and choices
+
+    @on(TreeWidget.NodeExpanded)
+    def _open_directory(self, event: TreeWidget.NodeExpanded[Place]) -> None:
+        event.stop()
+        if event.node.data is not None and not event.node.data.is_read:
+            self._read(event.node)
+
+    @on(TreeWidget.NodeSelected)
+    def _choose(self, event: TreeWidget.NodeSelected[Place]) -> None:
+        event.stop()
+        place = event.node.data
+        if place is not None and place.path and place.entry.kind in {"file", "symlink"}:
+            self.post_message(self.Selected(place.path))
+
+    def action_unfold(self) -> None:
+        node = self.cursor_node
+        if node is None or not node.allow_expand:
+            return
+        if node.is_expanded:
+            self.action_cursor_down()
+        else:
+            node.expand()
+
+    def action_fold(self) -> None:
+        node = self.cursor_node
+        if node is None:
+            return
+        if node.allow_expand and node.is_expanded:
+            node.collapse()
+        elif node.parent is not None and node.parent is not self.root:
+            self.move_cursor(node.parent)
+
+
+def _above(path: str) -> Iterable[str]:
+    """The directories that a path lies in."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _with_deleted(path: str, entries: Iterable[TreeEntry], marks: Mapping[str, str]) -> list[TreeEntry]:
+    """The entries of a directory, and the files in it that a pending change deletes, in their place by name."""
+    found = list(entries)
+    names = {entry.name for entry in found}
+    for each, operation in marks.items():
+        parent, _, name = each.rpartition("/")
+        if operation == "delete" and parent == path and name not in names:
+            later = (index for index, entry in enumerate(found) if entry.kind != "directory" and entry.name > name)
+            found.insert(next(later, len(found)), TreeEntry(name=name, kind="file", mark="delete"))
+    return found
