@@ -87,9 +87,12 @@ PRICES = diff_of(
             '        return value.quantize(Decimal("0.01"), ROUND_HALF_UP)',
         ),
         (" ", "\n    def is_empty(self) -> bool:\n        return not self.items\n"),
-        ("-+", '=>    def discount(self, percent: int) -> Decimal:\n        """The total after a discount."""\n'
-               "        if not 0 <= percent <= 100:\n            raise ValueError(percent)\n"
-               "        return self.total() * (100 - percent) / 100\n"),
+        (
+            "-+",
+            '=>    def discount(self, percent: int) -> Decimal:\n        """The total after a discount."""\n'
+            "        if not 0 <= percent <= 100:\n            raise ValueError(percent)\n"
+            "        return self.total() * (100 - percent) / 100\n",
+        ),
         ("⋯", "8"),
     ],
 )

@@ -1,0 +1,136 @@
+"""Choosing an earlier session: a list that narrows as one types."""
+
+from __future__ import annotations
+
+from time import time
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from core.protocol.queries import SessionInfo
+from tui.keymap import bindings
+from tui.text import one_line
+
+MINUTE: Final = 60_000
+TITLE: Final = 70
+
+
+class SessionPicker(ModalScreen[str | None]):
+    """Dismissed with the id of a session, or with None. One that is open elsewhere or damaged can't be chosen."""
+
+    DEFAULT_CSS = """
+    SessionPicker { align: center middle; background: $background 60%; }
+    SessionPicker > Vertical { width: 90%; max-width: 96; height: auto; max-height: 80%; background: $surface; }
+    SessionPicker > Vertical { padding: 1 2; }
+    SessionPicker Input { border: none; height: 1; padding: 0 1; background: $panel; margin-bottom: 1; }
+    SessionPicker OptionList { height: auto; max-height: 1fr; border: none; padding: 0; background: $surface; }
+    SessionPicker OptionList:focus { border: none; }
+    SessionPicker .sessions--none { height: auto; color: $text-muted; }
+    """
+
+    # Up and down work while the field has the focus, so that one never has to leave it.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("sessions"),
+        Binding("up", "move(-1)", "Above", show=False, id="sessions.above", tooltip="The session above"),
+        Binding("down", "move(1)", "Below", show=False, id="sessions.below", tooltip="The session below"),
+    ]
+
+    def __init__(self, sessions: tuple[SessionInfo, ...], *, now: int | None = None) -> None:
+        """`now` in ms since the epoch."""
+        super().__init__()
+        self._sessions = sessions
+        self._now = int(time() * 1000) if now is None else now
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Input(placeholder="Search sessions by title, model or day", compact=True)
+            yield OptionList(markup=False, compact=True)
+            yield Static("", classes="sessions--none")
+
+    def on_mount(self) -> None:
+        self._fill("")
+        self.query_one(Input).focus()
+
+    def _fill(self, words: str) -> None:
+        wanted = words.casefold().split()
+        found = [each for each in self._sessions if all(word in _searched(each) for word in wanted)]
+        choices = self.query_one(OptionList)
+        choices.set_options([Option(_prompt(each, self._now), id=each.id, disabled=_is_shut(each)) for each in found])
+        choices.display = bool(found)
+        none = self.query_one(".sessions--none", Static)
+        none.display = not found
+        none.update("No session has all of these words." if self._sessions else "There is no earlier session here.")
+        choices.highlighted = next((index for index, each in enumerate(found) if not _is_shut(each)), None)
+
+    @on(Input.Changed)
+    def _narrow(self, event: Input.Changed) -> None:
+        event.stop()
+        self._fill(event.value)
+
+    @on(Input.Submitted)
+    def _take(self, event: Input.Submitted) -> None:
+        event.stop()
+        choices = self.query_one(OptionList)
+        if choices.highlighted is not None:
+            self._leave(choices.get_option_at_index(choices.highlighted).id)
+
+    @on(OptionList.OptionSelected)
+    def _take_clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._leave(event.option_id)
+
+    def action_move(self, step: int) -> None:
+        choices = self.query_one(OptionList)
+        if step > 0:
+            choices.action_cursor_down()
+        else:
+            choices.action_cursor_up()
+
+    def action_cancel(self) -> None:
+        self._leave(None)
+
+    def _leave(self, chosen: str | None) -> None:
+        _ = self.dismiss(chosen)  # a screen must not wait for its own end
+
+
+def _is_shut(session: SessionInfo) -> bool:
+    return session.locked or bool(session.problem)
+
+
+def _searched(session: SessionInfo) -> str:
+    return f"{session.title} {session.model} {session.mode} {session.id}".casefold()
+
+
+def _prompt(session: SessionInfo, now: int) -> Content:
+    title = one_line(session.title, TITLE) or "without a title"
+    count = f"{session.turns} turn{'' if session.turns == 1 else 's'}"
+    details = " · ".join(
+        part
+        for part in (ago(now - session.updated), count, one_line(session.model, 40), one_line(session.mode, 12))
+        if part
+    )
+    parts = [Content.styled(title, "$foreground 50%" if _is_shut(session) else "bold $foreground")]
+    parts.append(Content.styled(f"\n  {details}", "$foreground 55%"))
+    if session.pending:
+        parts.append(Content.styled(f" · {session.pending} to review", "$text-warning"))
+    if session.locked:
+        parts.append(Content.styled(" · open in another window", "$text-warning"))
+    if session.problem:
+        parts.append(Content.styled(f" · {one_line(session.problem, 120)}", "$text-error"))
+    return Content.assemble(*parts)
+
+
+def ago(ms: int) -> str:
+    """How long ago, in words."""
+    minutes = max(ms, 0) // MINUTE
+    for unit, size in (("day", 24 * 60), ("hour", 60), ("minute", 1)):
+        if count := minutes // size:
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now"
