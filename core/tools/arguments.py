@@ -110,5 +110,5 @@ def _invalid(tool: ToolType, problem: str) -> ToolInputInvalid:
     needed = f"Required: {', '.join(required)}. " if required else ""
     return ToolInputInvalid(
         f"The arguments of {tool.name} are wrong: {problem[:500]}.",
-        hint=f"{needed}All arguments: {', '.join(schema['properties'])}. Nothing was run; send the call again, corrected.",
+        hint=f"{needed}All arguments: {', '.join(schema['properties'])}. Nothing was run; call again, corrected.",
     )

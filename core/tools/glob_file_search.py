@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -11,6 +12,7 @@ from core.modes import Access
 from core.tools.base import Outcome, Reader, Tool
 from core.tools.ripgrep import SCOPE, ripgrep
 from core.tools.scope import SearchScope
+from core.workspace.names import from_os, to_os
 
 _MAX_FILES = 100
 _TIME_LIMIT = 20.0
@@ -36,8 +38,8 @@ class GlobFileSearch(Tool[Reader], frozen=True, kw_only=True):
         where = scope.arguments()
         options = ["--files", "--null", *SCOPE, *where]
         found = await ripgrep(options, cwd=capability.root, time_limit=_TIME_LIMIT) if where else None
-        names = found.data.decode("utf-8", "surrogateescape").split("\0")[:-1] if found else []
-        taken = [path for path in (name.removeprefix("./") for name in names) if scope.takes(path)]
+        names = found.data.split(b"\0")[:-1] if found else []
+        taken = [path for path in (from_os(name.removeprefix(b"./")) for name in names) if scope.takes(path)]
         by_age = sorted(taken, key=lambda path: (-_modified(capability.root, path), path))
         pending = scope.pending_files()
         room = max(0, _MAX_FILES - len(pending))
@@ -57,12 +59,11 @@ class GlobFileSearch(Tool[Reader], frozen=True, kw_only=True):
             return Outcome(content=f"No file matches {self.glob_pattern}. {hint}", summary="no files")
         head = f"{total:,}{'+' if stopped else ''} file{'' if total == 1 else 's'}"
         note = f", the {len(paths)} latest shown; use a narrower pattern to see others" * (total > len(paths))
-        rows = [path.encode("utf-8", "replace").decode() for path in paths]
-        return Outcome(content="\n".join([f"{head}{note}", *rows]), summary=head)
+        return Outcome(content="\n".join([f"{head}{note}", *paths]), summary=head)
 
 
 def _modified(root: str, path: str) -> int:
     try:
-        return Path(root, path).lstat().st_mtime_ns
+        return Path(root, os.fsdecode(to_os(path))).lstat().st_mtime_ns
     except OSError:
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from core.modes import Access
 from core.tools.base import Outcome, Reader, Tool
 from core.tools.ripgrep import SCOPE, RipgrepOutput, ripgrep
 from core.tools.scope import SearchScope
+from core.workspace.names import from_os, to_os
 
 _MAX_MATCHES = 50
 _PER_FILE = 200
@@ -98,7 +100,7 @@ class Grep(Tool[Reader], frozen=True, kw_only=True):
 def _lay_out(folder: Path, reader: Reader, paths: Iterable[str]) -> None:
     """Pending files as files, for ripgrep."""
     for path in paths:
-        target = folder / path
+        target = folder / os.fsdecode(to_os(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(reader.read_bytes(path, _PENDING_LIMIT))
 
@@ -128,7 +130,7 @@ def _rows(data: bytes) -> Iterator[tuple[str, _Row]]:
         end = data.find(b"\n", null) if null >= 0 else -1
         if end < 0:
             return
-        name = data[place:null].decode("utf-8", "replace").removeprefix("./")
+        name = from_os(data[place:null].removeprefix(b"./"))
         number, hit, text = _split(data[null + 1 : end])
         yield name, _Row(number, text, hit)
         place = end + 1

@@ -11,7 +11,7 @@ from core.modes import Access
 from core.tools.base import CommandResult, Outcome, Runner, TerminalDetail, Tool
 
 _TIME_LIMIT = 120
-_MAX_TIME = 1800
+_MAX_TIME = 600
 
 
 class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):

@@ -44,7 +44,8 @@ def require_file(stat: FileStat, path: str) -> None:
     if stat.kind == "directory":
         raise ToolInputInvalid(f"{path} is a directory.", hint="List it with list_dir, or name a file in it.")
     if stat.kind not in {"file", "symlink"}:
-        raise ToolInputInvalid(f"{path} is not a regular file: it is a {stat.kind}.", hint="Leave it alone.")
+        kind = "a pipe, socket or device" if stat.kind == "other" else f"a {stat.kind}"
+        raise ToolInputInvalid(f"{path} is not a regular file: it is {kind}.", hint="Leave it alone.")
 
 
 def editable(reader: Reader, path: str) -> TextFile:
