@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from core.clock import now_ms
@@ -111,7 +111,7 @@ class Subscription:
         self._bus.forget(self)
         self._wake.set()
 
-    async def envelopes(self) -> AsyncIterator[Envelope]:
+    async def envelopes(self) -> AsyncGenerator[Envelope]:
         """Durable events after the one the subscription began with, then live ones, until the bus is closed."""
         try:
             while True:

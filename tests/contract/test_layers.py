@@ -19,8 +19,14 @@ LADDER: tuple[frozenset[str], ...] = (
     ),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
-    frozenset({"core.engine", "core.bus"}),
-    frozenset({"core.transports", "core.cli", "core.headless", "core.doctor", "core.demo"}),
+    frozenset(
+        "core." + name
+        for name in (
+            *("engine", "bus", "answers", "effects", "faults", "file_list", "live_session"),
+            *("response", "session_recovery", "session_runtime", "turns", "watch"),
+        )
+    ),
+    frozenset({"core.transports", "core.cli", "core.headless", "core.answer_printer", "core.doctor", "core.demo"}),
 )
 STRANGERS = LADDER[2]
 SEEN_BY_TUI = ("core.protocol", "core.errors")

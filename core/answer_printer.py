@@ -1,0 +1,184 @@
+"""How an answer is printed without a screen: as text while it comes, as one object, or as one event a line."""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol, TextIO
+
+import msgspec
+
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.response import Response
+
+# What a terminal would act on: control characters but tab and line feed, and marks that reorder text.
+_UNSAFE = dict.fromkeys(
+    [code for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in {0x09, 0x0A}]
+    + [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+)
+
+
+class Printer(Protocol):
+    """`event` for everything that happens, then `end` once."""
+
+    def event(self, envelope: ev.Envelope) -> None: ...
+
+    def end(self, response: Response) -> None: ...
+
+
+def plain(text: str) -> str:
+    """Text that does nothing to a terminal but appear on it."""
+    return text.translate(_UNSAFE)
+
+
+def review_notice(response: Response) -> list[str]:
+    """What the user has to know about the edits that were not accepted."""
+    waiting = response.metadata.pending_changes
+    if not waiting:
+        return []
+    count = len(waiting)
+    lines = [f"{count} {'file waits' if count == 1 else 'files wait'} for your review: agent-tui -c"]
+    lines += [
+        f"  {plain(each.path)} (+{each.added} -{each.removed}){_why(each.protected, each.conflict)}" for each in waiting
+    ]
+    return lines
+
+
+def _why(protected: bool, conflict: str) -> str:
+    if conflict:
+        return f": {plain(conflict)}"
+    return ": protected, never accepted in bulk" if protected else ""
+
+
+class TextPrinter:
+    """The model's words to `out` as they come. What it does goes to `err`, if a person sits there."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+        self._tty = err.isatty()
+        self._printed: dict[str, int] = {}
+        self._spoke = False
+
+    def event(self, envelope: ev.Envelope) -> None:
+        match envelope.event:
+            case ev.DocumentStarted(kind="text", id=document):
+                self._begin(document)
+            case ev.DocumentDelta(id=document, text=text) if document in self._printed:
+                self._say(document, text)
+            case ev.DocumentFinished(document=document):
+                self._finish(document)
+            case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
+                self._note(f"· {tool} {summary}".rstrip())
+            case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
+                self._note(f"! {tool}: {status}{f': {summary}' if summary else ''}")
+            case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
+                self._note(f"! {message} {hint}".rstrip())
+            case _:
+                pass
+
+    def _begin(self, document: str) -> None:
+        self._printed[document] = 0
+
+    def _say(self, document: str, text: str) -> None:
+        if not self._printed[document] and text:
+            self._part()
+        self._printed[document] += len(text)
+        self._out.write(plain(text))
+        self._out.flush()
+
+    def _part(self) -> None:
+        if self._spoke:
+            self._out.write("\n\n")
+        self._spoke = True
+
+    def _finish(self, document: d.AnyDocument) -> None:
+        """What was not streamed of a text; code whole, in the fence that it came in."""
+        content = document.content or ""
+        match document:
+            case d.Text():
+                self._printed.setdefault(document.id, 0)
+                rest = content[self._printed[document.id] :]
+                if rest:
+                    self._say(document.id, rest)
+                self._out.flush()
+            case d.CodeBlock(metadata=block):
+                self._fence(block.language, content)
+            case d.CodeReference(metadata=reference):
+                self._fence(f"{reference.start_line}:{reference.end_line}:{reference.file_path}", content)
+            case d.Clarification(metadata=asked):
+                self._note("\n".join(f"? {question.text}" for question in asked.questions))
+            case _:
+                pass
+
+    def _fence(self, head: str, content: str) -> None:
+        self._part()
+        mark = "```"
+        while mark in content:
+            mark += "`"
+        self._out.write(plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
+        self._out.flush()
+
+    def _note(self, text: str) -> None:
+        self._err.write(f"{plain(text)}\n")
+        self._err.flush()
+
+    def end(self, response: Response) -> None:
+        if self._spoke:
+            self._out.write("\n")
+        self._out.flush()
+        meta = response.metadata
+        if response.status == "error" and not response.id:
+            for line in _failure(response):
+                self._note(line)
+        elif meta.stop_reason != "done":
+            self._note(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
+        if meta.accepted_changes:
+            self._note(f"written: {', '.join(meta.accepted_changes)}")
+        for line in review_notice(response):
+            self._note(line)
+
+
+def _failure(response: Response) -> list[str]:
+    """A prompt that could not begin: what was wrong, and what to do, one line each."""
+    lines = []
+    for document in response.documents:
+        if isinstance(document, d.ErrorDocument):
+            lines.append(f"agent-tui: {document.content}")
+            lines += [f"  {line}" for line in document.metadata.details.splitlines()]
+    return lines
+
+
+class JsonPrinter:
+    """One response object on `out`, at the end."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+
+    def event(self, envelope: ev.Envelope) -> None:
+        """Only the end counts."""
+
+    def end(self, response: Response) -> None:
+        self._out.write(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False) + "\n")
+        self._out.flush()
+        for line in review_notice(response):
+            self._err.write(f"{line}\n")
+
+
+class StreamPrinter:
+    """Each event as one line, as on the wire; the last line is `{"type":"result","response":{…}}`."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+
+    def event(self, envelope: ev.Envelope) -> None:
+        self._line(msgspec.json.encode(envelope))
+
+    def end(self, response: Response) -> None:
+        self._line(msgspec.json.encode({"type": "result", "response": response}))
+
+    def _line(self, data: bytes) -> None:
+        self._out.write(data.decode("utf-8") + "\n")
+        self._out.flush()

@@ -1,0 +1,147 @@
+"""Questions without an effect: the tree, a file, a diff, what there is to choose from. Slow ones run in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import assert_never
+
+from core.config import Settings
+from core.errors import AgentTuiError, CommandRejected, PathRefused
+from core.file_list import FileList
+from core.languages import language_of
+from core.live_session import LiveSession
+from core.protocol import queries as q
+from core.sessions.listing import list_sessions, prompts_of
+from core.sessions.store import SessionStore
+from core.workspace import IgnoreRules, Workspace
+
+MAX_ENTRIES = 2_000
+MAX_PREVIEW = 2_000_000
+
+
+class Answers:
+    """Answers for one workspace; `sessions` are those that are open."""
+
+    def __init__(self, workspace: Workspace, settings: Settings, sessions: Mapping[str, LiveSession]) -> None:
+        self.settings = settings
+        self._workspace = workspace
+        self._sessions = sessions
+        self._ignore = IgnoreRules(workspace)
+        self._files = FileList(workspace.root)
+        self._store = SessionStore(workspace.root)
+
+    def disk_changed(self) -> None:
+        self._files.forget()
+
+    async def answer(self, query: q.AnyQuery) -> q.AnyAnswer:
+        """Raises `AgentTuiError` for a question that can't be answered."""
+        match query:
+            case q.TreeQuery() | q.FileQuery() | q.FindQuery() | q.DiffQuery():
+                return await self._about_files(query)
+            case q.SessionsQuery(limit=limit):
+                return q.Sessions(sessions=await asyncio.to_thread(list_sessions, self._store, limit=limit))
+            case q.ModelsQuery(discover=discover):
+                return await self._models(discover=discover)
+            case q.PromptHistoryQuery(limit=limit):
+                return q.PromptHistory(prompts=await asyncio.to_thread(prompts_of, self._store, limit=limit))
+            case q.ContextQuery():
+                return self._context(query)
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    async def _about_files(self, query: q.TreeQuery | q.FileQuery | q.FindQuery | q.DiffQuery) -> q.AnyAnswer:
+        live = self._sessions.get(query.session)
+        match query:
+            case q.TreeQuery(path=path):
+                return self._tree(path, live)
+            case q.FileQuery():
+                return self._file(query, live)
+            case q.FindQuery(pattern=pattern, limit=limit, directories=directories):
+                pending = [] if live is None else list(live.runtime.review.changes)
+                return q.Found(
+                    paths=await self._files.find(pattern, limit=limit, directories=directories, extra=pending)
+                )
+            case q.DiffQuery(path=path, context=context):
+                if live is None:
+                    raise _no_session(query.session)
+                return q.Diff(diff=live.runtime.shadow.diff(path, context))
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    def _tree(self, path: str, live: LiveSession | None) -> q.Tree:
+        rel = self._workspace.relative(path or ".")
+        found = (self._workspace if live is None else live.runtime.shadow).list_dir(rel)
+        entries = {entry.name: entry.kind for entry in found}
+        marks = {} if live is None else _marks(rel, live)
+        for name in marks.keys() - entries.keys():
+            entries[name] = "file"
+        above = "" if rel == "." else f"{rel}/"
+        rows = [
+            q.TreeEntry(
+                name=name,
+                kind=kind,
+                ignored=self._ignore.is_ignored(above + name, kind == "directory"),
+                mark=marks.get(name, ""),
+            )
+            for name, kind in sorted(entries.items(), key=lambda each: (each[1] != "directory", each[0].lower()))
+            if above + name != ".git"
+        ]
+        return q.Tree(
+            path="" if rel == "." else rel, entries=tuple(rows[:MAX_ENTRIES]), truncated=max(len(rows) - MAX_ENTRIES, 0)
+        )
+
+    def _file(self, query: q.FileQuery, live: LiveSession | None) -> q.FileText:
+        limit = max(1, min(query.max_bytes, MAX_PREVIEW))
+        try:
+            rel = self._workspace.relative(query.path)
+            view = self._workspace if live is None or query.side == "workspace" else live.runtime.shadow
+            stat = view.stat(rel)
+            if stat is None:
+                return q.FileText(path=rel, text="", problem="There is no such file.")
+            size = stat.size
+            data = (view.read_bytes(rel, limit) if isinstance(view, Workspace) else view.read(rel, limit)) or b""
+        except PathRefused as refused:
+            return q.FileText(path=query.path, text="", problem=refused.explained())
+        text, problem = _decoded(data, size=size, limit=limit)
+        return q.FileText(path=rel, text=text, language=language_of(rel), size=size, problem=problem)
+
+    async def _models(self, *, discover: bool) -> q.Models:
+        from core.providers.registry import discover as discovered
+
+        return await discovered(self.settings, probe=discover)
+
+    def _context(self, query: q.ContextQuery) -> q.ContextReport:
+        live = self._sessions.get(query.session)
+        if live is None:
+            raise _no_session(query.session)
+        from core.agent.context import report
+
+        return report(live.turns.context, live.runtime.state)
+
+
+def _no_session(session: str) -> AgentTuiError:
+    return CommandRejected(f"no session {session!r} is open.", hint="Open or resume one first.", code="session_unknown")
+
+
+def _marks(rel: str, live: LiveSession) -> dict[str, str]:
+    """The pending mark of each name in a directory."""
+    above = "" if rel == "." else f"{rel}/"
+    marks: dict[str, str] = {}
+    for path, change in live.runtime.review.changes.items():
+        if path.startswith(above):
+            name, slash, _ = path[len(above) :].partition("/")
+            marks[name] = "edit" if slash else change.operation
+    return marks
+
+
+def _decoded(data: bytes, *, size: int, limit: int) -> tuple[str, str]:
+    """The text of a file and why there is none ("" = there is)."""
+    if size > limit:
+        return "", f"The file has {size:,} bytes; up to {limit:,} are shown."
+    if b"\0" in data[:8192]:
+        return "", f"A binary file of {size:,} bytes."
+    try:
+        return data.decode("utf-8-sig"), ""
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace"), ""

@@ -1,0 +1,271 @@
+"""What each command of a session does: checked first, against the state as it is; carried out after the answer.
+
+`prepare` raises `AgentTuiError` for a command that can't be carried out, and otherwise returns its effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import assert_never
+
+from core.errors import CommandRejected
+from core.live_session import Effect, LiveSession
+from core.protocol import commands as cmd
+from core.protocol.documents import Todo
+from core.protocol.events import ModeChanged, ModelChanged, PlanUpdated, SessionRenamed, TodoChanged
+from core.protocol.plans import Plan
+from core.protocol.review import Change
+from core.session_runtime import TITLE_LENGTH
+from core.turns import context_window
+
+SessionCommand = (
+    cmd.SessionRename
+    | cmd.ModeSet
+    | cmd.ModelSet
+    | cmd.TurnSubmit
+    | cmd.TurnSteer
+    | cmd.TurnInterrupt
+    | cmd.ApprovalAnswer
+    | cmd.QuestionReply
+    | cmd.HunkResolve
+    | cmd.VerdictUndo
+    | cmd.PlanEdit
+    | cmd.PlanBuild
+    | cmd.TodoSet
+    | cmd.ContextCompact
+)
+MAX_PROMPT = 4_000_000
+
+
+async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
+    """The effect of `command`. Raises what `Reject` is to say."""
+    match command:
+        case cmd.TurnSubmit() | cmd.TurnSteer() | cmd.TurnInterrupt() | cmd.ContextCompact():
+            return await _turn(live, command)
+        case cmd.ApprovalAnswer() | cmd.QuestionReply():
+            return _answer(live, command)
+        case cmd.HunkResolve():
+            return _resolve(live, command)
+        case cmd.VerdictUndo():
+            return _undo(live, command)
+        case cmd.PlanEdit() | cmd.PlanBuild() | cmd.TodoSet():
+            return await _plan(live, command)
+        case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet():
+            return await _setting(live, command)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+async def _turn(
+    live: LiveSession, command: cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnInterrupt | cmd.ContextCompact
+) -> Effect:
+    turns = live.turns
+    match command:
+        case cmd.TurnSubmit():
+            _check_text(command.text, "prompt")
+            await turns.reserve()
+            return partial(turns.start, command.text, command.open_files)
+        case cmd.TurnSteer():
+            _check_text(command.text, "message")
+            _need_turn(live)
+            return partial(turns.steer, command.text)
+        case cmd.TurnInterrupt():
+            _need_turn(live)
+            return turns.interrupt
+        case cmd.ContextCompact():
+            if not live.runtime.state.messages:
+                raise CommandRejected("there is nothing to compact yet.", code="nothing_to_compact")
+            await turns.reserve()
+            return turns.start_compaction
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _check_text(text: str, what: str) -> None:
+    if not text.strip():
+        raise CommandRejected(f"the {what} is empty.", code="empty_text")
+    if len(text) > MAX_PROMPT:
+        raise CommandRejected(
+            f"the {what} has {len(text):,} characters; at most {MAX_PROMPT:,} can be sent.",
+            hint="Put it into a file and name the file.",
+            code="text_too_long",
+        )
+
+
+def _need_turn(live: LiveSession) -> None:
+    if not live.turns.running:
+        raise CommandRejected("no turn is running.", code="no_turn")
+
+
+def _answer(live: LiveSession, command: cmd.ApprovalAnswer | cmd.QuestionReply) -> Effect:
+    state, context = live.runtime.state, live.turns.context
+    if isinstance(command, cmd.ApprovalAnswer):
+        request = state.approvals.get(command.id)
+        if request is None or context is None:
+            raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
+        if command.decision not in request.options:
+            raise CommandRejected(
+                f"{command.decision!r} is not offered here.",
+                hint=f"Choose one of {', '.join(request.options)}.",
+                code="decision_not_offered",
+            )
+
+        def approve() -> None:
+            context.resolve_approval(command.id, command.decision, command.note)
+
+        return approve
+    asked = state.questions.get(command.id)
+    if asked is None or context is None:
+        raise CommandRejected(f"no question {command.id!r} is waiting.", code="question_unknown")
+    known = {question.id for question in asked.questions}
+    strange = [answer.question for answer in command.answers if answer.question not in known]
+    if strange:
+        raise CommandRejected(f"the question has no part {strange[0]!r}.", code="question_unknown")
+
+    def reply() -> None:
+        context.resolve_question(command.id, command.answers)
+
+    return reply
+
+
+def _resolve(live: LiveSession, command: cmd.HunkResolve) -> Effect:
+    runtime = live.runtime
+    if not command.path:
+        if command.hunks:
+            raise CommandRejected("hunks were named without their file.", code="path_missing")
+        return partial(_resolve_all, live, command)
+    change = runtime.review.changes.get(command.path)
+    if change is None:
+        raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
+    _check_hunks(change, command.hunks)
+    return partial(_resolve_one, live, command)
+
+
+def _check_hunks(change: Change, hunks: tuple[str, ...]) -> None:
+    known = {hunk.id for hunk in change.hunks}
+    unknown = [hunk for hunk in hunks if hunk not in known]
+    if unknown:
+        raise CommandRejected(
+            f"{change.path} has no pending hunk {unknown[0]}.",
+            hint="The change has moved on; look at it again.",
+            code="hunk_unknown",
+        )
+
+
+def _resolve_one(live: LiveSession, command: cmd.HunkResolve) -> None:
+    if command.verdict == "accept":
+        live.runtime.log.sync()
+    live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
+
+
+def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
+    runtime = live.runtime
+    if command.verdict == "accept":
+        runtime.accept_everything()
+        return
+    for change in runtime.shadow.changes():
+        if not change.protected:
+            runtime.shadow.resolve(change.path, (), "reject", command.reason)
+
+
+def _undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:
+    standing = [record.id for record in live.runtime.review.verdicts]
+    if not standing:
+        raise CommandRejected("there is no verdict to undo.", code="nothing_to_undo")
+    if command.id and command.id not in standing:
+        raise CommandRejected(f"no verdict {command.id!r} stands.", code="verdict_unknown")
+
+    def effect() -> None:
+        live.runtime.log.sync()
+        live.runtime.shadow.undo(command.id)
+
+    return effect
+
+
+async def _setting(live: LiveSession, command: cmd.SessionRename | cmd.ModeSet | cmd.ModelSet) -> Effect:
+    runtime = live.runtime
+    match command:
+        case cmd.SessionRename():
+            _check_text(command.title, "title")
+            title = " ".join(command.title.split())[: 2 * TITLE_LENGTH]
+            return partial(runtime.emit, SessionRenamed(title=title))
+        case cmd.ModeSet():
+            return partial(_set_mode, live, command)
+        case cmd.ModelSet():
+            await asyncio.to_thread(live.turns.check_model, command.model)
+            return partial(_set_model, live, command.model)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _set_mode(live: LiveSession, command: cmd.ModeSet) -> None:
+    if live.runtime.state.mode != command.mode:
+        live.runtime.emit(ModeChanged(mode=command.mode))
+
+
+async def _set_model(live: LiveSession, model: str) -> None:
+    window = live.runtime.settings.context.window or await asyncio.to_thread(context_window, model)
+    live.runtime.emit(ModelChanged(model=model, context_window=window))
+    live.turns.preload()
+
+
+async def _plan(live: LiveSession, command: cmd.PlanEdit | cmd.PlanBuild | cmd.TodoSet) -> Effect:
+    match command:
+        case cmd.PlanEdit():
+            live.runtime.plans.load(command.path)
+            return partial(_edit_plan, live, command)
+        case cmd.PlanBuild():
+            plan = live.runtime.plans.load(command.path)
+            await live.turns.reserve()
+            return partial(_build, live, plan)
+        case cmd.TodoSet():
+            return _set_todo(live, command)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _edit_plan(live: LiveSession, command: cmd.PlanEdit) -> None:
+    _plan_is_now(live, live.runtime.plans.edit(command.path, body=command.body, todos=command.todos))
+
+
+def _plan_is_now(live: LiveSession, plan: Plan) -> None:
+    runtime = live.runtime
+    runtime.emit(PlanUpdated(plan=plan))
+    if runtime.state.plan_path == plan.path:
+        runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
+
+
+def _build(live: LiveSession, plan: Plan) -> None:
+    runtime = live.runtime
+    if runtime.state.mode != "agent":
+        runtime.emit(ModeChanged(mode="agent"))
+    runtime.emit(PlanUpdated(plan=plan))
+    runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
+    live.turns.start(
+        f"Build the plan “{plan.name}” (@{plan.path}). Read it first. Work its todos in the order of their "
+        "dependencies; mark each as in progress when you begin it and as completed when it is done.",
+        (plan.path,),
+    )
+
+
+def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
+    runtime = live.runtime
+    path = command.plan or runtime.state.plan_path
+    todos = runtime.plans.load(path).todos if path else runtime.state.todos
+    if command.id not in {todo.id for todo in todos}:
+        raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
+    if path:
+        return lambda: _plan_is_now(live, runtime.plans.set_todo(path, command.id, command.status))
+
+    def effect() -> None:
+        changed = tuple(_with_status(todo, command) for todo in runtime.state.todos)
+        runtime.emit(TodoChanged(todos=changed))
+
+    return effect
+
+
+def _with_status(todo: Todo, command: cmd.TodoSet) -> Todo:
+    if todo.id != command.id:
+        return todo
+    return Todo(id=todo.id, content=todo.content, status=command.status, dependencies=todo.dependencies)

@@ -1,0 +1,253 @@
+"""The engine: three verbs (`submit`, `events`, `query`) over the sessions of one workspace.
+
+It routes and answers; what a command does is in `core.effects`, what a question finds in `core.answers`, what a
+session is in `core.session_runtime`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from core.answers import Answers
+from core.config import LoadedSettings, Settings, load_with_notices
+from core.effects import prepare
+from core.errors import AgentTuiError, CommandRejected
+from core.faults import explained
+from core.live_session import LiveSession
+from core.protocol import commands as cmd
+from core.protocol.events import Envelope, ModeName, Notice, SessionStarted
+from core.protocol.queries import AnyAnswer, AnyQuery, Refused
+from core.session_runtime import SessionRuntime, Surroundings
+from core.sessions.fold import SessionState
+from core.sessions.store import SessionStore
+from core.watch import Watch
+from core.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """What a command line adds to the configuration; None = not said. `watch`: tell clients what changes on disk."""
+
+    mode: ModeName | None = None
+    model: str | None = None
+    max_steps: int | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    interactive: bool = True
+    watch: bool = True
+
+
+@dataclass(slots=True)
+class _House:
+    """The workspace and what was configured for it, read when the first session is opened."""
+
+    around: Surroundings
+    store: SessionStore
+    answers: Answers
+    notices: list[str] = field(default_factory=list)
+
+
+class Engine:
+    """An engine in this process; it is its own client. Nothing is read or written until the first session is opened."""
+
+    def __init__(self, directory: Path, *, options: EngineOptions | None = None) -> None:
+        self._directory = directory
+        self._options = options or EngineOptions()
+        self._house: _House | None = None
+        self._sessions: dict[str, LiveSession] = {}
+        self._watch: Watch | None = None
+        self._closed = False
+
+    async def submit(self, command: cmd.AnyCommand) -> cmd.Reply:
+        """Answered before the command has any effect."""
+        try:
+            return await self._accept(command)
+        except AgentTuiError as problem:
+            return cmd.Reject(code=problem.code, message=problem.message, hint=problem.hint)
+        except Exception as problem:  # a fault of ours in one command must not end the engine
+            fault = explained(problem)
+            return cmd.Reject(code=fault.code, message=fault.message, hint=fault.hint)
+
+    async def _accept(self, command: cmd.AnyCommand) -> cmd.Ack:
+        if self._closed:
+            raise CommandRejected("the engine is closing.", code="closing")
+        match command:
+            case cmd.SessionOpen():
+                return await self._open(command)
+            case cmd.SessionResume():
+                return await self._resume(command)
+            case cmd.ProviderConfigure():
+                return await self._configure(command)
+            case cmd.SessionClose():
+                live = self._live(command.session)
+                del self._sessions[live.runtime.id]
+                live.schedule(lambda: self._close_session(live))
+            case _:
+                live = self._live(command.session)
+                live.schedule(await prepare(live, command))
+        return _ack(live)
+
+    def _live(self, session: str) -> LiveSession:
+        live = self._sessions.get(session)
+        if live is None:
+            raise CommandRejected(
+                f"no session {session!r} is open." if session else "the command names no session.",
+                hint="Open or resume one first.",
+                code="session_unknown",
+            )
+        return live
+
+    def _ready(self) -> _House:
+        if self._house is None:
+            workspace = Workspace(self._directory)
+            loaded = load_with_notices(workspace.root)
+            around = Surroundings(
+                workspace=workspace,
+                settings=_with_limits(loaded, self._options),
+                interactive=self._options.interactive,
+            )
+            answers = Answers(workspace, around.settings, self._sessions)
+            self._house = _House(around, SessionStore(workspace.root), answers, list(loaded.notices))
+        return self._house
+
+    async def _open(self, command: cmd.SessionOpen) -> cmd.Ack:
+        house = self._ready()
+        model = command.model or self._options.model or self._default_model(house)
+        started = SessionStarted(
+            workspace=str(house.around.workspace.root),
+            mode=self._mode(command, house),
+            model=model,
+            demo=command.demo,
+        )
+        directory = house.store.create()
+        try:
+            runtime = SessionRuntime.create(directory, house.around, started)
+        except BaseException:
+            directory.discard()
+            directory.close()
+            raise
+        return self._admit(runtime, house)
+
+    def _mode(self, command: cmd.SessionOpen, house: _House) -> ModeName:
+        """A client that says nothing special gets what the command line says, else what is configured."""
+        if command.mode != "agent":
+            return command.mode
+        return self._options.mode or house.around.settings.mode.value
+
+    def _default_model(self, house: _House) -> str:
+        from core.providers.registry import default_model
+
+        return default_model(house.around.settings)
+
+    async def _resume(self, command: cmd.SessionResume) -> cmd.Ack:
+        house = self._ready()
+        if command.session in self._sessions:
+            return _ack(self._sessions[command.session])
+        session = command.session or house.store.latest()
+        if not session:
+            raise CommandRejected(
+                "this workspace has no session yet.", hint="Start one: agent-tui", code="session_unknown"
+            )
+        if session in self._sessions:
+            return _ack(self._sessions[session])
+        directory = house.store.open(session)
+        try:
+            runtime = SessionRuntime.resume(directory, house.around)
+        except BaseException:
+            directory.close()
+            raise
+        return self._admit(runtime, house)
+
+    def _admit(self, runtime: SessionRuntime, house: _House) -> cmd.Ack:
+        live = LiveSession(runtime)
+        self._sessions[runtime.id] = live
+        for notice in house.notices:
+            runtime.emit(Notice(level="warning", message=notice))
+        house.notices.clear()
+        live.turns.preload()
+        if self._options.watch and self._watch is None:
+            self._watch = Watch(house.around.workspace, self._disk_changed)
+            self._watch.start()
+        return _ack(live)
+
+    def _disk_changed(self, paths: tuple[str, ...]) -> None:
+        if self._house is not None:
+            self._house.answers.disk_changed()
+        for live in self._sessions.values():
+            live.runtime.disk_changed(paths)
+
+    async def _configure(self, command: cmd.ProviderConfigure) -> cmd.Ack:
+        house = self._ready()
+        await asyncio.to_thread(_keep_key, command)
+        loaded = load_with_notices(house.around.workspace.root)
+        house.around = Surroundings(
+            workspace=house.around.workspace,
+            settings=_with_limits(loaded, self._options),
+            interactive=house.around.interactive,
+        )
+        house.answers.settings = house.around.settings
+        for live in self._sessions.values():
+            live.runtime.settings = house.around.settings
+            live.schedule(live.turns.drop_provider)
+        if command.session in self._sessions:
+            return _ack(self._sessions[command.session])
+        return cmd.Ack()
+
+    async def _close_session(self, live: LiveSession) -> None:
+        await live.close("closed by the user")
+
+    async def events(self, session: str, *, after: int = 0) -> AsyncGenerator[Envelope]:
+        """Durable events with `seq > after`, in order, without gaps; then the live ones, lossy ones too."""
+        subscription = self._live(session).runtime.bus.subscribe(after)
+        async for envelope in subscription.envelopes():
+            yield envelope
+
+    async def query(self, query: AnyQuery) -> AnyAnswer:
+        """A question without effect."""
+        try:
+            return await self._ready().answers.answer(query)
+        except AgentTuiError as problem:
+            return Refused(code=problem.code, message=problem.message, hint=problem.hint)
+        except Exception as problem:  # a fault of ours in one question must not end the engine
+            fault = explained(problem)
+            return Refused(code=fault.code, message=fault.message, hint=fault.hint)
+
+    def state(self, session: str) -> SessionState:
+        """The live fold of an open session, to be read only. For front ends in this process."""
+        return self._live(session).runtime.state
+
+    async def settled(self, session: str) -> None:
+        """Until every accepted command of a session has had its effect (a turn that was begun may still run)."""
+        await self._live(session).settled()
+
+    async def close(self) -> None:
+        """Interrupt what runs, close every session. Safe to call twice."""
+        self._closed = True
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+        while self._sessions:
+            _, live = self._sessions.popitem()
+            await live.close()
+
+
+def _ack(live: LiveSession) -> cmd.Ack:
+    return cmd.Ack(session=live.runtime.id, seq=live.runtime.log.last)
+
+
+def _with_limits(loaded: LoadedSettings, options: EngineOptions) -> Settings:
+    limits = loaded.settings.limits
+    said = {"max_steps": options.max_steps, "max_cost": options.max_cost, "max_tokens": options.max_tokens}
+    limits = msgspec.structs.replace(limits, **{name: value for name, value in said.items() if value is not None})
+    return msgspec.structs.replace(loaded.settings, limits=limits)
+
+
+def _keep_key(command: cmd.ProviderConfigure) -> None:
+    from core.providers.keys import configure
+
+    configure(command)

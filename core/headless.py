@@ -1,0 +1,168 @@
+"""`agent-tui -p`: one prompt, no screen. The answer goes to standard output, everything else to standard error.
+
+Nobody can be asked, so what needs an approval is refused by the program. Edits wait for a review unless `--accept all`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from typing import TextIO
+
+from core.answer_printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
+from core.cli import Options
+from core.clock import now_ms
+from core.engine import Engine
+from core.errors import ConfigError
+from core.exits import ExitCode
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.response import refusal, response_of
+from core.transports.startup import engine_options
+
+MAX_STDIN = 16 * 1024 * 1024
+
+
+def run_print(options: Options) -> int:
+    """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more."""
+    prompt = prompt_of(options, sys.stdin)
+    return asyncio.run(_Run(options, prompt, sys.stdout, sys.stderr).go())
+
+
+def prompt_of(options: Options, stdin: TextIO | None) -> str:
+    """The prompt of the command line; what is piped in is its context, or the prompt itself if there is no other."""
+    said = (options.prompt or "").strip()
+    piped = ""
+    if stdin is not None and not stdin.closed and not stdin.isatty():
+        data = stdin.buffer.read(MAX_STDIN + 1)
+        if len(data) > MAX_STDIN:
+            raise ConfigError(
+                f"standard input holds more than {MAX_STDIN // 2**20} MB.",
+                hint="Put it into a file and name the file in the prompt.",
+                code="stdin_too_large",
+            )
+        piped = data.decode("utf-8", "replace")
+    if not piped.strip():
+        return said
+    return f"{said}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if said else piped.strip()
+
+
+def _printer(options: Options, out: TextIO, err: TextIO) -> Printer:
+    match options.output_format:
+        case "text":
+            return TextPrinter(out, err)
+        case "json":
+            return JsonPrinter(out, err)
+        case "stream-json":
+            return StreamPrinter(out, err)
+
+
+class _Run:
+    """One prompt through an engine of this process."""
+
+    def __init__(self, options: Options, prompt: str, out: TextIO, err: TextIO) -> None:
+        self._options = options
+        self._prompt = prompt
+        self._printer = _printer(options, out, err)
+        self._engine = Engine(options.directory, options=engine_options(options, interactive=False, watch=False))
+        self._session = ""
+        self._interrupts = 0
+
+    async def go(self) -> int:
+        try:
+            return await self._go()
+        finally:
+            await self._engine.close()
+
+    async def _go(self) -> int:
+        if not self._prompt:
+            return self._refused(cmd.Reject(code="empty_text", message="the prompt is empty."))
+        opened = await self._open()
+        if isinstance(opened, cmd.Reject):
+            return self._refused(opened)
+        self._session = opened.session
+        for command in self._changes():
+            reply = await self._engine.submit(command)
+            if isinstance(reply, cmd.Reject):
+                return self._refused(reply)
+        await self._engine.settled(self._session)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+        following = asyncio.create_task(self._follow(self._engine.state(self._session).seq))
+        try:
+            await asyncio.sleep(0)  # the events are being followed before the turn can begin
+            reply = await self._engine.submit(cmd.TurnSubmit(session=self._session, text=self._prompt))
+            if isinstance(reply, cmd.Reject):
+                return self._refused(reply)
+            return await self._finish(refused=await following)
+        finally:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+            following.cancel()
+
+    async def _open(self) -> cmd.Reply:
+        options = self._options
+        if options.resume or options.continue_last:
+            return await self._engine.submit(cmd.SessionResume(session=options.resume or ""))
+        return await self._engine.submit(cmd.SessionOpen(mode=options.mode or "agent", model=options.model or ""))
+
+    def _changes(self) -> list[cmd.AnyCommand]:
+        """What the command line says otherwise than a resumed session has it."""
+        options, found = self._options, list[cmd.AnyCommand]()
+        if not (options.resume or options.continue_last):
+            return found
+        if options.mode is not None:
+            found.append(cmd.ModeSet(session=self._session, mode=options.mode))
+        if options.model is not None:
+            found.append(cmd.ModelSet(session=self._session, model=options.model))
+        return found
+
+    def _interrupt(self) -> None:
+        """The first Ctrl+C ends the turn in good order, the third one does not wait for it."""
+        self._interrupts += 1
+        if self._interrupts >= 3:
+            raise KeyboardInterrupt
+        task = asyncio.create_task(self._engine.submit(cmd.TurnInterrupt(session=self._session)))
+        task.add_done_callback(lambda done: done.exception())
+
+    async def _follow(self, after: int) -> bool:
+        """Print what happens until the turn ends. Returns whether something was refused since nobody could be asked."""
+        refused = False
+        stream = self._engine.events(self._session, after=after)
+        async with contextlib.aclosing(stream):
+            async for envelope in stream:
+                self._printer.event(envelope)
+                match envelope.event:
+                    case ev.ApprovalResolved(by="program"):
+                        refused = True
+                    case ev.TurnFinished():
+                        break
+                    case _:
+                        pass
+        return refused
+
+    async def _finish(self, *, refused: bool) -> int:
+        state = self._engine.state(self._session)
+        turn = state.turns[-1]
+        before = {change.path for change in state.changes.values()}
+        if self._options.accept == "all" and turn.reason == "done" and before:
+            await self._engine.submit(cmd.HunkResolve(session=self._session, path="", verdict="accept"))
+            await self._engine.settled(self._session)
+        accepted = tuple(sorted(before - set(state.changes)))
+        self._printer.end(response_of(turn, state, accepted=accepted))
+        match turn.reason:
+            case "done":
+                left = self._options.accept == "all" and bool(state.changes)
+                return ExitCode.REFUSED if refused or left else ExitCode.DONE
+            case "limit":
+                return ExitCode.LIMIT
+            case "interrupted":
+                return ExitCode.INTERRUPTED
+            case _:
+                return ExitCode.FAILED
+
+    def _refused(self, reply: cmd.Reject) -> int:
+        mode = self._options.mode or "agent"
+        model = self._options.model or ""
+        self._printer.end(refusal(reply.code, reply.message, hint=reply.hint, model=model, mode=mode, at=now_ms()))
+        return ExitCode.FAILED

@@ -1,0 +1,58 @@
+"""An open session with its turns, and the line in which the effects of its commands wait for each other.
+
+A command is answered first; its effect then happens in the order in which the commands were accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from core.errors import AgentTuiError
+from core.faults import explained
+from core.session_runtime import SessionRuntime
+from core.turns import Turns
+
+Effect = Callable[[], Awaitable[None] | None]
+
+
+class LiveSession:
+    """One session that clients may command."""
+
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self.runtime = runtime
+        self.turns = Turns(runtime)
+        self._effects: asyncio.Queue[Effect] = asyncio.Queue()
+        self._worker: asyncio.Task[None] | None = None
+
+    def schedule(self, effect: Effect) -> None:
+        """Carry `effect` out after those accepted before it, and not before the caller's next wait."""
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work(), name=f"effects of {self.runtime.id}")
+        self._effects.put_nowait(effect)
+
+    async def _work(self) -> None:
+        while True:
+            effect = await self._effects.get()
+            try:
+                waiting = effect()
+                if waiting is not None:
+                    await waiting
+            except AgentTuiError as problem:
+                self.runtime.complain(problem)
+            except Exception as problem:  # a fault of ours in one command must not end the session
+                self.runtime.complain(explained(problem))
+            finally:
+                self._effects.task_done()
+
+    async def settled(self) -> None:
+        """Until every accepted command has had its effect."""
+        await self._effects.join()
+
+    async def close(self, reason: str = "") -> None:
+        """Interrupt what runs, carry out what was accepted, write what is left."""
+        if self._worker is not None and self._worker is not asyncio.current_task():
+            await self._effects.join()
+            self._worker.cancel()
+        await self.turns.stop()
+        self.runtime.close(reason)

@@ -1,0 +1,31 @@
+"""The lines of the stdio transport, as both of its ends read them. Times and numbers as in the records they carry."""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+
+class Subscribe(Struct, frozen=True, kw_only=True):
+    """Durable events of `session` with `seq > after`, then the live ones."""
+
+    session: str
+    after: int = 0
+
+
+class FromClient(Struct, frozen=True, kw_only=True):
+    """Exactly one of the three is given."""
+
+    id: int = 0
+    submit: Raw | None = None
+    query: Raw | None = None
+    subscribe: Raw | None = None
+
+
+class FromEngine(Struct, frozen=True, kw_only=True):
+    """`reply` and `answer` carry the id of what they answer, `event` and `end` that of their subscription."""
+
+    id: int = 0
+    reply: Raw | None = None
+    answer: Raw | None = None
+    event: Raw | None = None
+    end: bool = False

@@ -1,0 +1,197 @@
+"""One open session: its lock, log, fold, bus and shadow, and the one way by which an event comes to be.
+
+The order is fixed: bytes first (blobs), then the record in the log, then the fold, then the clients. A record that the
+disk refuses never happened: `emit` raises and nobody is told. What ends a turn must happen even then: `emit_surely`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.bus import Bus
+from core.clock import now_ms
+from core.config import Settings
+from core.errors import AgentTuiError, StateError
+from core.plans.store import PlanStore
+from core.protocol import events as ev
+from core.session_recovery import close_open_turn
+from core.sessions.fold import SessionState, fold
+from core.sessions.log import SessionLog
+from core.sessions.store import SessionDirectory
+from core.shadow import BlobStore, ReviewState, Shadow
+from core.workspace import Workspace
+
+TITLE_LENGTH = 60
+MAX_PLAN = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every session of an engine shares. `interactive` False: no user can be asked."""
+
+    workspace: Workspace
+    settings: Settings
+    interactive: bool = True
+
+
+class PlanFolder:
+    """The plan files of a workspace, for the plan store."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def read(self, rel: str) -> bytes | None:
+        rel = self._workspace.relative(rel)
+        return None if self._workspace.stat(rel) is None else self._workspace.read_bytes(rel, MAX_PLAN)
+
+    def write(self, rel: str, data: bytes) -> None:
+        self._workspace.write_atomic(self._workspace.relative(rel), data)
+
+    def names(self, rel: str) -> list[str]:
+        if self._workspace.stat(rel) is None:
+            return []
+        return [entry.name for entry in self._workspace.list_dir(rel)]
+
+
+class SessionRuntime:
+    """A session that is open in this process. `settings` may be replaced between turns."""
+
+    def __init__(self, directory: SessionDirectory, log: SessionLog, state: SessionState, around: Surroundings) -> None:
+        self.directory = directory
+        self.log = log
+        self.state = state
+        self.settings = around.settings
+        self.interactive = around.interactive
+        self.workspace = around.workspace
+        self.turn_id = ""
+        self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
+        self.bus = Bus(directory.id, lambda after, limit: log.read(after=after, limit=limit))
+        self.shadow = Shadow(around.workspace, BlobStore(directory.blobs), self.emit, self.review)
+        self.plans = PlanStore(PlanFolder(around.workspace))
+
+    @classmethod
+    def create(cls, directory: SessionDirectory, around: Surroundings, first: ev.SessionStarted) -> SessionRuntime:
+        """A new session, begun with `first`."""
+        log = SessionLog(directory.log)
+        runtime = cls(directory, log, SessionState(review=ReviewState(), id=directory.id), around)
+        runtime.emit(first)
+        return runtime
+
+    @classmethod
+    def resume(cls, directory: SessionDirectory, around: Surroundings) -> SessionRuntime:
+        """A session from its log: promotions rolled to one side, then whatever a dead turn left open closed."""
+        log, envelopes, mended = SessionLog.load(directory.log)
+        state = fold(envelopes, ReviewState())
+        state.id = directory.id
+        runtime = cls(directory, log, state, around)
+        repaired = [mended, *runtime.shadow.recover()]
+        runtime.turn_id = state.turn.id if state.turn is not None else ""
+        repaired.append(close_open_turn(state, runtime.emit))
+        runtime.turn_id = ""
+        runtime.emit(ev.SessionResumed(repaired=" ".join(filter(None, repaired))))
+        return runtime
+
+    @property
+    def id(self) -> str:
+        return self.directory.id
+
+    def emit(self, event: ev.AnyEvent) -> None:
+        """Record, fold and publish an event. Raises `StateError`, with no effect, if it can't be recorded."""
+        if isinstance(event, ev.LOSSY):
+            self.bus.publish(self._envelope(event, self.log.last))
+            return
+        self._before(event)
+        envelope = self._envelope(event, self.log.last + 1)
+        self.log.append(envelope)
+        self._take_in(envelope)
+
+    def emit_surely(self, event: ev.AnyEvent) -> None:
+        """As `emit`; what the disk refuses is kept in memory and written as soon as the disk takes it."""
+        envelope = self._envelope(event, self.log.last + 1)
+        try:
+            self.log.append(envelope)
+        except StateError:
+            self.log.defer(envelope)
+        self._take_in(envelope)
+
+    def _envelope(self, event: ev.AnyEvent, seq: int) -> ev.Envelope:
+        return ev.Envelope(seq=seq, session=self.id, at=now_ms(), event=event, turn=self.turn_id)
+
+    def _take_in(self, envelope: ev.Envelope) -> None:
+        self.state.apply(envelope)
+        self.bus.publish(envelope)
+
+    def _before(self, event: ev.AnyEvent) -> None:
+        """What has to be done at the edges of steps and turns, ahead of the event that marks the edge."""
+        match event:
+            case ev.TurnStarted(prompt=prompt) if not self.state.title:
+                self.emit(ev.SessionRenamed(title=title_of(prompt)))
+            case ev.StepStarted() | ev.TurnFinished() if self.settings.edits.policy == "auto":
+                self.accept_everything()
+            case _:
+                return
+
+    def accept_everything(self) -> list[str]:
+        """Promote every change that may be accepted in bulk. Returns the paths left: protected, or in conflict."""
+        left = []
+        for change in self.shadow.changes():
+            if change.protected or change.conflict:
+                left.append(change.path)
+                continue
+            try:
+                self.accept(change.path)
+            except StateError:
+                raise
+            except AgentTuiError as problem:
+                left.append(change.path)
+                self.complain(problem)
+        if self.settings.edits.policy == "auto" and self.state.unreported:
+            self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported)))
+        return left
+
+    def accept(self, path: str) -> None:
+        """Promote all hunks of one file. The record of what is accepted reaches the disk before the file does."""
+        self.log.sync()
+        self.shadow.resolve(path, (), "accept", "")
+
+    def disk_changed(self, paths: tuple[str, ...]) -> None:
+        """Paths changed on disk (none = too many to name): look at those that are pending, tell the clients."""
+        for path in list(self.review.changes):
+            if not paths or path in paths:
+                try:
+                    self.shadow.check_disk(path)
+                except AgentTuiError as problem:
+                    self.complain(problem)
+        self.emit(ev.FilesChanged(paths=paths))
+
+    def complain(self, problem: AgentTuiError, *, retryable: bool = False) -> None:
+        """Tell the clients of a failure; that must be possible with a full disk, too."""
+        self.emit_surely(
+            ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, retryable=retryable)
+        )
+
+    @property
+    def outputs(self) -> Path:
+        return self.directory.outputs
+
+    def close(self, reason: str = "") -> None:
+        """Write what is left, let the lock go. A session in which nothing happened leaves nothing behind."""
+        idle = not self.state.turns and not self.state.pending
+        if not idle:
+            self.emit_surely(ev.SessionClosed(reason=reason))
+        self.bus.close()
+        self.log.close()
+        if idle:
+            self.directory.discard()
+        self.directory.close()
+
+
+def title_of(prompt: str) -> str:
+    """A session's title: the first line of its first prompt that says something, clipped at a word."""
+    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "Untitled")
+    line = " ".join(line.split())
+    if len(line) <= TITLE_LENGTH:
+        return line
+    head = line[: TITLE_LENGTH - 1]
+    return f"{head.rsplit(' ', 1)[0] if ' ' in head[20:] else head}…"

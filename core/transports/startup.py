@@ -1,0 +1,18 @@
+"""From a checked command line to the options of an engine."""
+
+from __future__ import annotations
+
+from core.cli import Options
+from core.engine import EngineOptions
+
+
+def engine_options(options: Options, *, interactive: bool = True, watch: bool = True) -> EngineOptions:
+    return EngineOptions(
+        mode=options.mode,
+        model=options.model,
+        max_steps=options.max_steps,
+        max_cost=options.max_cost,
+        max_tokens=options.max_tokens,
+        interactive=interactive,
+        watch=watch,
+    )

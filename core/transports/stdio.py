@@ -1,0 +1,184 @@
+"""The engine as a child process: JSON lines, commands and questions on standard input, replies and events on standard
+output. The end of standard input means that the client is gone: what runs is interrupted, the sessions are closed.
+
+Lines from the client: `{"id":n,"submit":{…}}`, `{"id":n,"query":{…}}`, `{"id":n,"subscribe":{"session":s,"after":n}}`.
+Lines to the client: `{"id":n,"reply":{…}}`, `{"id":n,"answer":{…}}`, `{"event":{…}}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from core.cli import Options
+from core.engine import Engine
+from core.exits import ExitCode
+from core.protocol.commands import AnyCommand, Reject
+from core.protocol.events import Envelope
+from core.protocol.queries import AnyQuery, Refused
+from core.protocol.wire import FromClient, Subscribe
+from core.transports.startup import engine_options
+
+LINE_LIMIT: Final = 64 * 1024 * 1024
+CLOSE_LIMIT: Final = 12.0
+
+_encoder = msgspec.json.Encoder()
+_lines = msgspec.json.Decoder(FromClient)
+_commands = msgspec.json.Decoder(AnyCommand)
+_queries = msgspec.json.Decoder(AnyQuery)
+_subscriptions = msgspec.json.Decoder(Subscribe)
+
+
+def serve(options: Options) -> int:
+    """Run an engine for the client at the other end of standard input and output."""
+    _outlive_the_terminal()
+    channel = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints must not end up between the lines
+    try:
+        asyncio.run(_serve(options, channel))
+    except (BrokenPipeError, ConnectionResetError):
+        return ExitCode.DONE
+    return ExitCode.DONE
+
+
+def _outlive_the_terminal() -> None:
+    """The terminal's signals are the client's business; the engine ends when its client does."""
+    for name in ("SIGINT", "SIGHUP", "SIGTTOU", "SIGTTIN"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+async def _serve(options: Options, channel: int) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LINE_LIMIT, loop=loop)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    engine = Engine(options.directory, options=engine_options(options))
+    server = _Server(engine, writer)
+    done = asyncio.create_task(server.listen(reader))
+    for number in (signal.SIGTERM,):
+        loop.add_signal_handler(number, done.cancel)
+    with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+        await done
+    await server.end()
+
+
+class _Server:
+    """One client's lines. Events of a session are pumped by one task, which waits while the client does not read."""
+
+    def __init__(self, engine: Engine, writer: asyncio.StreamWriter) -> None:
+        self._engine = engine
+        self._writer = writer
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self, reader: asyncio.StreamReader) -> None:
+        """Answer until the client is gone."""
+        while True:
+            try:
+                line = await reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                return
+            except asyncio.LimitOverrunError as problem:
+                await _skip(reader, problem.consumed)
+                self._send({"id": 0, "reply": Reject(code="line_too_long", message="a line was longer than 64 MB.")})
+                continue
+            await self._take(line)
+            if self._writer.transport.is_closing():
+                return
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            said = _lines.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send(
+                {"id": 0, "reply": Reject(code="line_invalid", message=f"not a line of this protocol: {problem}")}
+            )
+            return
+        if said.submit is not None:
+            await self._submit(said.id, said.submit)
+        elif said.query is not None:
+            self._begin(self._query(said.id, said.query))
+        elif said.subscribe is not None:
+            self._subscribe(said.id, said.subscribe)
+
+    async def _submit(self, number: int, raw: msgspec.Raw) -> None:
+        """Commands are accepted one by one, in the order in which they came."""
+        try:
+            command = _commands.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send({"id": number, "reply": Reject(code="command_invalid", message=f"not a command: {problem}")})
+            return
+        self._send({"id": number, "reply": await self._engine.submit(command)})
+
+    async def _query(self, number: int, raw: msgspec.Raw) -> None:
+        try:
+            query = _queries.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send({"id": number, "answer": Refused(code="query_invalid", message=f"not a question: {problem}")})
+            return
+        self._send({"id": number, "answer": await self._engine.query(query)})
+
+    def _subscribe(self, number: int, raw: msgspec.Raw) -> None:
+        try:
+            wanted = _subscriptions.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send(
+                {"id": number, "reply": Reject(code="command_invalid", message=f"not a subscription: {problem}")}
+            )
+            return
+        self._begin(self._pump(number, wanted))
+
+    async def _pump(self, number: int, wanted: Subscribe) -> None:
+        try:
+            async for envelope in self._engine.events(wanted.session, after=wanted.after):
+                await self._send_event(number, envelope)
+        except Exception as problem:  # told to the client, who can ask again
+            self._send({"id": number, "reply": Reject(code="subscription_ended", message=str(problem))})
+            return
+        self._send({"id": number, "end": True})
+
+    async def _send_event(self, number: int, envelope: Envelope) -> None:
+        self._send({"id": number, "event": envelope})
+        await self._writer.drain()
+
+    def _send(self, line: dict[str, Any]) -> None:
+        if not self._writer.transport.is_closing():
+            self._writer.write(_encoder.encode(line) + b"\n")
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(task.exception(), ConnectionError):
+            self._writer.transport.abort()
+
+    async def end(self) -> None:
+        """Close the sessions, give the last events a moment to leave, and let go."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._engine.close(), CLOSE_LIMIT)
+        for task in list(self._tasks):
+            task.cancel()
+        self._writer.transport.abort()
+
+
+async def _skip(reader: asyncio.StreamReader, held: int) -> None:
+    """Drop what is left of a line that is too long to be held."""
+    while True:
+        await reader.readexactly(held)
+        try:
+            await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as problem:
+            held = problem.consumed
+        else:
+            return

@@ -1,0 +1,210 @@
+"""The client's end of the stdio transport: starts the engine as a child process and speaks JSON lines with it.
+
+It runs in the process of the screen, so it imports next to nothing. The engine gets a session of its own, so that no
+signal of the terminal reaches it; it ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from core.protocol.client import EngineGone
+from core.protocol.commands import AnyCommand, Reject, Reply
+from core.protocol.events import Envelope
+from core.protocol.queries import AnyAnswer, AnyQuery
+from core.protocol.wire import FromEngine
+
+if TYPE_CHECKING:
+    from core.cli import Options
+
+LINE_LIMIT: Final = 64 * 1024 * 1024
+LAST_WORDS: Final = 50
+CLOSE_LIMIT: Final = 15.0
+_PASSED_ON: Final = ("mode", "model", "max_steps", "max_cost", "max_tokens")
+
+_encoder = msgspec.json.Encoder()
+_lines = msgspec.json.Decoder(FromEngine)
+
+
+class _Decoders:
+    """Built when the first line of their kind comes: the union of all events takes a moment."""
+
+    def __init__(self) -> None:
+        self.reply = msgspec.json.Decoder(Reply)
+        self.answer = msgspec.json.Decoder(AnyAnswer)
+        self.event = msgspec.json.Decoder(Envelope)
+
+
+async def connect(options: Options) -> StdioClient:
+    """Start an engine for `options.directory`. Raises `EngineGone` if it can't be started."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command_line(options),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LINE_LIMIT,
+            start_new_session=True,
+        )
+    except OSError as problem:
+        raise EngineGone(f"the engine can't be started: {problem}") from problem
+    return StdioClient(process)
+
+
+def command_line(options: Options) -> list[str]:
+    """What starts the engine: this same program, told to be one."""
+    said = [
+        f"--{name.replace('_', '-')}={value}" for name in _PASSED_ON if (value := getattr(options, name)) is not None
+    ]
+    return [*options.program, "--engine", *said, "--", str(options.directory)]
+
+
+class StdioClient:
+    """A `Client` whose engine is a child process."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._decoders: _Decoders | None = None
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._streams: dict[int, asyncio.Queue[Envelope | Reject | None]] = {}
+        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._gone = False
+        self._reading = asyncio.create_task(self._read(), name="engine lines")
+        self._listening = asyncio.create_task(self._listen(), name="engine stderr")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def submit(self, command: AnyCommand) -> Reply:
+        reply: Reply = await self._ask("submit", command)
+        return reply
+
+    async def query(self, query: AnyQuery) -> AnyAnswer:
+        answer: AnyAnswer = await self._ask("query", query)
+        return answer
+
+    async def events(self, session: str, *, after: int = 0) -> AsyncIterator[Envelope]:
+        """Ends when the session is closed. Raises `EngineGone` once the engine is gone."""
+        number = self._next()
+        queue = self._streams[number] = asyncio.Queue()
+        try:
+            self._say({"id": number, "subscribe": {"session": session, "after": after}})
+            while True:
+                item = await queue.get()
+                if isinstance(item, Reject):
+                    raise self._lost(item.message)
+                if item is None:
+                    if self._gone:
+                        raise self._lost()
+                    return
+                yield item
+        finally:
+            self._streams.pop(number, None)
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def _ask(self, verb: str, record: AnyCommand | AnyQuery) -> Any:
+        number = self._next()
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._say({"id": number, verb: record})
+            await self._drain()
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def _say(self, line: dict[str, Any]) -> None:
+        stdin = self._process.stdin
+        if self._gone or stdin is None or stdin.is_closing():
+            raise self._lost()
+        stdin.write(_encoder.encode(line) + b"\n")
+
+    async def _drain(self) -> None:
+        stdin = self._process.stdin
+        try:
+            if stdin is not None:
+                await stdin.drain()
+        except ConnectionError:
+            await asyncio.wait({self._reading}, timeout=1.0)
+            raise self._lost() from None
+
+    def _lost(self, why: str = "") -> EngineGone:
+        said = "\n".join(self._last_words)
+        return EngineGone("\n".join(filter(None, (why, said))))
+
+    async def _read(self) -> None:
+        stdout = self._process.stdout
+        try:
+            while stdout is not None and (line := await stdout.readline()):
+                self._take(line)
+        except (ValueError, msgspec.DecodeError) as problem:
+            self._last_words.append(f"the engine said what is no line of this protocol: {problem}")
+            self._process.kill()
+        finally:
+            await asyncio.wait({self._listening}, timeout=0.5)
+            self._end()
+
+    def _take(self, line: bytes) -> None:
+        said = _lines.decode(line)
+        decoders = self._decoders = self._decoders or _Decoders()
+        stream = self._streams.get(said.id)
+        if said.event is not None:
+            if stream is not None:
+                stream.put_nowait(decoders.event.decode(said.event))
+        elif said.reply is not None:
+            reply = decoders.reply.decode(said.reply)
+            if stream is not None and isinstance(reply, Reject):
+                stream.put_nowait(reply)
+            self._settle(said.id, reply)
+        elif said.answer is not None:
+            self._settle(said.id, decoders.answer.decode(said.answer))
+        elif said.end and stream is not None:
+            stream.put_nowait(None)
+
+    def _settle(self, number: int, result: object) -> None:
+        future = self._waiting.get(number)
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    def _end(self) -> None:
+        self._gone = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(self._lost())
+        for queue in self._streams.values():
+            queue.put_nowait(None)
+
+    async def _listen(self) -> None:
+        stderr = self._process.stderr
+        try:
+            while stderr is not None and (line := await stderr.readline()):
+                self._last_words.append(line.decode("utf-8", "replace").rstrip())
+        except ValueError:  # a line without end
+            self._last_words.append("(a line of more than 64 MB)")
+
+    async def close(self) -> None:
+        """End the engine: no more commands; what it has to write, it writes. Safe to call twice."""
+        stdin = self._process.stdin
+        if stdin is not None and not stdin.is_closing():
+            stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), CLOSE_LIMIT)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        await asyncio.wait({self._reading, self._listening}, timeout=1.0)
+        self._gone = True
+        if sys.version_info < (3, 12):
+            transport = getattr(self._process, "_transport", None)
+            if transport is not None:
+                transport.close()

@@ -1,0 +1,201 @@
+"""The turns of one session: one at a time, from the prompt to `turn.finished`, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+from core.agent.compaction import compact
+from core.agent.loop import Turn
+from core.agent.session import Route, SessionContext
+from core.errors import AgentTuiError, CommandRejected, ConfigError
+from core.faults import explained
+from core.ids import new_id
+from core.protocol.events import TurnEnd, TurnStarted, TurnSteered
+from core.providers.base import Provider
+from core.session_recovery import close_open_turn
+from core.session_runtime import SessionRuntime
+
+Work = Callable[[SessionContext], Awaitable[None]]
+STOP_LIMIT = 5.0
+NO_MODEL = "no model is chosen."
+NO_MODEL_HINT = (
+    "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or start a local model server; then choose one with "
+    '--model PROVIDER/NAME (or `model = "PROVIDER/NAME"` in config.toml).'
+)
+
+
+def context_window(model_id: str) -> int:
+    """Tokens, 0 = not known."""
+    from core.providers import pricing
+
+    return pricing.context_window(model_id)
+
+
+def _preload(model: str) -> None:
+    from core.providers.registry import preload
+
+    try:
+        preload(model)
+    except Exception:  # the turn will meet the same fault and say so
+        return
+
+
+class Turns:
+    """Runs the turns of a session and keeps what lives from one to the next: the context and the provider."""
+
+    def __init__(self, session: SessionRuntime) -> None:
+        self._session = session
+        self._task: asyncio.Task[None] | None = None
+        self._context: SessionContext | None = None
+        self._route: Route | None = None
+        self._reserved = False
+
+    @property
+    def running(self) -> bool:
+        return self._reserved or (self._task is not None and not self._task.done())
+
+    @property
+    def context(self) -> SessionContext | None:
+        """The context of the turn that ran last; None before the first."""
+        return self._context
+
+    def route(self) -> Route:
+        """The provider of the chosen model. Raises `ConfigError` or `ProviderError` if there is none of that name."""
+        model = self._session.state.model
+        if not model:
+            raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
+        if self._route is None or self._route.id != model:
+            from core.providers.registry import resolve
+
+            provider, name = resolve(model, self._session.settings)
+            self._route = Route(provider=provider, model=name, id=model, window=self._window(model))
+        return self._route
+
+    def _window(self, model: str) -> int:
+        return self._session.settings.context.window or self._session.state.context_window or context_window(model)
+
+    def check_model(self, model: str) -> None:
+        """Raises `ConfigError` or `ProviderError` for a model that can't be used."""
+        from core.providers.registry import resolve
+
+        resolve(model, self._session.settings)
+
+    def preload(self) -> None:
+        """Import the SDK of the chosen model while the user still types."""
+        model = self._session.state.model
+        if model:
+            threading.Thread(target=_preload, args=(model,), daemon=True, name="preload").start()
+
+    async def reserve(self) -> None:
+        """Claim the next turn. `CommandRejected` while one runs; else what `route` and the log raise."""
+        if self.running:
+            raise CommandRejected(
+                "a turn is running.", hint="Wait for its end, interrupt it, or steer it.", code="turn_running"
+            )
+        self._reserved = True
+        try:
+            self._session.log.flush()
+            await asyncio.to_thread(self.route)
+        except BaseException:
+            self._reserved = False
+            raise
+
+    def start(self, prompt: str, open_files: tuple[str, ...] = ()) -> None:
+        """Begin the turn that was reserved."""
+        self._begin(lambda context: Turn(context, prompt, open_files).run(), prompt)
+
+    def start_compaction(self) -> None:
+        """Replace the history by a summary; nothing else runs meanwhile."""
+        self._begin(compact, None)
+
+    def _begin(self, work: Work, prompt: str | None) -> None:
+        self._task = asyncio.create_task(self._run(work, prompt), name=f"turn of {self._session.id}")
+        self._reserved = False
+
+    async def _run(self, work: Work, prompt: str | None) -> None:
+        session = self._session
+        session.turn_id = new_id("turn")
+        reason: TurnEnd = "failed"
+        message = ""
+        try:
+            context = self._ready_context()
+            context.turn = session.turn_id
+            await work(context)
+        except asyncio.CancelledError:
+            reason = "interrupted"
+        except AgentTuiError as problem:
+            message = problem.explained()
+            session.complain(problem)
+        except Exception as problem:  # the last line of defence: a fault of ours must not end the engine
+            fault = explained(problem)
+            message = fault.message
+            session.complain(fault)
+        if prompt is not None and not any(turn.id == session.turn_id for turn in session.state.turns[-1:]):
+            mode, model = session.state.mode, session.state.model
+            session.emit_surely(TurnStarted(prompt=prompt, mode=mode, model=model))
+        self._finish(reason, message)
+
+    def _finish(self, reason: TurnEnd, message: str) -> None:
+        """Whatever the turn left open is closed; its end is on the disk before the next thing happens."""
+        session = self._session
+        try:
+            close_open_turn(session.state, session.emit_surely, reason=reason, message=message)
+            session.log.sync()
+        except AgentTuiError as problem:
+            session.complain(problem)
+        finally:
+            session.turn_id = ""
+
+    def _ready_context(self) -> SessionContext:
+        session, route = self._session, self.route()
+        if self._context is None:
+            from core.providers import pricing
+
+            self._context = SessionContext(
+                id=session.id,
+                workspace=session.workspace,
+                shadow=session.shadow,
+                plans=session.plans,
+                state=session.state,
+                emit=session.emit,
+                settings=session.settings,
+                route=route,
+                directory=session.directory.path,
+                price=pricing.cost,
+                interactive=session.interactive,
+            )
+        self._context.route, self._context.settings = route, session.settings
+        self._context.steers.clear()
+        return self._context
+
+    def steer(self, text: str) -> None:
+        """A message of the user for the turn that runs."""
+        self._session.emit(TurnSteered(text=text))
+        if self._context is not None:
+            self._context.steer(text)
+
+    def interrupt(self) -> None:
+        """Stop the turn soon; what it had is kept."""
+        if self._task is None or self._task.done():
+            return
+        if self._context is None or not self._context.interrupt():
+            self._task.cancel()
+
+    async def stop(self) -> None:
+        """Interrupt, and wait until the turn has ended. Closes the provider."""
+        task = self._task
+        if task is not None and not task.done():
+            self.interrupt()
+            await asyncio.wait({task}, timeout=STOP_LIMIT)
+            task.cancel()
+            await asyncio.wait({task}, timeout=STOP_LIMIT)
+        await self.drop_provider()
+
+    async def drop_provider(self) -> None:
+        """Forget the provider (its model, key or address has changed)."""
+        route, self._route = self._route, None
+        if route is not None:
+            provider: Provider = route.provider
+            await provider.close()
