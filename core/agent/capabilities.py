@@ -91,7 +91,7 @@ class FileReader:
 
     def stat(self, path: str) -> FileStat | None:
         found = self._stat(path)
-        return found and FileStat(kind=found.kind, size=found.size, mode=found.mode)
+        return None if found is None else FileStat(kind=found.kind, size=found.size, mode=found.mode)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
         return self._read(path, limit)

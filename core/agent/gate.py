@@ -1,6 +1,6 @@
 """The gate: the one path that every tool call takes, from the model's words to one answer.
 
-find -> parse -> grant -> decide -> approve -> contain -> run -> clip, and then record, whatever happened. Every call gets
+find -> parse -> grant -> decide -> approve -> contain -> run -> clip, then record, whatever happened. Every call gets
 exactly one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for every
 provider. READ calls of one step run at the same time; any other access is a barrier.
 """
@@ -183,8 +183,15 @@ PREPARATION: tuple[Stage, ...] = (find, parse)
 PASSAGE: tuple[Stage, ...] = (grant, decide_on, approve, contain, run, clip_result)
 
 
-async def run_calls(documents: Documents, calls: Sequence[Call]) -> None:
-    """Take all calls of one step through the gate. When cancelled, every call still gets its one answer."""
+def no_warning(_: Call) -> str:
+    return ""
+
+
+async def run_calls(documents: Documents, calls: Sequence[Call], *, warn: Callable[[Call], str] = no_warning) -> None:
+    """Take all calls of one step through the gate. When cancelled, every call still gets its one answer.
+
+    `warn` gives what is to be added to the answer of a call, "" = nothing.
+    """
     recorded = 0
     try:
         for call in calls:
@@ -193,7 +200,7 @@ async def run_calls(documents: Documents, calls: Sequence[Call]) -> None:
         for group in _groups(calls):
             await _together([_finish(documents, call) for call in group])
             for call in group:
-                _answer(call)
+                _answer(call, warn(call))
                 recorded += 1
     except asyncio.CancelledError:
         for call in calls[recorded:]:
@@ -294,6 +301,7 @@ def _record(documents: Documents, call: Call) -> None:
     )
 
 
-def _answer(call: Call) -> None:
-    message = ToolMessage(call_id=call.request.id, content=call.text, is_error=call.status != "completed")
+def _answer(call: Call, warning: str = "") -> None:
+    content = f"{call.text}\n{warning}".strip() or "(no output)"
+    message = ToolMessage(call_id=call.request.id, content=content, is_error=call.status != "completed")
     call.session.emit(MessageAppended(message=message))

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from core.agent.limits import Meter
+from core.agent.prefix import Prepared
 from core.config import Settings
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.plans.store import PlanStore
@@ -23,6 +26,7 @@ from core.protocol.events import (
     ApprovalRequested,
     ApprovalResolved,
     Decision,
+    LoadedRule,
     ModeName,
     Notice,
     PlanUpdated,
@@ -149,6 +153,9 @@ class SessionContext(Struct, kw_only=True):
     told: dict[str, str] = field(default_factory=dict)
     approvals: Pending[ApprovalResolved] = field(default_factory=Pending)
     questions: Pending[QuestionAnswered] = field(default_factory=Pending)
+    meter: Meter = field(default_factory=Meter)
+    joined: list[LoadedRule] = field(default_factory=list)
+    preparing: asyncio.Future[Prepared] | None = None
     working: asyncio.Task[None] | None = None
 
     async def approve(self, request: ApprovalRequested) -> ApprovalResolved:
@@ -161,6 +168,10 @@ class SessionContext(Struct, kw_only=True):
         except asyncio.CancelledError:
             self._refuse(request.id, "The turn was interrupted.")
             raise
+
+    def priced(self, route: Route, usage: Usage) -> Usage:
+        """The usage with its cost, as far as the model's price is known."""
+        return usage if usage.cost is not None else replace(usage, cost=self.price(route.id, usage))
 
     def _refuse(self, identity: str, note: str) -> ApprovalResolved:
         resolved = ApprovalResolved(id=identity, decision="reject_once", by="program", note=note)

@@ -1,0 +1,124 @@
+"""What goes with the user's words: where they work, what is open, which rules apply, what they mention.
+
+What does not change is said once in a session; what changes is said again when it did. Messages are only ever
+appended, so a request begins with the bytes of the one before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from core.agent.capabilities import FileReader
+from core.agent.git_status import git_status
+from core.agent.mentions import attach
+from core.agent.prefix import Prepared, prepare
+from core.agent.reminders import mode_reminder, reminder
+from core.agent.session import SessionContext
+from core.agent.tags import as_data, attribute, tagged
+from core.protocol.events import LoadedRule, RulesLoaded
+from core.protocol.messages import UserMessage
+from core.rules import Rule, as_loaded, nested_agents
+
+GIT_PATIENCE = 1.0  # seconds
+MAX_OPEN_FILES = 20
+
+
+async def prepared(session: SessionContext) -> Prepared:
+    """The session's prefix and layout, made once; safe to call early, while the user still types."""
+    if session.preparing is None or session.preparing.cancelled():
+        session.preparing = asyncio.ensure_future(_prepare(session))
+    try:
+        return await asyncio.shield(session.preparing)
+    except Exception:
+        session.preparing = None
+        raise
+
+
+async def _prepare(session: SessionContext) -> Prepared:
+    made = await asyncio.to_thread(prepare, session.workspace, session.directory)
+    if loaded := made.rules.loaded():
+        session.emit(RulesLoaded(rules=loaded))
+    return made
+
+
+async def compose(session: SessionContext, prompt: str, open_files: Sequence[str]) -> UserMessage:
+    """The message that the model is sent for a prompt."""
+    made, git = await asyncio.gather(prepared(session), _git(session))
+    parts: list[str] = []
+    if not _told_of_layout(session):
+        parts += [tagged("user_info", _user_info(session)), tagged("project_layout", as_data(made.layout))]
+    parts += _if_new(session, "git_status", as_data(git))
+    parts += _if_new(session, "open_and_recently_viewed_files", as_data("\n".join(open_files[:MAX_OPEN_FILES])))
+    attached = attach(FileReader(session), prompt)
+    touched = dict.fromkeys((*open_files, *attached.paths, *session.seen, *session.state.changes))
+    parts += _rules(session, made, touched)
+    if attached.blocks:
+        parts.append(tagged("attached_files", "\n".join(attached.blocks)))
+    parts.append(tagged("user_query", prompt))
+    if mode := mode_reminder(session):
+        parts.append(reminder(mode))
+    return UserMessage(content="\n\n".join(parts))
+
+
+async def _git(session: SessionContext) -> str:
+    try:
+        async with asyncio.timeout(GIT_PATIENCE):
+            return await asyncio.to_thread(git_status, session.workspace.root)
+    except TimeoutError:
+        return ""
+
+
+def _told_of_layout(session: SessionContext) -> bool:
+    return any(
+        isinstance(message, UserMessage) and "<project_layout>" in message.content for message in session.state.messages
+    )
+
+
+def _user_info(session: SessionContext) -> str:
+    shell = Path(os.environ.get("SHELL", "")).name or "sh"
+    return "\n".join(
+        (
+            f"OS: {platform.system()} {platform.release()}",
+            f"Date: {datetime.now().astimezone():%A, %Y-%m-%d}",
+            f"Shell: {as_data(shell)}",
+            f"Workspace: {as_data(str(session.workspace.root))}",
+        )
+    )
+
+
+def _if_new(session: SessionContext, tag: str, text: str) -> list[str]:
+    if not text or session.told.get(tag) == text:
+        return []
+    session.told[tag] = text
+    return [tagged(tag, text)]
+
+
+def _rules(session: SessionContext, made: Prepared, touched: Iterable[str]) -> list[str]:
+    """Glob rules and nested AGENTS.md files that speak of a touched file, each once in a session."""
+    paths = list(touched)
+    found: list[Rule | LoadedRule] = [
+        rule for rule in made.rules.scoped if any(rule.applies_to(path) for path in paths)
+    ]
+    found += nested_agents(session.workspace, paths)
+    fresh = [rule for rule in found if f"rule:{rule.path}" not in session.told]
+    if not fresh:
+        return []
+    session.told.update({f"rule:{rule.path}": "told" for rule in fresh})
+    session.emit(RulesLoaded(rules=_all_loaded(session, made, fresh)))
+    texts = [
+        f'<rule path="{attribute(rule.path)}">\n{as_data(rule.text)}\n</rule>'
+        for rule in fresh
+        if isinstance(rule, Rule)
+    ]
+    return [tagged("rules", "\n".join(texts))] if texts else []
+
+
+def _all_loaded(session: SessionContext, made: Prepared, fresh: Sequence[Rule | LoadedRule]) -> tuple[LoadedRule, ...]:
+    """The event names every rule that binds by now, so the latest one is enough to know them."""
+    session.joined += [as_loaded(each) if isinstance(each, Rule) else each for each in fresh]
+    return made.rules.loaded() + tuple(session.joined)

@@ -1,0 +1,253 @@
+"""The loop: from a prompt to an answer, step by step, until the model stops calling tools.
+
+A step is one model call and the tools that it asks for. Whatever ends a turn (the answer, a limit, a fault, the user),
+the history it leaves is one that every provider accepts, and there is exactly one `turn.finished`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from core.agent.compaction import compact, is_due, window_of
+from core.agent.context import compose, prepared
+from core.agent.documents import Documents
+from core.agent.gate import Call, run_calls
+from core.agent.limits import LimitReached, Spent
+from core.agent.prefix import Prepared
+from core.agent.reminders import remind, take_in
+from core.agent.repeats import Repeats
+from core.agent.retry import Backoff
+from core.agent.session import SessionContext
+from core.agent.streaming import Answer, Reception, truncated_call
+from core.agent.tags import tagged
+from core.clock import monotonic
+from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.prompts import render
+from core.protocol.events import (
+    ContextMeasured,
+    ErrorRaised,
+    MessageAppended,
+    Notice,
+    StepFinished,
+    StepRetried,
+    StepStarted,
+    TurnEnd,
+    TurnFinished,
+    TurnStarted,
+)
+from core.protocol.messages import Usage, UserMessage
+from core.providers.base import ModelRequest
+
+MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
+PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
+
+
+async def run_turn(
+    session: SessionContext, prompt: str, open_files: Sequence[str] = (), *, instruction: str = ""
+) -> TurnFinished:
+    """One turn. `prompt` is what the user typed; `instruction`, if given, is what the model is sent in its place.
+
+    Emits everything from `turn.started` to `turn.finished` and returns the latter. `session.interrupt()` stops it;
+    cancelling this coroutine does the same and then raises.
+    """
+    turn = Turn(session)
+    session.emit(TurnStarted(prompt=prompt, mode=session.state.mode, model=session.route.id))
+    session.working = asyncio.create_task(turn.work(instruction or prompt, tuple(open_files)))
+    try:
+        await asyncio.wait({session.working})
+    except asyncio.CancelledError:
+        session.working.cancel()
+        await asyncio.wait({session.working}, timeout=PATIENCE)
+        turn.finish()
+        raise
+    return turn.finish()
+
+
+class Turn:
+    """The state of one turn while it runs."""
+
+    def __init__(self, session: SessionContext) -> None:
+        self.session = session
+        self.documents = Documents(session.emit)
+        self.spent = Spent(session.settings.limits)
+        self.repeats = Repeats()
+        self.started = monotonic()
+        self.nudges = 0
+        self.compacted = False
+        self.end: tuple[TurnEnd, str] = ("interrupted", "")
+
+    async def work(self, text: str, open_files: tuple[str, ...]) -> None:
+        """All steps. How it ended is in `end`; only an interrupt comes out as an exception."""
+        try:
+            made = await self._open(text, open_files)
+            while await self._step(made):
+                pass
+            self.end = ("done", "")
+        except LimitReached as limit:
+            self.end = ("limit", limit.explained())
+            self.session.emit(Notice(level="info", message=limit.message, hint=limit.hint))
+        except AgentTuiError as error:
+            self._fail(error, retryable=isinstance(error, ProviderError) and error.retryable)
+        except Exception as error:  # a fault of ours: said plainly, and the session goes on
+            fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint="Try again.")
+            self._fail(fault, retryable=True)
+
+    def finish(self) -> TurnFinished:
+        reason, message = self.end
+        finished = TurnFinished(
+            reason=reason,
+            usage=self.spent.usage,
+            steps=self.spent.steps,
+            duration_ms=round((monotonic() - self.started) * 1000),
+            message=message,
+        )
+        self.session.working = None
+        self.session.emit(finished)
+        return finished
+
+    def _fail(self, error: AgentTuiError, *, retryable: bool) -> None:
+        self.end = ("failed", error.explained())
+        self.documents.error(error.code, error.message, hint=error.hint)
+        self.session.emit(ErrorRaised(code=error.code, message=error.message, hint=error.hint, retryable=retryable))
+
+    async def _open(self, text: str, open_files: tuple[str, ...]) -> Prepared:
+        """Put the prompt with its context into the history; the prompt alone if there is no time for more."""
+        message = UserMessage(content=tagged("user_query", text))
+        try:
+            message = await compose(self.session, text, open_files)
+        finally:
+            self.session.emit(MessageAppended(message=message))
+        return await prepared(self.session)
+
+    async def _step(self, made: Prepared) -> bool:
+        """One model call and its tools. False: the turn is done."""
+        take_in(self.session)
+        self.spent.check()
+        await self._make_room(made)
+        self.spent.steps += 1
+        self.session.emit(StepStarted(step=self.spent.steps))
+        answer = await self._answer(made)
+        self._account(made, answer)
+        if answer.calls:
+            await self._run(answer)
+            return True
+        return self._goes_on(answer)
+
+    async def _answer(self, made: Prepared) -> Answer:
+        """The model's answer, after as many attempts as are reasonable."""
+        backoff = Backoff()
+        while True:
+            reception = Reception(self.session, self.documents)
+            try:
+                return await reception.receive(self._request(made))
+            except ContextOverflow as overflow:
+                if self.compacted:
+                    self._abandon(reception, "the conversation is too long")
+                    raise _too_long(overflow) from None
+                self._retried(reception, 1, 0.0, overflow.message)
+                await self._compact(made)
+            except ProviderError as error:
+                pause = backoff.pause(error)
+                if pause is None:
+                    self._abandon(reception, error.message)
+                    raise
+                self._retried(reception, backoff.attempt, pause, error.message)
+                await asyncio.sleep(pause)
+            except asyncio.CancelledError:
+                self._abandon(reception, "cancelled by the user.")
+                raise
+
+    def _request(self, made: Prepared) -> ModelRequest:
+        session = self.session
+        return ModelRequest(
+            model=session.route.model,
+            system=made.prefix.system,
+            tools=made.prefix.tools,
+            messages=tuple(session.state.messages),
+            session=session.id,
+        )
+
+    def _retried(self, reception: Reception, attempt: int, pause: float, message: str) -> None:
+        """The attempt is void and another one follows; what it cost counts all the same."""
+        self.spent.add(reception.usage)
+        void = self.documents.void_attempt()
+        delay = round(pause * 1000)
+        self.session.emit(
+            StepRetried(step=self.spent.steps, attempt=attempt, delay_ms=delay, message=message, void_documents=void)
+        )
+
+    def _abandon(self, reception: Reception, why: str) -> None:
+        message = reception.abandon(why)
+        if message is not None:
+            self.session.emit(MessageAppended(message=message))
+        self.spent.add(reception.usage)
+        self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage))
+
+    def _account(self, made: Prepared, answer: Answer) -> None:
+        """Record the answer and what it took. An answer that says nothing at all is no message."""
+        session, usage = self.session, answer.usage
+        self.spent.add(usage)
+        session.meter.learn(made.size, session.state.messages, usage.prompt_tokens)
+        if answer.message.content.strip() or answer.calls:
+            session.emit(MessageAppended(message=answer.message))
+        estimated = usage.prompt_tokens <= 0
+        used = session.meter.tokens(made.size, session.state.messages)
+        session.emit(StepFinished(step=self.spent.steps, usage=usage, context_tokens=used))
+        session.emit(ContextMeasured(used=used, window=window_of(session), estimated=estimated))
+
+    async def _run(self, answer: Answer) -> None:
+        truncated = truncated_call(answer)
+        calls = [
+            Call(self.session, request, opened, truncated=request.id == truncated) for request, opened in answer.calls
+        ]
+        await run_calls(self.documents, calls, warn=self.repeats.warn)
+        self.repeats.note(calls)
+        if truncated:
+            remind(self.session, render("reminders/truncated", call=True))
+        if self.session.settings.edits.policy == "auto":
+            self._accept_all()
+
+    def _accept_all(self) -> None:
+        """The `auto` policy for edits: every change that needs no separate consent is accepted, and can be undone."""
+        try:
+            if any(not change.protected for change in self.session.state.changes.values()):
+                self.session.shadow.resolve("", verdict="accept")
+        except AgentTuiError as error:
+            self.session.emit(Notice(level="warning", message=error.message, hint=error.hint))
+
+    def _goes_on(self, answer: Answer) -> bool:
+        """After an answer without calls: whether the turn goes on all the same."""
+        if self.session.steers:
+            return True
+        if answer.reason == "refused":
+            raise ProviderError("The model refused to answer.", code="model_refused", hint="Rephrase the request.")
+        is_empty = not answer.message.content.strip()
+        if not is_empty and answer.reason != "length":
+            return False
+        self.nudges += 1
+        if self.nudges <= MAX_NUDGES:
+            name = "truncated" if answer.reason == "length" else "empty"
+            remind(self.session, render(f"reminders/{name}", call=False))
+            return True
+        if is_empty:
+            raise ProviderError("The model gave an empty answer.", code="empty_answer", hint="Send it again.")
+        return False
+
+    async def _make_room(self, made: Prepared) -> None:
+        if is_due(self.session, self.session.meter.tokens(made.size, self.session.state.messages)):
+            await self._compact(made)
+
+    async def _compact(self, made: Prepared) -> None:
+        usage = await compact(self.session, made.size)
+        self.compacted = True
+        if usage != Usage():
+            self.spent.add(usage)
+        take_in(self.session)
+
+
+def _too_long(overflow: ContextOverflow) -> ContextOverflow:
+    return ContextOverflow(
+        f"The conversation does not fit into the model's window, even shortened: {overflow.message}",
+        hint="Start a new session, attach less, or choose a model with a larger window.",
+    )

@@ -1,0 +1,79 @@
+"""The head of every request of a session: system prompt and tools, fixed when the session starts.
+
+Providers cache by prefix, so it never changes while the session lives: a rule file edited meanwhile binds the next
+session. It is kept beside the log, so a resumed session sends the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.agent.layout import project_layout
+from core.agent.limits import prefix_size
+from core.agent.tags import as_data, attribute
+from core.prompts import render, tool_text
+from core.providers.base import ToolSpec
+from core.rules import Rule, RuleSet, load_rules
+from core.workspace import Workspace
+
+FILE = "prefix.json"
+
+
+class Prefix(Struct, frozen=True, kw_only=True):
+    system: str
+    tools: tuple[ToolSpec, ...]
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """What a session needs before its first step. `size`: bytes of the prefix."""
+
+    prefix: Prefix
+    rules: RuleSet
+    layout: str
+    size: int
+
+
+def system_prompt(rules: Sequence[Rule]) -> str:
+    shown = [{"path": attribute(rule.path), "text": as_data(rule.text)} for rule in rules]
+    return render("system", rules=shown)
+
+
+def prepare(workspace: Workspace, directory: Path) -> Prepared:
+    """Read rules and layout, make the prefix or take the one that the session began with. Runs in a thread."""
+    from core.tools.registry import tool_specs
+
+    rules = load_rules(workspace)
+    tools = tool_specs(tool_text)
+    kept = _kept(directory / FILE)
+    if kept is not None and kept.tools == tools:
+        prefix = kept
+    else:
+        prefix = Prefix(system=system_prompt(rules.always), tools=tools)
+        _keep(directory, prefix)
+    return Prepared(
+        prefix=prefix, rules=rules, layout=project_layout(workspace), size=prefix_size(prefix.system, prefix.tools)
+    )
+
+
+def _kept(path: Path) -> Prefix | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Prefix)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _keep(directory: Path, prefix: Prefix) -> None:
+    """Whole or not at all; a session that can't keep it only loses the provider's cache when it is resumed."""
+    temporary = directory / f".{FILE}.{os.getpid()}.tmp"
+    with suppress(OSError):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(prefix))
+        temporary.replace(directory / FILE)

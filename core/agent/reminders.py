@@ -1,0 +1,77 @@
+"""What the program tells the model beside the user's words: the mode, verdicts on hunks, a message given meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.agent.session import SessionContext
+from core.agent.tags import as_data, tagged
+from core.prompts import render
+from core.protocol.events import MessageAppended, VerdictsReported
+from core.protocol.messages import UserMessage
+from core.protocol.review import VerdictRecord
+
+MAX_EXCERPT = 1_500
+MAX_VERDICTS = 60
+
+
+def reminder(text: str) -> str:
+    return tagged("system_reminder", text)
+
+
+def remind(session: SessionContext, text: str) -> None:
+    """Append a reminder to the history as a message of its own."""
+    session.emit(MessageAppended(message=UserMessage(content=reminder(text), origin="program")))
+
+
+def mode_reminder(session: SessionContext) -> str:
+    """The text for a mode that the model has not been told of yet, "" when it knows."""
+    mode, told = session.state.mode, session.told.get("mode", "")
+    if mode == told:
+        return ""
+    session.told["mode"] = mode
+    text = render(f"modes/{mode}", contained=session.contained)
+    return render("reminders/mode", mode=mode, previous=told, text=text)
+
+
+def take_in(session: SessionContext) -> None:
+    """Before a step: tell the model of a new mode, of verdicts, and hand on what the user sent meanwhile."""
+    if text := mode_reminder(session):
+        remind(session, text)
+    report_verdicts(session)
+    while session.steers:
+        steered = f"{reminder(render('reminders/steer'))}\n{tagged('user_query', session.steers.popleft())}"
+        session.emit(MessageAppended(message=UserMessage(content=steered)))
+
+
+def report_verdicts(session: SessionContext) -> None:
+    """Tell the model of the verdicts that it does not know, once."""
+    verdicts = session.state.unreported_verdicts
+    if verdicts:
+        remind(session, verdicts_text(verdicts))
+        session.emit(VerdictsReported(ids=tuple(verdict.id for verdict in verdicts)))
+
+
+def verdicts_text(verdicts: Sequence[VerdictRecord]) -> str:
+    shown = [_shown(verdict) for verdict in verdicts[-MAX_VERDICTS:]]
+    return render(
+        "reminders/verdicts",
+        verdicts=shown,
+        accepted=any(verdict.verdict == "accept" for verdict in verdicts),
+        rejected=any(verdict.verdict == "reject" for verdict in verdicts),
+    )
+
+
+def _shown(verdict: VerdictRecord) -> dict[str, Any]:
+    spans = [(hunk.new_start, hunk.new_start + max(hunk.new_lines, 1) - 1) for hunk in verdict.hunks]
+    lines = ", ".join(f"{start}" if start == end else f"{start}-{end}" for start, end in spans[:10])
+    # Of what was accepted the model needs to know where, of what was rejected also what.
+    excerpt = as_data(verdict.excerpt[:MAX_EXCERPT]) if verdict.verdict == "reject" else ""
+    return {
+        "verdict": verdict.verdict,
+        "path": as_data(verdict.path),
+        "lines": f"lines {lines}" if lines else "",
+        "reason": verdict.reason,
+        "excerpt": excerpt,
+    }
