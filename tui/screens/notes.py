@@ -78,7 +78,7 @@ def keys_page(keymap: Mapping[str, str]) -> Page:
         )
         for key in keys:
             shown = keymap.get(key.id, key.keys).replace("full_stop", ".").replace(",", "  ")
-            parts += [(f"  {shown:<22}", "bold"), (f"{key.tooltip}", ""), (f"  {key.id}\n", "$text-muted")]
+            parts += [(f"  {shown:<22}", "bold"), (f"{key.tooltip}", ""), (f"  {key.id}\n", "$foreground 60%")]
     return Page("Keys", Content.assemble(*parts))
 
 
@@ -95,8 +95,8 @@ def help_page() -> Page:
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
     for each in SLASHES:
-        parts += [(f"  /{each.word:<10}", "bold"), (each.label, ""), (f"  {each.takes}\n", "$text-muted")]
-    parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$text-muted"))
+        parts += [(f"  /{each.word:<10}", "bold"), (each.label, ""), (f"  {each.takes}\n", "$foreground 60%")]
+    parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$foreground 60%"))
     return Page("Help", Content.assemble(*parts))
 
 
@@ -106,5 +106,5 @@ def context_page(report: ContextReport) -> Page:
     parts: list[tuple[str, str]] = [(f"{report.used:,}{window} tokens\n\n", "bold")]
     for part in report.parts:
         parts += [(f"{part.tokens:>9,}  ", "$accent"), (one_line(part.name, 60), "")]
-        parts.append((f"  {one_line(clean(part.detail), 100)}\n", "$text-muted"))
+        parts.append((f"  {one_line(clean(part.detail), 100)}\n", "$foreground 60%"))
     return Page("Context", Content.assemble(*parts))

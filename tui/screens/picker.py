@@ -62,7 +62,7 @@ class Picker(Dialog[str | None]):
     def _line(self, choice: Choice) -> Content:
         mark = "● " if choice.id == self._current else "  "
         return Content.assemble(
-            (mark, "$accent"), one_line(choice.label, 80), "  ", (one_line(choice.note, 80), "$text-muted")
+            (mark, "$accent"), one_line(choice.label, 80), "  ", (one_line(choice.note, 80), "$foreground 60%")
         )
 
     def on_input_changed(self, event: Input.Changed) -> None:

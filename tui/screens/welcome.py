@@ -58,9 +58,11 @@ class Welcome(Dialog[Answer | None]):
         self._models = models
         self.query_one("#welcome-found", Static).update(self._found())
         ways = self.query_one("#welcome-ways", OptionList)
-        options = [Option(Content.assemble("Take the demo", ("   a scripted model, no key", "$text-muted")), id="demo")]
+        options = [
+            Option(Content.assemble("Take the demo", ("   a scripted model, no key", "$foreground 60%")), id="demo")
+        ]
         if models.models:
-            label = Content.assemble("Choose a model", (f"   {len(models.models)} found", "$text-muted"))
+            label = Content.assemble("Choose a model", (f"   {len(models.models)} found", "$foreground 60%"))
             options.insert(0, Option(label, id="pick"))
         for provider in models.providers:
             if not provider.local:
@@ -75,14 +77,14 @@ class Welcome(Dialog[Answer | None]):
         parts: list[tuple[str, str]] = []
         for provider in self._models.providers:
             usable = bool(provider.key) or (provider.local and not provider.problem)
-            what = provider.key or provider.base_url or provider.problem or "no key found"
-            parts.append(("✓ " if usable else "· ", "$success" if usable else "$text-muted"))
-            parts.append((one_line(provider.label, 30).ljust(22), "" if usable else "$text-muted"))
-            parts.append((f"{one_line(clean(what), 60)}\n", "$text-muted"))
+            what = provider.problem or provider.key or provider.base_url or "no key found"
+            parts.append(("✓ " if usable else "· ", "$success" if usable else "$foreground 60%"))
+            parts.append((one_line(provider.label, 30).ljust(22), "" if usable else "$foreground 60%"))
+            parts.append((f"{one_line(clean(what), 60)}\n", "$foreground 60%"))
         return (
             Content.assemble(*parts)
             if parts
-            else Content.assemble(("Nothing was found to work with yet.\n", "$text-muted"))
+            else Content.assemble(("Nothing was found to work with yet.\n", "$foreground 60%"))
         )
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -113,7 +115,7 @@ class Welcome(Dialog[Answer | None]):
         key.value, key.display = "", True
         key.focus()
         text = "It is kept in the keyring, else in a file that only you can read. Escape goes back."
-        self.query_one("#welcome-hint", Static).update(Content.assemble((text, "$text-muted")))
+        self.query_one("#welcome-hint", Static).update(Content.assemble((text, "$foreground 60%")))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         key = event.value.strip()

@@ -70,14 +70,14 @@ class ApprovalBar(Vertical, can_focus=True):
             )
         self.query_one("#approval-title", Static).update(Content.assemble(*title))
         self.query_one("#approval-text", Static).update(Content(subject.expandtabs(4)))
-        about = [(f"in {one_line(exposed(request.directory))}", "$text-muted")]
+        about = [(f"in {one_line(exposed(request.directory))}", "$foreground 60%")]
         if request.containment:
             about.append((f"\nconfinement: {one_line(request.containment)}", "$warning"))
         if request.explanation:
-            about.append((f"\nthe model says: {one_line(request.explanation, 400)}", "$text-muted italic"))
+            about.append((f"\nthe model says: {one_line(request.explanation, 400)}", "$foreground 60% italic"))
         self.query_one("#approval-about", Static).update(Content.assemble(*about))
         options = [("y", "$accent bold"), (" allow once   ", ""), ("n", "$accent bold"), (" reject   ", "")]
-        hint = [("f2", "$accent bold"), (" goes here from the prompt", "$text-muted")]
+        hint = [("f2", "$accent bold"), (" goes here from the prompt", "$foreground 60%")]
         self.query_one("#approval-keys", Static).update(Content.assemble(*options, *hint))
 
     def action_answer(self, decision: Decision) -> None:

@@ -222,10 +222,12 @@ def _changed_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
         return []
     from difflib import unified_diff
 
-    old, new = (clean(text).split("\n")[:2_000] for text in (edit.diff.old_string, edit.diff.new_string))
+    old, new = (clean(text).removesuffix("\n").split("\n") for text in (edit.diff.old_string, edit.diff.new_string))
+    old, new = old[:2_000], new[:2_000]
     if not edit.diff.old_string:
         return [("+", line) for line in new]
-    return [(line[:1], line[1:]) for line in list(unified_diff(old, new, n=3, lineterm=""))[2:]]
+    lines = list(unified_diff(old, new, n=3, lineterm=""))[3:]
+    return [("⋯", "") if line.startswith("@@") else (line[:1], line[1:]) for line in lines if line]
 
 
 def _terminal(block: Block, width: int, opened: bool) -> list[Row]:

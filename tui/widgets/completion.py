@@ -25,7 +25,8 @@ class Completion(OptionList, can_focus=False):
         self.kind = kind
         self._words = tuple(word for word, _ in candidates)
         self.set_options(
-            Option(Content.assemble(one_line(word), "  ", (one_line(note), "$text-muted"))) for word, note in candidates
+            Option(Content.assemble(one_line(word), "  ", (one_line(note), "$foreground 60%")))
+            for word, note in candidates
         )
         self.display = bool(candidates)
         if candidates:

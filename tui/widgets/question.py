@@ -60,14 +60,14 @@ class QuestionBar(Static, can_focus=True):
             return
         count = len(asked.questions)
         number = f"  {len(self._answers) + 1} of {count}" if count > 1 else ""
-        parts: list[tuple[str, str]] = [(clean(question.text), "bold"), (number, "$text-muted")]
+        parts: list[tuple[str, str]] = [(clean(question.text), "bold"), (number, "$foreground 60%")]
         for index, option in enumerate(question.options):
             here = index == self._marked
             tick = ("☑ " if option.id in self._ticked else "☐ ") if question.allow_multiple else ""
             parts.append((f"\n{'❯' if here else ' '} ", "$accent"))
             parts.append((f"{index + 1} {tick}{one_line(option.label, 160)}", "bold $accent" if here else ""))
         keys = "space marks · enter answers · " if question.allow_multiple else "enter or a number answers · "
-        parts.append((f"\n  {keys}escape dismisses · or write an answer in the prompt", "$text-muted"))
+        parts.append((f"\n  {keys}escape dismisses · or write an answer in the prompt", "$foreground 60%"))
         self.update(Content.assemble(*parts))
 
     def on_key(self, event: events.Key) -> None:

@@ -63,6 +63,7 @@ class SidePane(Vertical):
     def _draw_title(self) -> None:
         parts: list[tuple[str, str]] = []
         for name, title in TITLES.items():
-            parts.append((f" {title}", "bold" if name == self.current else "$text-muted"))
-            parts.append((f" {self._counts.get(name, '')} ", "$warning"))
+            parts.append((f" {title}", "bold" if name == self.current else "$foreground 60%"))
+            count = self._counts.get(name, "")
+            parts.append((f" {count}  " if count else "  ", "$warning"))
         self.query_one("#side-title", Static).update(Content.assemble(*parts))

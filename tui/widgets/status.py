@@ -63,31 +63,31 @@ class StatusBar(Widget):
         """Facts with the most important last."""
         state = self._state
         tokens = state.prompt_tokens + state.completion_tokens
-        facts: list[list[Part]] = [[("commands: ask", "$text-muted")]]
+        facts: list[list[Part]] = [[("commands: ask", "$foreground 60%")]]
         if tokens:
-            facts.append([(f"{compact(tokens)} tokens", "$text-muted")])
+            facts.append([(f"{compact(tokens)} tokens", "$foreground 60%")])
         if state.cost is not None:
-            facts.append([(f"${state.cost:.2f}", "$text-muted")])
+            facts.append([(f"${state.cost:.2f}", "$foreground 60%")])
         if state.context_window and state.context_used:
             share = state.context_used / state.context_window
             facts.append(
-                [(meter(state.context_used, state.context_window), "$warning" if share > 0.8 else "$text-muted")]
+                [(meter(state.context_used, state.context_window), "$warning" if share > 0.8 else "$foreground 60%")]
             )
         if state.pending_hunks:
             facts.append([(f"{state.pending_hunks} to review", "$warning")])
         if state.running:
             step = f" step {state.step}" if state.step else ""
-            facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (step, "$text-muted")])
+            facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (step, "$foreground 60%")])
         return facts
 
     def _left(self) -> list[Part]:
         state = self._state
         left: list[Part] = [(f" {state.mode.capitalize()} ", self.get_visual_style("status--mode")), ("  ", "")]
-        left.append((one_line(state.model, 40) or self._note, "" if state.model else "$text-muted"))
+        left.append((one_line(state.model, 40) or self._note, "" if state.model else "$foreground 60%"))
         if state.demo:
             left.append(("  scripted demo", "$warning"))
         if state.model and self._note:
-            left.append((f"  {self._note}", "$text-muted"))
+            left.append((f"  {self._note}", "$foreground 60%"))
         return left
 
     def render(self) -> Content:

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+from msgspec import json
+
+from core.protocol import events as e
+from core.protocol.documents import Text
+from core.protocol.events import LOSSY, Envelope
+from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tui.state import Block, ViewState
+
+
+def envelopes(events: list[e.AnyEvent]) -> list[Envelope]:
+    client = ScriptedClient(events[:1])
+    return [client.log[0], *(client.emit(event) for event in events[1:])]
+
+
+def folded(found: list[Envelope]) -> ViewState:
+    state = ViewState()
+    for envelope in found:
+        state.apply(envelope)
+    return state
+
+
+def facts(state: ViewState) -> dict[str, object]:
+    def block(each: Block) -> tuple[object, ...]:
+        return tuple(getattr(each, name) for name in Block.__slots__ if name != "revision")
+
+    known = {field.name: getattr(state, field.name) for field in fields(state)}
+    known["blocks"] = [block(each) for each in state.blocks]
+    known["by_key"] = sorted(state.by_key)
+    return known
+
+
+WHOLE = [*recorded.opening(), *recorded.turn()]
+
+
+def test_a_replay_without_lossy_events_gives_the_state_of_the_live_run():
+    live = envelopes(WHOLE)
+    logged = [each for each in live if not isinstance(each.event, LOSSY)]
+    again = [json.decode(json.encode(each), type=Envelope) for each in logged]
+    assert facts(folded(again)) == facts(folded(live))
+
+
+def test_an_envelope_that_was_seen_changes_nothing():
+    live = envelopes(WHOLE)
+    state = folded(live)
+    before = facts(state)
+    for envelope in live:
+        if not isinstance(envelope.event, LOSSY):
+            assert state.apply(envelope) == frozenset()
+    assert facts(state) == before
+
+
+def test_every_prefix_of_a_log_can_be_folded_and_gone_on_from():
+    live = [each for each in envelopes(WHOLE) if not isinstance(each.event, LOSSY)]
+    for cut in range(len(live)):
+        state = folded(live[:cut])
+        for envelope in live:
+            state.apply(envelope)
+        assert facts(state) == facts(folded(live))
+
+
+def test_what_was_streamed_and_never_finished_is_gone_when_the_turn_ends():
+    start = e.TurnStarted(prompt="hi", mode="agent", model="m")
+    begun = [e.DocumentStarted(id="x", kind="text", sequence=1), e.DocumentDelta(id="x", text="half")]
+    state = folded(envelopes([*recorded.opening(), start, *begun, e.TurnFinished(reason="interrupted")]))
+    assert [block.kind for block in state.blocks] == ["prompt", "turn_end"]
+
+
+def test_documents_of_a_failed_attempt_are_void():
+    start = e.TurnStarted(prompt="hi", mode="agent", model="m")
+    begun = [e.DocumentStarted(id="x", kind="text", sequence=1), e.DocumentDelta(id="x", text="half")]
+    retry = e.StepRetried(step=1, attempt=2, delay_ms=500, message="overloaded", void_documents=("x",))
+    state = folded(envelopes([*recorded.opening(), start, *begun, retry]))
+    assert "x" not in state.by_key
+    assert state.blocks[-1].text == "overloaded"
+
+
+def test_a_delta_after_the_document_was_finished_is_ignored():
+    found = [
+        *recorded.opening(),
+        e.DocumentFinished(document=Text(id="x", sequence=1, content="all")),
+        e.DocumentDelta(id="x", text="late"),
+    ]
+    state = folded(envelopes(found))
+    assert state.by_key["x"].live == ""
+
+
+def test_output_of_a_running_command_is_bounded():
+    found = [
+        *recorded.opening(),
+        e.DocumentStarted(id="d", kind="terminal_command", sequence=1),
+        e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="d"),
+        *(e.ToolOutput(call="c", text="x" * 10_000) for _ in range(20)),
+    ]
+    assert len(folded(envelopes(found)).by_key["d"].output) <= 16_000
+
+
+def test_costs_add_up_and_pending_hunks_are_counted():
+    state = folded(envelopes(WHOLE))
+    assert state.cost == 0.0213
+    assert state.pending_hunks == 2
+    assert state.context_window == 200_000
+    assert not state.running
