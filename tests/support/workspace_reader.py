@@ -1,0 +1,66 @@
+"""The file capabilities of a tool over a real workspace and a real shadow in a temporary directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.agent.edit_detail import detail_of
+from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
+from core.tools.base import DirEntry, FileEditDetail, FileStat
+from core.workspace import Workspace
+
+
+class WorkspaceEditor:
+    """An `Editor` whose files lie under `place/project`."""
+
+    def __init__(self, place: Path) -> None:
+        self.folder = place / "project"
+        self.folder.mkdir()
+        session = place / "state" / "session"
+        session.mkdir(parents=True)
+        state = ReviewState()
+        self.workspace = Workspace(self.folder, state_dir=place / "state")
+        self.view = ShadowView(Shadow(self.workspace, BlobStore(session / "blobs"), state.apply, state))
+        self.put_aside: dict[str, bytes] = {}
+        self.seen: dict[str, bytes] = {}
+        self.root = self.view.root
+        self.relative = self.view.relative
+        self.pending_paths = self.view.pending_paths
+        self.read_bytes = self.view.read_bytes
+        self.spilled = self.put_aside.get
+
+    def put(self, path: str, data: bytes | str) -> Path:
+        """A file on disk, as the user has it."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data.encode() if isinstance(data, str) else data)
+        return target
+
+    def now(self, path: str) -> bytes:
+        """A file as the agent sees it."""
+        return self.read_bytes(path, 1 << 26)
+
+    def stat(self, path: str) -> FileStat | None:
+        found = self.view.stat(path)
+        return None if found is None else FileStat(kind=found.kind, size=found.size, mode=found.mode)
+
+    def list_dir(self, path: str) -> tuple[DirEntry, ...]:
+        found = self.view.list_dir(path)
+        return tuple(DirEntry(name=each.name, kind=each.kind, ignored=each.ignored) for each in found)
+
+    def mark_read(self, path: str) -> None:
+        self.seen[self.relative(path)] = self.now(path)
+
+    def seen_current(self, path: str) -> bool:
+        return self.seen.get(self.relative(path)) == self.now(path)
+
+    def write(self, path: str, data: bytes) -> FileEditDetail:
+        edited = self.view.write(path, data)
+        self.mark_read(path)
+        return detail_of(self.relative(path), edited.before, edited.after)
+
+    def delete(self, path: str) -> FileEditDetail:
+        edited = self.view.delete(path)
+        return detail_of(self.relative(path), edited.before, edited.after)
+
+

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from core.errors import ToolInputInvalid
+from core.tools.glob_file_search import GlobFileSearch
+from core.tools.grep import Grep
+
+
+async def grep(files, pattern: str, **arguments) -> str:
+    return (await Grep(pattern=pattern, **arguments).run(files)).content
+
+
+async def glob(files, pattern: str, **arguments) -> list[str]:
+    outcome = await GlobFileSearch(glob_pattern=pattern, **arguments).run(files)
+    return outcome.content.splitlines()[1:]
+
+
+async def test_matches_are_grouped_by_file_with_line_numbers(files):
+    files.put("a.py", "x\nfoo = 1\n")
+    files.put("b/c.py", "foo\n")
+    assert await grep(files, "foo") == "2 matches in 2 files\n\na.py\n2:foo = 1\n\nb/c.py\n1:foo"
+
+
+async def test_context_lines_are_told_from_matches(files):
+    files.put("a.txt", "1\n2\nhit\n4\n5\n\n\n\nhit\n")
+    content = await grep(files, "hit", context=1)
+    assert content.endswith("a.txt\n2-2\n3:hit\n4-4\n--\n8-\n9:hit")
+
+
+async def test_the_pending_state_is_searched_and_not_the_one_on_disk(files):
+    files.put("edited.py", "needle old\n")
+    files.put("gone.py", "needle gone\n")
+    files.write("edited.py", b"needle new\n")
+    files.write("made/fresh.py", b"needle fresh\n")
+    files.delete("gone.py")
+    content = await grep(files, "needle")
+    assert "needle new" in content
+    assert "made/fresh.py" in content
+    assert "old" not in content
+    assert "gone" not in content
+
+
+async def test_a_pending_folder_can_be_searched_alone(files):
+    files.write("made/fresh.py", b"needle\n")
+    assert "made/fresh.py" in await grep(files, "needle", path="made")
+
+
+async def test_ignored_files_stay_out_also_with_an_include_pattern(files):
+    files.put(".gitignore", "secret.py\nbuild/\n")
+    files.put("secret.py", "needle\n")
+    files.put("build/out.py", "needle\n")
+    files.put("src/a.py", "needle\n")
+    for include in ("", "*.py", "**/*.py"):
+        content = await grep(files, "needle", include_pattern=include)
+        assert content == "1 match in 1 file\n\nsrc/a.py\n1:needle"
+
+
+async def test_p20_what_cursorignore_names_is_not_even_named(files):
+    files.put("sub/.cursorignore", "hidden.txt\n")
+    files.put("sub/hidden.txt", "needle\n")
+    assert await grep(files, "needle") == "No matches for needle"
+    assert await glob(files, "hidden.txt") == []
+
+
+async def test_include_exclude_and_case(files):
+    files.put("src/a.ts", "Needle\n")
+    files.put("src/a.test.ts", "needle\n")
+    files.put("lib/a.ts", "needle\n")
+    content = await grep(files, "NEEDLE", case_sensitive=False, include_pattern="src/**/*.ts", exclude_pattern="*.test.*")
+    assert content == "1 match in 1 file\n\nsrc/a.ts\n1:Needle"
+    assert await grep(files, "NEEDLE") == "No matches for NEEDLE"
+
+
+async def test_at_most_fifty_matches_are_shown_and_all_are_counted(files):
+    files.put("a.txt", "hit\n" * 120)
+    content = await grep(files, "hit")
+    assert content.count(":hit") == 50
+    assert content.startswith("120 matches in 1 file, the first 50 shown")
+
+
+async def test_a_bad_pattern_is_answered_in_ripgreps_words(files):
+    with pytest.raises(ToolInputInvalid, match="unclosed group"):
+        await grep(files, "foo(")
+
+
+async def test_a_pattern_that_looks_like_an_option_is_a_pattern(files):
+    files.put("a.txt", "--pre=evil\n")
+    assert "1:--pre=evil" in await grep(files, "--pre=evil")
+
+
+async def test_a_configuration_of_ripgrep_is_not_read(files, monkeypatch):
+    config = files.put("rc", "--pre=false\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(config))
+    files.put("a.txt", "hit\n")
+    assert "1:hit" in await grep(files, "hit")
+
+
+async def test_p10_names_with_newlines_and_dashes_are_found(files):
+    files.put("-v", "hit\n")
+    files.put("a\nb", "hit\n")
+    content = await grep(files, "hit")
+    assert content.startswith("2 matches in 2 files")
+    (files.folder / os.fsdecode(b"bad\xff.txt")).write_text("hit\n")
+    assert (await grep(files, "hit")).startswith("3 matches in 3 files")
+
+
+async def test_a_very_long_line_is_clipped(files):
+    files.put("a.txt", "hit" + "x" * 5_000_000 + "\n")
+    assert len(await grep(files, "hit")) < 1000
+
+
+async def test_a_missing_path_is_an_error(files):
+    with pytest.raises(ToolInputInvalid, match="does not exist"):
+        await grep(files, "x", path="nowhere")
+
+
+async def test_files_are_found_at_any_depth_latest_first(files):
+    old, new = files.put("a/old.py", ""), files.put("new.py", "")
+    files.put("a/b.txt", "")
+    os.utime(old, (1, 1))
+    os.utime(new, (2, 2))
+    assert await glob(files, "*.py") == ["new.py", "a/old.py"]
+    assert await glob(files, "a/*.py") == ["a/old.py"]
+    assert await glob(files, "*.{py,txt}", target_directory="a") == ["a/b.txt", "a/old.py"]
+
+
+async def test_pending_files_come_first_and_deleted_ones_not_at_all(files):
+    files.put("a.py", "")
+    files.put("b.py", "")
+    files.write("z.py", b"")
+    files.delete("b.py")
+    assert await glob(files, "*.py") == ["z.py", "a.py"]
+
+
+async def test_ignored_files_are_not_found_by_name(files):
+    files.put(".gitignore", "*.log\n")
+    files.put("a.log", "")
+    assert (await GlobFileSearch(glob_pattern="*.log").run(files)).summary == "no files"
+
+
+async def test_more_than_a_hundred_files_are_counted(files):
+    for number in range(130):
+        files.put(f"f{number}.txt", "")
+    outcome = await GlobFileSearch(glob_pattern="*.txt").run(files)
+    assert outcome.summary == "130 files"
+    assert len(outcome.content.splitlines()) == 101
+
+
+async def test_r7_a_glob_that_could_take_forever_is_refused(files):
+    with pytest.raises(ToolInputInvalid, match="too many wildcards"):
+        await glob(files, "*a*a*a*a*a*a*b")
