@@ -48,11 +48,12 @@ Message = UserMessage | AssistantMessage | ToolMessage
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of one or more model calls; `cost` in US dollars, None when the model's price is not known.
 
-    `prompt_tokens` counts the whole prompt; the cached part of it is also given alone.
+    `prompt_tokens` counts the whole prompt; the parts read from and written to a cache are also given alone.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
     cost: float | None = None

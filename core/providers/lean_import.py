@@ -11,7 +11,7 @@ what the client class itself needs imports a few of them for its annotations. So
   being traced, become *waiting functions* that import their module when they are called.
 * a few type aliases (`OPAQUE`) that are only ever used in annotations are not resolved at all.
 
-Nothing of the SDK is changed or copied, and everything in it stays importable. If any of this does not work out, say with
+Nothing of the SDK is changed or copied, all of it stays importable. If any of this does not work out, as with
 another version of the SDK, what was loaded is dropped and the plain import is made: slower, with the same result.
 """
 
@@ -100,7 +100,7 @@ def _run(module: ModuleType) -> None:
     """Execute the module's own code at last; it is an ordinary module from here on."""
     if not isinstance(module, WaitingModule):
         return
-    module.__class__ = ModuleType
+    object.__setattr__(module, "__class__", ModuleType)
     loader = module.__spec__.loader if module.__spec__ else None
     if loader is None:
         raise ImportError(f"{module.__name__} has no loader", name=module.__name__)
@@ -161,7 +161,7 @@ def load(sdk: Sdk) -> ModuleType:
         gc.disable()  # an import makes a great many objects and hardly any garbage
         try:
             return _load_lean(sdk)
-        except Exception:  # noqa: BLE001 - whatever it is, the plain import decides
+        except Exception:  # whatever it is, the plain import decides
             return load_plain(sdk)
         finally:
             if pausing:

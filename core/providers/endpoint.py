@@ -1,0 +1,108 @@
+"""Where a model API is and with which key: everything that a provider has to know besides its dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import importlib
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from core.errors import ProviderError
+from core.providers.base import Provider
+from core.providers.failures import Api
+from core.providers.lean_import import Sdk
+from core.secrets import Secret
+
+STALL_SECONDS: Final = 120.0
+CONNECT_SECONDS: Final = 15.0
+NAMES_SECONDS: Final = 3.0
+FoundKey = tuple[Secret | None, str]
+
+
+def _no_key() -> FoundKey:
+    return None, ""
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """`find_key` gives the key for exactly this address and says where it was found; it may take a second.
+
+    `variable`: the environment variable in which a key is looked for. `needs_key`: nothing is sent without one.
+    `stall_seconds`: how long the server may send no byte at all.
+    """
+
+    id: str
+    label: str
+    base_url: str
+    variable: str = ""
+    find_key: Callable[[], FoundKey] = _no_key
+    needs_key: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stall_seconds: float = STALL_SECONDS
+
+    def api(self, *, model: str = "", key: str = "") -> Api:
+        """This endpoint in the words of an error."""
+        return Api(
+            label=self.label,
+            base_url=self.base_url,
+            model=model,
+            key=key,
+            variable=self.variable,
+            stall_seconds=self.stall_seconds,
+        )
+
+    def key(self) -> FoundKey:
+        """The key to send. Raises `ProviderError` if one is needed and there is none."""
+        secret, source = self.find_key()
+        if secret is None and self.needs_key:
+            raise ProviderError(
+                f"There is no key for {self.label}.",
+                code="key_missing",
+                hint=f"Set {self.variable}, or paste a key on the welcome screen (/login).",
+            )
+        return secret, source
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
+    """The SDK's own HTTP client, with two things changed.
+
+    It follows no redirect, which would carry the key to another host. And for a server on this machine it reads no
+    certificates (20 ms) and no proxy variables.
+    """
+    base = importlib.import_module(f"{sdk}._base_client")
+    local = is_loopback(endpoint.base_url)
+    plain = local and endpoint.base_url.startswith("http:")
+    return base.DefaultAsyncHttpxClient(follow_redirects=False, verify=not plain, trust_env=not local)
+
+
+def time_limits(client_module: Any, endpoint: Endpoint) -> Any:
+    """Connecting takes at most 15 s; then no pause between two bytes is longer than the stall time."""
+    return client_module.Timeout(endpoint.stall_seconds, connect=min(CONNECT_SECONDS, endpoint.stall_seconds))
+
+
+async def with_near_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:
+    """The same error; if the model is not known, its hint names those of the API that are spelt much like it."""
+    if error.code != "model_unknown":
+        return error
+    try:
+        async with asyncio.timeout(NAMES_SECONDS):
+            names = [info.name for info in await provider.models()]
+    except (ProviderError, TimeoutError):
+        return error
+    near = difflib.get_close_matches(model, names, n=3, cutoff=0.5) or sorted(names)[:3]
+    if near:
+        error.hint = f"It has: {', '.join(near)}. Choose one with /model."
+    return error

@@ -1,0 +1,254 @@
+"""What went wrong with a model API, in one set of codes and in words that say what to do.
+
+Nothing of an SDK leaves the provider: its exceptions are told by the names of their classes (no SDK has to be imported
+to look at an error), bodies are cut to one line, and keys are taken out of them.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import html
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.secrets import redact
+
+MAX_DETAIL: Final = 300
+_OVERFLOW: Final = re.compile(
+    r"context[ _]length[ _]exceeded|maximum context length|context (window|size|length).{0,60}exceed"
+    r"|exceed.{0,60}context (window|size|length)|prompt is too long|input is too long|too many (input )?tokens"
+    r"|exceeds? the (available|model'?s?) (context|maximum)|model_context_window_exceeded|reduce the length of"
+    r"|input length.{0,40}exceed|request_too_large",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUOTA: Final = re.compile(
+    r"insufficient_quota|exceeded your current quota|credit balance is too low|billing_(error|hard_limit)"
+    r"|payment required|spend_limit",
+    re.IGNORECASE,
+)
+_MODEL: Final = re.compile(r"model", re.IGNORECASE)
+_TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "TimeoutException"})
+_CONNECTING: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
+_CUT: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
+_TYPES: Final = {
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "timeout_error": 504,
+    "api_error": 500,
+    "server_error": 500,
+    "overloaded_error": 529,
+    "invalid_request_error": 400,
+}
+
+
+class Api(Struct, frozen=True, kw_only=True):
+    """Who failed: for the words of an error. `key` says where the key is from, `variable` where one may be put."""
+
+    label: str
+    base_url: str
+    model: str = ""
+    key: str = ""
+    variable: str = ""
+    stall_seconds: float = 120
+
+
+def from_status(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
+    """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
+    detail = detail_of(body)
+    whole = f"{detail} {json.dumps(body) if isinstance(body, (dict, list)) else body}"
+    if status in {400, 413, 422, 500} and _OVERFLOW.search(whole):
+        return overflow(api, detail)
+    if status == 402 or _QUOTA.search(whole):
+        return _error(
+            f"{api.label} refuses the request: the quota or the credit of this key is used up",
+            detail,
+            code="quota_exhausted",
+            hint="Look at the billing page of the account, or choose another model with /model.",
+        )
+    if status in {401, 403}:
+        return _key_rejected(status, detail, api)
+    if status == 404:
+        return _not_found(detail, whole, api)
+    return _busy(status, detail, headers, api) or _invalid(status, detail, api)
+
+
+def _busy(status: int, detail: str, headers: Mapping[str, str], api: Api) -> ProviderError | None:
+    wait = retry_after(headers)
+    if status == 429:
+        what, code = f"{api.label} limits the rate of requests (429)", "rate_limited"
+    elif status in {503, 529}:
+        what, code = f"{api.label} is overloaded ({status})", "overloaded"
+    elif status in {408, 409, 425} or status >= 500:
+        what, code = f"{api.label} failed ({status})", "server_failed"
+    else:
+        return None
+    return _error(what, detail, code=code, hint="Try again in a moment.", retryable=True, retry_after=wait)
+
+
+def _invalid(status: int, detail: str, api: Api) -> ProviderError:
+    if 300 <= status < 400:
+        hint = f"{api.base_url} redirects; set the base URL to the address it leads to."
+    else:
+        hint = "Choose another model with /model if this one does not support what was asked."
+    return _error(f"{api.label} refused the request ({status})", detail, code="request_invalid", hint=hint)
+
+
+def _key_rejected(status: int, detail: str, api: Api) -> ProviderError:
+    if api.key:
+        hint = f"The key is from {api.key}; correct it there."
+    else:
+        hint = f"No key was found; set {api.variable}." if api.variable else "This server wants a key."
+    what = "rejected the key" if status == 401 else "does not allow this with the key"
+    return _error(f"{api.label} {what} ({status})", detail, code="key_rejected", hint=hint)
+
+
+def _not_found(detail: str, whole: str, api: Api) -> ProviderError:
+    if _MODEL.search(whole):
+        return _error(
+            f"{api.label} has no model {api.model!r}", detail, code="model_unknown", hint="Choose one with /model."
+        )
+    hint = f"Check the base URL ({api.base_url}): the path of the API often ends in /v1."
+    return _error(f"{api.label} has no such address (404)", detail, code="address_unknown", hint=hint)
+
+
+def overflow(api: Api, detail: str = "") -> ContextOverflow:
+    text = f"The conversation is too large for {api.model or 'the model'}{': ' + detail if detail else '.'}"
+    return ContextOverflow(text, hint="Shorten it with /compact, or choose a model with a larger window.")
+
+
+def from_event(body: object, api: Api) -> ProviderError:
+    """The error for an error object that came inside a stream."""
+    found = body.get("error", body) if isinstance(body, dict) else {}
+    found = found if isinstance(found, dict) else {}
+    words = [str(found.get(key, "")) for key in ("type", "code")]
+    code = found.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else 0
+    status = status or next((_TYPES[word] for word in reversed(words) if word in _TYPES), 500)
+    return from_status(status, body, {}, api)
+
+
+def from_exception(error: BaseException, api: Api, *, started: bool = False) -> ProviderError:
+    """The error for whatever a client raised. `started`: some of the answer had come already."""
+    chain = list(_chain(error))
+    for each in chain:
+        if isinstance(each, ProviderError):
+            return each
+        if isinstance(each, AgentTuiError):
+            return ProviderError(each.message, hint=each.hint, code=each.code)
+        response, status = getattr(each, "response", None), getattr(each, "status_code", None)
+        if isinstance(status, int) and (status < 200 or status >= 300):
+            return from_status(status, getattr(each, "body", None), getattr(response, "headers", {}), api)
+    if isinstance(getattr(error, "body", None), (dict, str)):
+        return from_event(getattr(error, "body", None), api)
+    return _transport(chain, api, started=started)
+
+
+def _transport(chain: list[BaseException], api: Api, *, started: bool) -> ProviderError:
+    names = {name for each in chain for name in (kind.__name__ for kind in type(each).__mro__)}
+    if names & _CONNECTING or any(isinstance(each, ConnectionRefusedError) for each in chain):
+        return _unreachable(chain, api)
+    if names & _TIMEOUTS or "TimeoutError" in names:
+        return ProviderError(
+            f"{api.label} sent nothing for {api.stall_seconds:g} s.", code="stalled", retryable=True, hint="Try again."
+        )
+    if names & _CUT or isinstance(chain[0], ConnectionError):
+        return cut(api, started=started)
+    reason = one_line(f"{type(chain[0]).__name__}: {chain[0]}")
+    if names & {"JSONDecodeError", "UnicodeDecodeError"}:
+        text = f"{api.label} sent something that is not a stream of JSON events ({reason})."
+        return ProviderError(text, code="stream_invalid", retryable=True, hint=f"Check the base URL ({api.base_url}).")
+    return ProviderError(f"{api.label} can't be used: {reason}.", code="provider_failed", hint="Try again.")
+
+
+def _unreachable(chain: list[BaseException], api: Api) -> ProviderError:
+    reason = one_line(str(chain[-1])) or type(chain[-1]).__name__
+    lowered = " ".join(str(each) for each in chain).lower()
+    if "name or service" in lowered or "getaddrinfo" in lowered or "nodename" in lowered or "resolution" in lowered:
+        what, hint = "its name can't be resolved", "Check the network and the base URL."
+    elif "certificate" in lowered or "ssl" in lowered:
+        what, hint = "no safe connection can be made", "Check the base URL, the proxy and the clock."
+    else:
+        what, hint = "nothing answers there", "Check that the server runs, the network and the base URL."
+    text = f"{api.label} can't be reached at {redact(api.base_url)}: {what} ({reason})."
+    return ProviderError(text, code="unreachable", retryable=True, hint=hint)
+
+
+def cut(api: Api, *, started: bool) -> ProviderError:
+    """The stream ended before the answer did."""
+    when = "in the middle of the answer" if started else "before any answer came"
+    return ProviderError(
+        f"The connection to {api.label} ended {when}.", code="stream_cut", retryable=True, hint="Try again."
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server wants to be left alone: `retry-after-ms`, `retry-after` in seconds or as a date."""
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
+    try:
+        if milliseconds:
+            return max(0.0, float(milliseconds) / 1000)
+        if value and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
+            return float(value)
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time()) if value else None
+    except (TypeError, ValueError):
+        return None
+
+
+def detail_of(body: object) -> str:
+    """The server's own words in one line, without markup and keys; "" if it said nothing."""
+    if isinstance(body, (dict, list)):
+        return one_line(_message(body) or json.dumps(body))
+    text = str(body or "")
+    if re.search(r"<(!doctype|html|head|body)\b", text, re.IGNORECASE):
+        title = re.search(r"<(title|h1)[^>]*>(.*?)</\1>", text, re.IGNORECASE | re.DOTALL)
+        text = title[2] if title else re.sub(r"(?is)<(script|style).*?</\1>|<[^>]*>", " ", text)
+        return one_line(html.unescape(re.sub(r"<[^>]*>", " ", text)))
+    return one_line(text)
+
+
+def _message(body: Any) -> str:
+    """The first text below the keys that servers use for it."""
+    if isinstance(body, str):
+        return body
+    if isinstance(body, list):
+        return next(filter(None, map(_message, body)), "")
+    if isinstance(body, dict):
+        return next(
+            filter(None, (_message(body.get(key)) for key in ("error", "message", "detail", "msg", "errors"))), ""
+        )
+    return ""
+
+
+def one_line(text: str) -> str:
+    """Foreign text in one line of at most 300 characters, without control characters and keys."""
+    text = "".join(char if char.isprintable() else " " for char in redact(text))
+    text = " ".join(text.split()).rstrip(".")
+    return text if len(text) <= MAX_DETAIL else text[: MAX_DETAIL - 1] + "…"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what caused it, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _error(
+    what: str, detail: str, *, code: str, hint: str, retryable: bool = False, retry_after: float | None = None
+) -> ProviderError:
+    text = f"{what}: {detail}." if detail else f"{what}."
+    return ProviderError(text, hint=hint, code=code, retryable=retryable, retry_after=retry_after)

@@ -1,0 +1,104 @@
+"""Tool calls as servers stream them, made regular: one number, one id and one name per call, arguments in pieces.
+
+Servers that call themselves compatible leave out `index` or `id`, give every call index 0, repeat the name in each
+chunk, send arguments as an object, or number the ids of every answer from zero. All of these are understood here.
+Arguments that are not valid JSON pass through as they are: the gate answers them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from core.ids import new_id
+from core.protocol.messages import AssistantMessage, Message
+from core.providers.base import ToolCallDelta
+from core.providers.wire_text import is_call_id
+
+
+def known_ids(messages: tuple[Message, ...]) -> set[str]:
+    """The ids of all calls in a history: a new call may not have one of them."""
+    return {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
+
+
+class _Call:
+    __slots__ = ("arguments", "index", "name", "server_id", "server_index")
+
+    def __init__(self, index: int, server_index: int | None, server_id: str) -> None:
+        self.index, self.server_index, self.server_id = index, server_index, server_id
+        self.name = ""
+        self.arguments: list[str] = []
+
+    def is_complete(self) -> bool:
+        try:
+            json.loads("".join(self.arguments))
+        except ValueError:
+            return False
+        return True
+
+
+class CallNormaliser:
+    """The calls of one answer. `taken` holds the ids that are in use already; those given out are added to it."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+        self._calls: list[_Call] = []
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def feed(self, part: dict[str, Any]) -> ToolCallDelta | None:
+        """One element of a chunk's `tool_calls`; None if it says nothing new."""
+        function = part.get("function")
+        function = function if isinstance(function, dict) else part
+        name, server_id = _text(function.get("name")), _text(part.get("id"))
+        index = part.get("index")
+        index = index if isinstance(index, int) and not isinstance(index, bool) else None
+        arguments = _arguments(function.get("arguments"))
+        call = self._continued(index, server_id, name)
+        if call is None:
+            return self._opened(_Call(len(self._calls), index, server_id), name, arguments)
+        call.server_id = call.server_id or server_id
+        news = name if not call.name else ""
+        call.name = call.name or name
+        call.arguments.append(arguments)
+        return ToolCallDelta(call.index, name=news, arguments=arguments) if news or arguments else None
+
+    def _opened(self, call: _Call, name: str, arguments: str) -> ToolCallDelta:
+        call.name = name
+        call.arguments.append(arguments)
+        self._calls.append(call)
+        return ToolCallDelta(call.index, id=self.unique(call.server_id), name=name, arguments=arguments)
+
+    def unique(self, server_id: str) -> str:
+        """The server's id if it is a usable one that nobody has, else a new one."""
+        chosen = server_id if is_call_id(server_id) and server_id not in self._taken else new_id("call")
+        self._taken.add(chosen)
+        return chosen
+
+    def _continued(self, index: int | None, server_id: str, name: str) -> _Call | None:
+        """The call that this part goes on with, None if it opens a new one."""
+        call = self._same_place(index, server_id, name)
+        if call is None or (server_id and call.server_id and call.server_id != server_id):
+            return None
+        if name and call.name and not (server_id and call.server_id == server_id):
+            # The name again, and no id to tell by: the same call unless that one is whole already.
+            return None if name != call.name or call.is_complete() else call
+        return call
+
+    def _same_place(self, index: int | None, server_id: str, name: str) -> _Call | None:
+        if index is not None:
+            return next((each for each in reversed(self._calls) if each.server_index == index), None)
+        if server_id:
+            return next((each for each in self._calls if each.server_id == server_id), None)
+        return self._calls[-1] if self._calls else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _arguments(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,51 @@
+"""What every dialect has to make sure of before a message is sent: valid UTF-8, names, ids and tool arguments.
+
+The rules are the strictest of the providers', and each is a function of its input alone, so that a message is sent in
+the same bytes every time and caches stay warm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_NAME: Final = 64
+
+
+def clean(text: str) -> str:
+    """`text` with each lone surrogate as U+FFFD: those can't be encoded as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def tool_name(name: str) -> str:
+    """A name that every API takes in a history, also when the model made up one that none takes."""
+    return _NAME.sub("_", name)[:MAX_NAME] or "unknown_tool"
+
+
+def is_call_id(text: object) -> bool:
+    """Whether every API takes this as the id of a tool call."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def arguments_object(arguments: str) -> dict[str, Any]:
+    """A call's arguments as the JSON object that a history needs; what is none is kept below `invalid_arguments`."""
+    try:
+        value = json.loads(clean(arguments)) if arguments.strip() else {}
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"invalid_arguments": clean(arguments)}
+
+
+def arguments_text(arguments: str) -> str:
+    """As the model wrote them if they are a JSON object, so that the bytes stay the same; else wrapped into one."""
+    found = arguments_object(arguments)
+    if arguments.strip() and "invalid_arguments" not in found:
+        return clean(arguments)
+    return json.dumps(found, ensure_ascii=False)

@@ -1,0 +1,74 @@
+"""Keys in memory, and the one place that takes them out of text: whatever is written down goes through `redact`.
+
+A `Secret` says nothing about itself when it is printed, formatted, compared in a traceback or pickled. Its value is
+known to `redact` from the moment it exists, so that an error body which echoes a key can't bring it into a log.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn
+
+MASK: Final = "[redacted]"
+_SHORTEST: Final = 6  # a shorter value would mask ordinary words
+_known: set[str] = set()
+
+_PATTERNS: Final = (
+    re.compile(
+        r"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|hf|ghp|gho|ghs|github_pat|glpat|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}"
+    ),
+    re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_*.-]{6,}"),
+    re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/=*-]{6,}"),
+    re.compile(r"""(?i)(?<=api[-_]key)(?P<between>["']?\s*[:=]\s*["']?)[^\s"'&,;}]{6,}"""),
+    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
+)
+
+
+class Secret:
+    """A key. Only `reveal()` gives its value; call it where the value is sent, and nowhere else."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+        remember(value)
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled")
+
+
+def remember(value: str) -> None:
+    """Let `redact` know a value that must never be written down."""
+    if len(value) >= _SHORTEST:
+        _known.add(value)
+
+
+def redact(text: str) -> str:
+    """`text` without the keys known so far and without what looks like one."""
+    for value in sorted(_known, key=len, reverse=True):
+        if value in text:
+            text = text.replace(value, MASK)
+    for pattern in _PATTERNS:
+        text = pattern.sub(_masked, text)
+    return text
+
+
+def _masked(found: re.Match[str]) -> str:
+    return found.groupdict().get("between", "") + MASK

@@ -1,0 +1,233 @@
+"""A real model server on loopback that plays scripted answers in the OpenAI and the Anthropic dialect.
+
+In tests::
+
+    async with provider_server(["Hello.", Step(calls=[Call(name="grep", arguments={"pattern": "x"})])]) as server:
+        ...server.openai_url, server.anthropic_url, server.requests
+
+Each request takes the next step; after the last one the server answers 500 (`repeat=True`: the last one again).
+`GET /v1/models` lists `models`. Standalone, for a terminal or a benchmark::
+
+    python tests/support/provider_server.py --port 8000 --script steps.json     # a list of texts and Step fields
+    python tests/support/provider_server.py --port 8000 --tokens 5000 --rate 150
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support.provider_streams import Dialect, Step, error_body, events, step_from
+
+Script = Sequence[Step | str | Mapping[str, Any]]
+DIALECTS: dict[str, Dialect] = {"chat/completions": "openai", "messages": "anthropic"}
+OVER = Step(status=500, error="the script of this server is over")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came: `raw` is its body."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def key(self) -> str:
+        return self.headers.get("x-api-key") or self.headers.get("authorization", "").removeprefix("Bearer ")
+
+
+@dataclass
+class ProviderServer:
+    """`hanging` is set once a step has stopped sending; `dropped` once a client has gone in the middle of a stream."""
+
+    steps: list[Step]
+    repeat: bool = False
+    models: Sequence[str] = ("tiny-1", "tiny-2")
+    requests: list[Request] = field(default_factory=list)
+    hanging: asyncio.Event = field(default_factory=asyncio.Event)
+    dropped: asyncio.Event = field(default_factory=asyncio.Event)
+    port: int = 0
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def openai_url(self) -> str:
+        return f"{self.url}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        return self.url
+
+    @property
+    def answered(self) -> list[Request]:
+        """The requests that a step was taken for."""
+        return [each for each in self.requests if each.method == "POST"]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while (request := await _read(reader)) is not None:
+                self.requests.append(request)
+                if not await self._answer(request, reader, writer):
+                    break
+        except (ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError):
+            self.dropped.set()
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Whether the connection can be used again."""
+        path = request.path.partition("?")[0]
+        dialect = next((each for end, each in DIALECTS.items() if path.endswith(f"/{end}")), None)
+        if request.method == "GET" and path.endswith("/models"):
+            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
+            await _send(writer, 200, json.dumps(listed))
+            return True
+        if request.method != "POST" or dialect is None:
+            await _send(writer, 404, json.dumps({"detail": "Not Found"}))
+            return True
+        step = self._next_step()
+        if step.status != 200:
+            await _send(writer, step.status, error_body(step, dialect, request.key), step.headers)
+            return True
+        return await self._stream(step, dialect, request, reader, writer)
+
+    def _next_step(self) -> Step:
+        place = len(self.answered) - 1
+        if place < len(self.steps):
+            return self.steps[place]
+        return self.steps[-1] if self.repeat and self.steps else OVER
+
+    async def _stream(
+        self, step: Step, dialect: Dialect, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        stop = step.cut or step.hang
+        writer.write(_head(200, "text/event-stream", {**step.headers, "Transfer-Encoding": "chunked"}))
+        gone = asyncio.ensure_future(reader.read(1))
+        seen = 0
+        try:
+            for place, data in events(step, dialect, request.json.get("model", "")):
+                seen += place == stop
+                if stop and (stop == "before" or seen > 2):
+                    return await self._stopped(step, gone, writer)
+                await _write(writer, data, step.write_size)
+                if step.rate and place == "text":
+                    done, _ = await asyncio.wait({gone}, timeout=1 / step.rate)
+                    if done:
+                        raise ConnectionResetError
+            writer.write(b"0\r\n\r\n")
+            await writer.drain()
+        finally:
+            gone.cancel()
+        return False
+
+    async def _stopped(self, step: Step, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> bool:
+        await writer.drain()
+        if step.hang:
+            self.hanging.set()
+            await gone
+            self.dropped.set()
+        return False
+
+
+async def _read(reader: asyncio.StreamReader) -> Request | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode("latin-1").rstrip().split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    raw = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Request(method, path, headers, raw)
+
+
+def _head(status: int, kind: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} {'OK' if status == 200 else 'Trouble'}", f"Content-Type: {kind}"]
+    return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode()
+
+
+async def _send(writer: asyncio.StreamWriter, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
+    data = body.encode()
+    kind = "text/html" if body.lstrip().startswith("<") else "application/json"
+    writer.write(_head(status, kind, {**(headers or {}), "Content-Length": str(len(data))}) + data)
+    await writer.drain()
+
+
+async def _write(writer: asyncio.StreamWriter, data: bytes, size: int) -> None:
+    """One HTTP chunk for each write, so that a client really sees them apart."""
+    for part in [data] if not size else [data[start : start + size] for start in range(0, len(data), size)]:
+        writer.write(b"%x\r\n%s\r\n" % (len(part), part))
+    await writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def provider_server(
+    steps: Script = (), *, repeat: bool = False, models: Sequence[str] = ("tiny-1", "tiny-2"), port: int = 0
+) -> AsyncIterator[ProviderServer]:
+    """Runs a server while the block lasts. `port` 0 takes a free one."""
+    server = ProviderServer([step_from(each) for each in steps], repeat, models)
+    listener = await asyncio.start_server(server.serve, "127.0.0.1", port)
+    server.port = listener.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        listener.close()
+        await server.stop()
+
+
+def _words(count: int) -> str:
+    """Text of about `count` tokens with paragraphs and a code block in it."""
+    words = itertools.cycle("the quick brown fox jumps over a lazy dog while streams of words go by".split())
+    text = [next(words) + ("\n\n" if number % 60 == 59 else " ") for number in range(count)]
+    return "".join(text)
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser(description="A model server that plays scripted answers.")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--script", type=Path, help="JSON: a list of texts and objects with the fields of Step")
+    parser.add_argument("--tokens", type=int, default=0, help="answer with a text of so many tokens instead")
+    parser.add_argument("--rate", type=float, default=0, help="tokens per second, 0 = at once")
+    options = parser.parse_args()
+    if options.tokens:
+        steps: Script = [Step(text=_words(options.tokens), piece=5, rate=options.rate)]
+    else:
+        steps = json.loads(options.script.read_text(encoding="utf-8")) if options.script else ["Hello."]
+    async with provider_server(steps, repeat=True, port=options.port) as server:
+        print(f"OPENAI_BASE_URL={server.openai_url}\nANTHROPIC_BASE_URL={server.anthropic_url}", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_main())
