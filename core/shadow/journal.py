@@ -18,12 +18,16 @@ from core.protocol.review import FileState
 
 
 class Write(Struct, frozen=True, kw_only=True):
-    """One path to be taken from `before` to `after`; `temporary` is a name in the same directory."""
+    """One path to be taken from `before` to `after`; `temporary` is a name in the same directory.
+
+    `pending`: what was proposed for the path when this was decided (None: nothing).
+    """
 
     path: str
     before: FileState
     after: FileState
     temporary: str
+    pending: FileState | None = None
     directories: tuple[str, ...] = ()
 
 

@@ -22,6 +22,7 @@ from core.workspace import ABSENT, Workspace
 from core.workspace.tree import state_at, temporary_name, write_new
 
 Emit = Callable[[AnyEvent], None]
+IsNews = Callable[[Intent, AnyEvent], bool]
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
@@ -46,11 +47,16 @@ class Promotion:
         self._journal = journal
         self._step = step
 
-    def planned(self, path: str, before: FileState, after: FileState) -> Write:
-        """A write of this transaction, with the directories that it will have to make."""
+    def planned(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> Write:
+        """A write of a transaction, with the directories that it will have to make."""
         missing = self._workspace.missing_directories(path) if after.kind != "absent" else []
         return Write(
-            path=path, before=before, after=after, temporary=temporary_name().decode(), directories=tuple(missing)
+            path=path,
+            before=before,
+            after=after,
+            temporary=temporary_name().decode(),
+            pending=pending,
+            directories=tuple(missing),
         )
 
     def run(self, writes: Sequence[Write], events: Sequence[AnyEvent], emit: Emit) -> None:
@@ -78,7 +84,7 @@ class Promotion:
         if found != write.before:
             raise _moved_on(write)
 
-    def recover(self, emit: Emit, is_news: Callable[[AnyEvent], bool]) -> list[str]:
+    def recover(self, emit: Emit, is_news: IsNews) -> list[str]:
         """Bring every unfinished transaction to an end: forward if it had begun to show, else back.
 
         `is_news` tells events that the log does not have yet. Returns a sentence for each transaction.
@@ -89,10 +95,10 @@ class Promotion:
                 self._journal.clear()
         return told
 
-    def _recovered(self, transaction: Transaction, emit: Emit, is_news: Callable[[AnyEvent], bool]) -> str:
+    def _recovered(self, transaction: Transaction, emit: Emit, is_news: IsNews) -> str:
         intent = transaction.intent
         paths = ", ".join(write.path for write in intent.writes)
-        news = [event for event in intent.events if is_news(event)]
+        news = [event for event in intent.events if is_news(intent, event)]
         if transaction.committed or self._rolled_forward(intent):
             self._finish(Intent(id=intent.id, writes=intent.writes, events=tuple(news)), emit)
             return f"Finished writing {paths}."

@@ -51,10 +51,9 @@ class ShadowView:
     def list_dir(self, path: str) -> tuple[Listed, ...]:
         """Directories first, then the rest, each by name."""
         rel = self.relative(path)
-        above = "" if rel == "." else f"{rel}/"
-        ignored = self._shadow.ignore.is_ignored
+        ignored = self._shadow.ignore.within(rel)
         return tuple(
-            Listed(name=each.name, kind=each.kind, ignored=ignored(above + each.name, each.kind == "directory"))
+            Listed(name=each.name, kind=each.kind, ignored=ignored(each.name, each.kind == "directory"))
             for each in self._shadow.list_dir(rel)
         )
 

@@ -170,7 +170,9 @@ class Verdicts:
 
     def _accept(self, planned: list[_Planned]) -> None:
         writes = [
-            self._promotion.planned(each.change.path, each.record.base_before, each.record.base_after)
+            self._promotion.planned(
+                each.change.path, each.record.base_before, each.record.base_after, each.change.pending
+            )
             for each in planned
         ]
         events = [event for each in planned for event in _events(each)]
@@ -217,7 +219,7 @@ class Verdicts:
         if sides.base == disk:
             self._tell(events)
         else:
-            write = self._promotion.planned(record.path, disk, sides.base)
+            write = self._promotion.planned(record.path, disk, sides.base, change.pending if change else None)
             self._promote([write], [FileWritten(path=record.path, state=sides.base), *events])
         return record
 

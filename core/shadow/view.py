@@ -24,7 +24,7 @@ from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict,
 from core.shadow.blobs import BlobStore
 from core.shadow.contents import Contents, Sides
 from core.shadow.difflines import difference
-from core.shadow.journal import Journal
+from core.shadow.journal import Intent, Journal
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
 from core.shadow.verdicts import Verdicts, why_moved_on
@@ -117,7 +117,7 @@ class Shadow:
             kind = state.kind
             return None if kind == "absent" else PathStat(kind=kind, size=state.size, mode=state.mode)
         found = self.workspace.stat(rel)
-        if found is None and self._children(rel):
+        if found is None and any(self._children(rel).values()):
             return PathStat(kind="directory", size=0, mode=0o755)
         return found
 
@@ -283,12 +283,30 @@ class Shadow:
         """Finish or take back what a crash left half done; before anything else. Sentences for the user."""
         return self._promotion.recover(self._emit, self._is_news)
 
-    def _is_news(self, event: AnyEvent) -> bool:
+    def _is_news(self, intent: Intent, event: AnyEvent) -> bool:
         standing = {each.id for each in self.state.verdicts}
         match event:
             case VerdictGiven(verdict=verdict):
-                return verdict.id not in standing
-            case VerdictUndone(id=verdict_id):
-                return verdict_id in standing
+                return verdict.id not in standing and not self._went_on(intent, verdict.path)
+            case VerdictUndone(id=verdict_id, path=path):
+                return verdict_id in standing and not self._went_on(intent, path)
+            case ChangeProposed(change=change) | ChangeRevised(change=change):
+                return not self._went_on(intent, change.path)
+            case ChangeResolved(path=path):
+                return not self._went_on(intent, path)
             case _:
                 return True
+
+    def _went_on(self, intent: Intent, path: str) -> bool:
+        """Whether the path has been given another pending state since the transaction, which must not be lost."""
+        expected = [write.pending for write in intent.writes if write.path == path]
+        for event in intent.events:
+            match event:
+                case ChangeProposed(change=change) | ChangeRevised(change=change) if change.path == path:
+                    expected.append(change.pending)
+                case ChangeResolved(path=resolved) if resolved == path:
+                    expected.append(None)
+                case _:
+                    pass
+        change_now = self.state.changes.get(path)
+        return (change_now.pending if change_now else None) not in expected

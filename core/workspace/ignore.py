@@ -5,7 +5,8 @@ The nearest file that decides wins, and nothing below an ignored directory can b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from core.errors import PathRefused
 from core.workspace.tree import Workspace
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _LARGEST = 1_000_000
-_GIT = (".gitignore",)
-_WITHHELD = (".cursorignore",)
+_GIT, _WITHHELD = ".gitignore", ".cursorignore"
 _Signature = tuple[int, int, int]
+_Stack: TypeAlias = "list[tuple[str, GitIgnoreSpec]]"  # each with the directory it stands in
 
 
 class IgnoreRules:
@@ -28,29 +29,32 @@ class IgnoreRules:
 
     def is_ignored(self, rel: str, is_dir: bool) -> bool:
         """Whether git would ignore the path; `.git` itself is, what is withheld is too."""
-        return ".git" in rel.split("/") or self._decided(rel, is_dir, _GIT) or self.is_withheld(rel, is_dir)
+        directory, _, name = rel.rpartition("/")
+        return rel != "." and self.within(directory or ".")(name, is_dir)
+
+    def within(self, directory: str) -> Callable[[str, bool], bool]:
+        """`is_ignored` for the names of one directory, with the rules that bind it looked up once."""
+        above = "" if directory == "." else f"{directory}/"
+        stacks = [stack for file in (_GIT, _WITHHELD) if (stack := self._stack(f"{above}x", file))]
+        if ".git" in directory.split("/") or any(_decided(stack, directory, True) for stack in stacks):
+            return lambda _name, _is_dir: True
+        return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
 
     def is_withheld(self, rel: str, is_dir: bool = False) -> bool:
         """Whether a `.cursorignore` keeps the path from the agent."""
-        return self._decided(rel, is_dir, _WITHHELD)
+        return _decided(self._stack(rel, _WITHHELD), rel, is_dir)
 
     def refuse_withheld(self, rel: str) -> None:
         """Raise `PathRefused` for a path that the user keeps from the agent."""
         if self.is_withheld(rel):
             raise PathRefused(f"{rel!r} is excluded by .cursorignore.", code="path_withheld")
 
-    def _decided(self, rel: str, is_dir: bool, files: tuple[str, ...]) -> bool:
-        if rel == ".":
-            return False
-        parts = rel.split("/")
-        stack = [(above, spec) for above in _above(parts) for file in files if (spec := self._spec(above, file))]
-        if files == _GIT and (spec := self._spec("", ".git/info/exclude")):
+    def _stack(self, rel: str, file: str) -> _Stack:
+        """The rules that bind a path, the nearest last."""
+        stack = [(above, spec) for above in _above(rel.split("/")) if (spec := self._spec(above, file))]
+        if file == _GIT and (spec := self._spec("", ".git/info/exclude")):
             stack.insert(0, ("", spec))
-        if not stack:
-            return False
-        return any(
-            _matches(stack, "/".join(parts[:count]), is_dir or count < len(parts)) for count in range(1, len(parts) + 1)
-        )
+        return stack
 
     def _spec(self, directory: str, file: str) -> GitIgnoreSpec | None:
         rel = f"{directory}{file}"
@@ -95,7 +99,17 @@ def _above(parts: list[str]) -> list[str]:
     return ["".join(f"{part}/" for part in parts[:count]) for count in range(len(parts))]
 
 
-def _matches(stack: list[tuple[str, GitIgnoreSpec]], rel: str, is_dir: bool) -> bool:
+def _decided(stack: _Stack, rel: str, is_dir: bool) -> bool:
+    """Whether the path or a directory that it lies in is ruled out."""
+    if not stack or rel == ".":
+        return False
+    parts = rel.split("/")
+    return any(
+        _matches(stack, "/".join(parts[:count]), is_dir or count < len(parts)) for count in range(1, len(parts) + 1)
+    )
+
+
+def _matches(stack: _Stack, rel: str, is_dir: bool) -> bool:
     for above, spec in reversed(stack):
         if not rel.startswith(above):
             continue

@@ -161,3 +161,16 @@ def test_d2_a_torn_journal_is_read_up_to_the_tear(tmp_path):
     assert desk.shadow.recover() == []
     desk.shadow.resolve("")
     assert desk.files() == NEW
+
+
+def test_d6_events_told_late_never_undo_what_was_proposed_since(tmp_path):
+    propose(tmp_path)
+    assert in_a_process_that_dies(accept_one_hunk, tmp_path, 7)
+    desk = LoggedDesk(tmp_path, lambda _: None)
+    assert desk.disk("a") == b"A1\na2\na3\n"
+    desk.shadow.write("a", b"A1\na2\nsomething else\n")
+    waiting = desk.state.changes["a"]
+    desk.shadow.recover()
+    assert desk.state.changes["a"] == waiting
+    desk.shadow.resolve("a")
+    assert desk.disk("a") == b"A1\na2\nsomething else\n"
