@@ -43,6 +43,7 @@ async def compact(session: SessionContext, prefix_bytes: int) -> Usage:
     fresh = (*kept, _note(session, notes), *tail) if notes else (*kept, *tail)
     session.meter.forget()
     after = session.meter.tokens(prefix_bytes, fresh)
+    session.floor = min(after, before)
     if after < before:
         session.seen.clear()
         session.told.pop("mode", None)
@@ -56,8 +57,9 @@ def window_of(session: SessionContext) -> int:
 
 
 def is_due(session: SessionContext, used: int) -> bool:
+    """Whether to make room now; not again before the history has grown by a fifth since it was last tried."""
     window = window_of(session)
-    return window > 0 and used >= window * session.settings.context.compact_at
+    return window > 0 and used >= window * session.settings.context.compact_at and used > session.floor * 1.2
 
 
 def _cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:

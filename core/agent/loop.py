@@ -36,51 +36,57 @@ from core.protocol.events import (
     TurnFinished,
     TurnStarted,
 )
-from core.protocol.messages import Usage, UserMessage
+from core.protocol.messages import UserMessage
 from core.providers.base import ModelRequest
 
 MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
 PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
 
 
-async def run_turn(
-    session: SessionContext, prompt: str, open_files: Sequence[str] = (), *, instruction: str = ""
-) -> TurnFinished:
-    """One turn. `prompt` is what the user typed; `instruction`, if given, is what the model is sent in its place.
-
-    Emits everything from `turn.started` to `turn.finished` and returns the latter. `session.interrupt()` stops it;
-    cancelling this coroutine does the same and then raises.
-    """
-    turn = Turn(session)
-    session.emit(TurnStarted(prompt=prompt, mode=session.state.mode, model=session.route.id))
-    session.working = asyncio.create_task(turn.work(instruction or prompt, tuple(open_files)))
-    try:
-        await asyncio.wait({session.working})
-    except asyncio.CancelledError:
-        session.working.cancel()
-        await asyncio.wait({session.working}, timeout=PATIENCE)
-        turn.finish()
-        raise
-    return turn.finish()
+async def run_turn(session: SessionContext, prompt: str, open_files: Sequence[str] = ()) -> TurnFinished:
+    """One turn of a session, from `turn.started` to `turn.finished`; see `Turn`."""
+    return await Turn(session, prompt, open_files).run()
 
 
 class Turn:
-    """The state of one turn while it runs."""
+    """One turn. `prompt` is what the user typed; `instruction`, if given, is what the model is sent in its place."""
 
-    def __init__(self, session: SessionContext) -> None:
+    def __init__(
+        self, session: SessionContext, prompt: str, open_files: Sequence[str] = (), *, instruction: str = ""
+    ) -> None:
         self.session = session
+        self.prompt = prompt
+        self.text = instruction or prompt
+        self.open_files = tuple(open_files)
         self.documents = Documents(session.emit)
         self.spent = Spent(session.settings.limits)
         self.repeats = Repeats()
         self.started = monotonic()
         self.nudges = 0
-        self.compacted = False
         self.end: tuple[TurnEnd, str] = ("interrupted", "")
 
-    async def work(self, text: str, open_files: tuple[str, ...]) -> None:
+    async def run(self) -> TurnFinished:
+        """All of it. `session.interrupt()` stops it; cancelling this coroutine does the same and then raises."""
+        session = self.session
+        session.emit(TurnStarted(prompt=self.prompt, mode=session.state.mode, model=session.route.id))
+        working = session.working = asyncio.create_task(self.work())
+        try:
+            await asyncio.wait({working})
+        finally:
+            if not working.done():
+                working.cancel()
+                await asyncio.wait({working}, timeout=PATIENCE)
+            session.working = None
+            finished = self._finished()
+            session.emit(finished)
+        if not working.cancelled() and (fault := working.exception()):
+            raise fault
+        return finished
+
+    async def work(self) -> None:
         """All steps. How it ended is in `end`; only an interrupt comes out as an exception."""
         try:
-            made = await self._open(text, open_files)
+            made = await self._open()
             while await self._step(made):
                 pass
             self.end = ("done", "")
@@ -93,29 +99,23 @@ class Turn:
             fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint="Try again.")
             self._fail(fault, retryable=True)
 
-    def finish(self) -> TurnFinished:
+    def _finished(self) -> TurnFinished:
         reason, message = self.end
-        finished = TurnFinished(
-            reason=reason,
-            usage=self.spent.usage,
-            steps=self.spent.steps,
-            duration_ms=round((monotonic() - self.started) * 1000),
-            message=message,
+        duration = round((monotonic() - self.started) * 1000)
+        return TurnFinished(
+            reason=reason, usage=self.spent.usage, steps=self.spent.steps, duration_ms=duration, message=message
         )
-        self.session.working = None
-        self.session.emit(finished)
-        return finished
 
     def _fail(self, error: AgentTuiError, *, retryable: bool) -> None:
         self.end = ("failed", error.explained())
         self.documents.error(error.code, error.message, hint=error.hint)
         self.session.emit(ErrorRaised(code=error.code, message=error.message, hint=error.hint, retryable=retryable))
 
-    async def _open(self, text: str, open_files: tuple[str, ...]) -> Prepared:
+    async def _open(self) -> Prepared:
         """Put the prompt with its context into the history; the prompt alone if there is no time for more."""
-        message = UserMessage(content=tagged("user_query", text))
+        message = UserMessage(content=tagged("user_query", self.text))
         try:
-            message = await compose(self.session, text, open_files)
+            message = await compose(self.session, self.text, self.open_files)
         finally:
             self.session.emit(MessageAppended(message=message))
         return await prepared(self.session)
@@ -136,17 +136,18 @@ class Turn:
 
     async def _answer(self, made: Prepared) -> Answer:
         """The model's answer, after as many attempts as are reasonable."""
-        backoff = Backoff()
+        backoff, shortened = Backoff(), False
         while True:
             reception = Reception(self.session, self.documents)
             try:
                 return await reception.receive(self._request(made))
             except ContextOverflow as overflow:
-                if self.compacted:
+                if shortened:
                     self._abandon(reception, "the conversation is too long")
                     raise _too_long(overflow) from None
                 self._retried(reception, 1, 0.0, overflow.message)
                 await self._compact(made)
+                shortened = True
             except ProviderError as error:
                 pause = backoff.pause(error)
                 if pause is None:
@@ -205,16 +206,6 @@ class Turn:
         self.repeats.note(calls)
         if truncated:
             remind(self.session, render("reminders/truncated", call=True))
-        if self.session.settings.edits.policy == "auto":
-            self._accept_all()
-
-    def _accept_all(self) -> None:
-        """The `auto` policy for edits: every change that needs no separate consent is accepted, and can be undone."""
-        try:
-            if any(not change.protected for change in self.session.state.changes.values()):
-                self.session.shadow.resolve("", verdict="accept")
-        except AgentTuiError as error:
-            self.session.emit(Notice(level="warning", message=error.message, hint=error.hint))
 
     def _goes_on(self, answer: Answer) -> bool:
         """After an answer without calls: whether the turn goes on all the same."""
@@ -239,10 +230,7 @@ class Turn:
             await self._compact(made)
 
     async def _compact(self, made: Prepared) -> None:
-        usage = await compact(self.session, made.size)
-        self.compacted = True
-        if usage != Usage():
-            self.spent.add(usage)
+        self.spent.add(await compact(self.session, made.size))
         take_in(self.session)
 
 

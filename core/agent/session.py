@@ -131,7 +131,8 @@ class SessionContext(Struct, kw_only=True):
     `directory` is the session's own (`outputs/` and `prefix.json` go below it). `interactive` False: nobody can be
     asked, so whatever needs the user is refused. `contained`: a command's effects can't reach the workspace.
     `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
-    told of things that are only repeated when they change.
+    told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
+    `joined`: the rules that joined since the session began.
     """
 
     id: str
@@ -154,6 +155,7 @@ class SessionContext(Struct, kw_only=True):
     approvals: Pending[ApprovalResolved] = field(default_factory=Pending)
     questions: Pending[QuestionAnswered] = field(default_factory=Pending)
     meter: Meter = field(default_factory=Meter)
+    floor: int = 0
     joined: list[LoadedRule] = field(default_factory=list)
     preparing: asyncio.Future[Prepared] | None = None
     working: asyncio.Task[None] | None = None
