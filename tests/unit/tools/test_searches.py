@@ -69,7 +69,9 @@ async def test_include_exclude_and_case(files):
     files.put("src/a.ts", "Needle\n")
     files.put("src/a.test.ts", "needle\n")
     files.put("lib/a.ts", "needle\n")
-    content = await grep(files, "NEEDLE", case_sensitive=False, include_pattern="src/**/*.ts", exclude_pattern="*.test.*")
+    content = await grep(
+        files, "NEEDLE", case_sensitive=False, include_pattern="src/**/*.ts", exclude_pattern="*.test.*"
+    )
     assert content == "1 match in 1 file\n\nsrc/a.ts\n1:Needle"
     assert await grep(files, "NEEDLE") == "No matches for NEEDLE"
 
