@@ -46,7 +46,7 @@ class Answers:
             case q.PromptHistoryQuery(limit=limit):
                 return q.PromptHistory(prompts=await asyncio.to_thread(prompts_of, self._store, limit=limit))
             case q.ContextQuery():
-                return self._context(query)
+                return await self._context(query)
             case _ as unreachable:
                 assert_never(unreachable)
 
@@ -111,13 +111,13 @@ class Answers:
 
         return await discovered(self.settings, probe=discover)
 
-    def _context(self, query: q.ContextQuery) -> q.ContextReport:
+    async def _context(self, query: q.ContextQuery) -> q.ContextReport:
         live = self._sessions.get(query.session)
         if live is None:
             raise _no_session(query.session)
-        from core.agent.context import report
+        from core.context_report import report
 
-        return report(live.turns.context, live.runtime.state)
+        return await report(live.turns.context, live.runtime.state)
 
 
 def _no_session(session: str) -> AgentTuiError:

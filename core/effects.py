@@ -11,6 +11,7 @@ from typing import assert_never
 
 from core.errors import CommandRejected
 from core.live_session import Effect, LiveSession
+from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
 from core.protocol.events import ModeChanged, ModelChanged, PlanUpdated, SessionRenamed, TodoChanged
@@ -242,11 +243,8 @@ def _build(live: LiveSession, plan: Plan) -> None:
         runtime.emit(ModeChanged(mode="agent"))
     runtime.emit(PlanUpdated(plan=plan))
     runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
-    live.turns.start(
-        f"Build the plan “{plan.name}” (@{plan.path}). Read it first. Work its todos in the order of their "
-        "dependencies; mark each as in progress when you begin it and as completed when it is done.",
-        (plan.path,),
-    )
+    instruction = render("plan_build", plan=plan)
+    live.turns.start(f"Build the plan “{plan.name}” ({plan.path}).", (plan.path,), instruction=instruction)
 
 
 def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:

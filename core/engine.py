@@ -60,6 +60,7 @@ class Engine:
         self._options = options or EngineOptions()
         self._house: _House | None = None
         self._sessions: dict[str, LiveSession] = {}
+        self._closing: list[LiveSession] = []
         self._watch: Watch | None = None
         self._closed = False
 
@@ -86,6 +87,7 @@ class Engine:
             case cmd.SessionClose():
                 live = self._live(command.session)
                 del self._sessions[live.runtime.id]
+                self._closing.append(live)
                 live.schedule(lambda: self._close_session(live))
             case _:
                 live = self._live(command.session)
@@ -234,6 +236,8 @@ class Engine:
         while self._sessions:
             _, live = self._sessions.popitem()
             await live.close()
+        while self._closing:
+            await self._closing.pop().settled()
 
 
 def _ack(live: LiveSession) -> cmd.Ack:

@@ -24,6 +24,7 @@ class LiveSession:
         self.turns = Turns(runtime)
         self._effects: asyncio.Queue[Effect] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
+        self._closed = False
 
     def schedule(self, effect: Effect) -> None:
         """Carry `effect` out after those accepted before it, and not before the caller's next wait."""
@@ -32,7 +33,7 @@ class LiveSession:
         self._effects.put_nowait(effect)
 
     async def _work(self) -> None:
-        while True:
+        while not self._closed:
             effect = await self._effects.get()
             try:
                 waiting = effect()
@@ -54,5 +55,6 @@ class LiveSession:
         if self._worker is not None and self._worker is not asyncio.current_task():
             await self._effects.join()
             self._worker.cancel()
+        self._closed = True
         await self.turns.stop()
         self.runtime.close(reason)

@@ -6,8 +6,6 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 
-from core.agent.compaction import compact
-from core.agent.loop import Turn
 from core.agent.session import Route, SessionContext
 from core.errors import AgentTuiError, CommandRejected, ConfigError
 from core.faults import explained
@@ -102,13 +100,26 @@ class Turns:
             self._reserved = False
             raise
 
-    def start(self, prompt: str, open_files: tuple[str, ...] = ()) -> None:
-        """Begin the turn that was reserved."""
-        self._begin(lambda context: Turn(context, prompt, open_files).run(), prompt)
+    def start(self, prompt: str, open_files: tuple[str, ...] = (), *, instruction: str = "") -> None:
+        """Begin the turn that was reserved. `instruction` is what the model is sent in place of the prompt."""
+
+        async def work(context: SessionContext) -> None:
+            from core.agent.loop import Turn
+
+            await Turn(context, prompt, open_files, instruction=instruction).run()
+
+        self._begin(work, prompt)
 
     def start_compaction(self) -> None:
         """Replace the history by a summary; nothing else runs meanwhile."""
-        self._begin(compact, None)
+
+        async def work(context: SessionContext) -> None:
+            from core.agent.compaction import compact
+            from core.agent.context import prepared
+
+            await compact(context, (await prepared(context)).size)
+
+        self._begin(work, None)
 
     def _begin(self, work: Work, prompt: str | None) -> None:
         self._task = asyncio.create_task(self._run(work, prompt), name=f"turn of {self._session.id}")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Raw, Struct
+
+
+ABSENT: Final = Raw()
 
 
 class Subscribe(Struct, frozen=True, kw_only=True):
@@ -13,19 +18,19 @@ class Subscribe(Struct, frozen=True, kw_only=True):
 
 
 class FromClient(Struct, frozen=True, kw_only=True):
-    """Exactly one of the three is given."""
+    """Exactly one of the three is given; the others are `ABSENT`."""
 
     id: int = 0
-    submit: Raw | None = None
-    query: Raw | None = None
-    subscribe: Raw | None = None
+    submit: Raw = ABSENT
+    query: Raw = ABSENT
+    subscribe: Raw = ABSENT
 
 
 class FromEngine(Struct, frozen=True, kw_only=True):
     """`reply` and `answer` carry the id of what they answer, `event` and `end` that of their subscription."""
 
     id: int = 0
-    reply: Raw | None = None
-    answer: Raw | None = None
-    event: Raw | None = None
+    reply: Raw = ABSENT
+    answer: Raw = ABSENT
+    event: Raw = ABSENT
     end: bool = False

@@ -22,11 +22,12 @@ from core.exits import ExitCode
 from core.protocol.commands import AnyCommand, Reject
 from core.protocol.events import Envelope
 from core.protocol.queries import AnyQuery, Refused
-from core.protocol.wire import FromClient, Subscribe
+from core.protocol.wire import ABSENT, FromClient, Subscribe
 from core.transports.startup import engine_options
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 CLOSE_LIMIT: Final = 12.0
+_DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 _encoder = msgspec.json.Encoder()
 _lines = msgspec.json.Decoder(FromClient)
@@ -51,6 +52,11 @@ def _outlive_the_terminal() -> None:
     """The terminal's signals are the client's business; the engine ends when its client does."""
     for name in ("SIGINT", "SIGHUP", "SIGTTOU", "SIGTTIN"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):  # its standard input tells, too
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
 
 
 async def _serve(options: Options, channel: int) -> None:
@@ -102,11 +108,11 @@ class _Server:
                 {"id": 0, "reply": Reject(code="line_invalid", message=f"not a line of this protocol: {problem}")}
             )
             return
-        if said.submit is not None:
+        if said.submit != ABSENT:
             await self._submit(said.id, said.submit)
-        elif said.query is not None:
+        elif said.query != ABSENT:
             self._begin(self._query(said.id, said.query))
-        elif said.subscribe is not None:
+        elif said.subscribe != ABSENT:
             self._subscribe(said.id, said.subscribe)
 
     async def _submit(self, number: int, raw: msgspec.Raw) -> None:

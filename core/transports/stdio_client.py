@@ -18,7 +18,7 @@ from core.protocol.client import EngineGone
 from core.protocol.commands import AnyCommand, Reject, Reply
 from core.protocol.events import Envelope
 from core.protocol.queries import AnyAnswer, AnyQuery
-from core.protocol.wire import FromEngine
+from core.protocol.wire import ABSENT, FromEngine
 
 if TYPE_CHECKING:
     from core.cli import Options
@@ -158,15 +158,15 @@ class StdioClient:
         said = _lines.decode(line)
         decoders = self._decoders = self._decoders or _Decoders()
         stream = self._streams.get(said.id)
-        if said.event is not None:
+        if said.event != ABSENT:
             if stream is not None:
                 stream.put_nowait(decoders.event.decode(said.event))
-        elif said.reply is not None:
+        elif said.reply != ABSENT:
             reply = decoders.reply.decode(said.reply)
             if stream is not None and isinstance(reply, Reject):
                 stream.put_nowait(reply)
             self._settle(said.id, reply)
-        elif said.answer is not None:
+        elif said.answer != ABSENT:
             self._settle(said.id, decoders.answer.decode(said.answer))
         elif said.end and stream is not None:
             stream.put_nowait(None)
