@@ -99,10 +99,10 @@ def _update_todos(data: Any, todos: Sequence[Todo]) -> None:
     present = {str(item.get("id")): item for item in items}
     wanted = [todo.id for todo in todos]
     if [str(item.get("id")) for item in items] != wanted:
-        items[:] = [present.get(key, CommentedMap(id=key)) for key in wanted]
+        items[:] = [present.get(key, CommentedMap(id=key, content="", status="pending")) for key in wanted]
     for item, todo in zip(items, todos, strict=True):
-        for key, value in (("content", todo.content), ("status", todo.status)):
-            if item.get(key) != value:
+        for key, value, absent in (("content", todo.content, ""), ("status", todo.status, "pending")):
+            if (item.get(key) or absent) != value:
                 item[key] = value
         if tuple(item.get("dependencies") or ()) != todo.dependencies:
             item["dependencies"] = list(todo.dependencies)

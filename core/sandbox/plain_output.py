@@ -10,6 +10,10 @@ _SEQUENCE = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
+_UNFINISHED = re.compile(
+    r"(?:\r|(?:\x1b\[|\x9b)[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*|\x1b[ -/]*)\Z"
+)
+_LONGEST = 4096
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
@@ -34,10 +38,8 @@ class PlainStream:
     def feed(self, text: str) -> str:
         """The part of the text so far that is sure: a sequence (or `\\r\\n`) cut in two waits for its rest."""
         text = self._held + text
-        cut = text.rfind("\x1b")
-        whole = _SEQUENCE.match(text, cut) if cut >= 0 else None
-        if cut < 0 or len(text) - cut > 256 or (whole and whole.end() < len(text)):
-            cut = len(text) - 1 if text.endswith("\r") else len(text)
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _LONGEST))
+        cut = unfinished.start() if unfinished else len(text)
         self._held = text[cut:]
         return self._clean(text[:cut])
 
