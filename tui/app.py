@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from textual.app import App
-from textual.binding import BindingType
 from textual.screen import Screen
 
 from core.protocol.events import ModeName
@@ -56,12 +55,12 @@ def wish_of(options: Options) -> Wish:
     return Wish(resume=resume, mode=options.mode or "agent", model=options.model or "", demo=options.demo)
 
 
-class AgentApp(App[int]):
+class AgentApp(App[int], inherit_bindings=False):
     """One window on one workspace. `keymap` changes keys by id, `theme` is a name of ours or of Textual's."""
 
     CSS_PATH = "app.tcss"
     TITLE = "agent-tui"
-    BINDINGS: ClassVar[list[BindingType]] = []
+
     COMMANDS: ClassVar[set[Any]] = {_palette}
     ENABLE_COMMAND_PALETTE = True
 

@@ -203,7 +203,8 @@ class ActingScreen(Screen[None]):
             if not isinstance(found, queries.Sessions):
                 self.say("The sessions can't be listed.", is_error=True)
                 return
-            session = (await self.app.push_screen_wait(SessionPicker(found.sessions))) or ""
+            picked: str | None = await self.app.push_screen_wait(SessionPicker(found.sessions))
+            session = picked or ""
         if session and session != self.state.session:
             await self._switch(commands.SessionResume(session=session))
 
@@ -249,7 +250,7 @@ class ActingScreen(Screen[None]):
     def action_choose_theme(self, name: str = "") -> None:
         """Choose the colours."""
         if name in self.app.available_themes:
-            self.app.theme = name
+            self._theme_chosen(name)
             return
         from tui.screens.picker import Choice, Picker
 

@@ -40,13 +40,8 @@ class MainScreen(ActingScreen):
     """One session in one window."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
-        (0, "-tiny"),
-        (41, "-narrow"),
-        (100, "-wide"),
-        (140, "-broad"),
-    ]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-flat"), (11, "-low"), (24, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (41, "-narrow"), (100, "-wide"), (140, "-broad")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (11, "-low"), (24, "-tall")]  # noqa: RUF012
 
     def __init__(self, connect: Connect, wish: Wish) -> None:
         super().__init__()

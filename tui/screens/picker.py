@@ -54,6 +54,8 @@ class Picker(Dialog[str | None]):
         self._shown = [
             each for each in self._choices if all(word in f"{each.label} {each.note}".lower() for word in words)
         ]
+        if words:
+            self._shown.sort(key=lambda each: words[0] not in each.label.lower())
         options = self.query_one(OptionList)
         options.set_options(Option(self._line(each)) for each in self._shown)
         at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not words), 0)

@@ -5,8 +5,8 @@ It never takes a key from the prompt, ignores keys for half a second after it ca
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -56,7 +56,7 @@ class ApprovalBar(Vertical, can_focus=True):
         self._request = request
         self.display = request is not None
         if request is not None and is_new:
-            self._since = time.monotonic()
+            self._since = monotonic()
             self._fill(request)
         return is_new
 
@@ -83,6 +83,6 @@ class ApprovalBar(Vertical, can_focus=True):
     def action_answer(self, decision: Decision) -> None:
         """Decide, unless the bar has only just come up."""
         request = self._request
-        if request is None or decision not in request.options or time.monotonic() - self._since < GRACE:
+        if request is None or decision not in request.options or monotonic() - self._since < GRACE:
             return
         self.post_message(self.Answered(request.id, decision))

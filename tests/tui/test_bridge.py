@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol.documents import Text
+from core.protocol.queries import Models, ModelsQuery
+from tests.support import recorded
+from tests.support.scripted_client import SESSION, ScriptedClient
+from tui.app import AgentApp
+from tui.bridge import Wish
+
+
+async def test_a_session_is_opened_with_what_was_wished_for(stage):
+    async with stage(wish=Wish(mode="plan", model="openai/x")) as on:
+        await on.until(lambda: on.sent(c.SessionOpen))
+        assert on.sent(c.SessionOpen) == [c.SessionOpen(mode="plan", model="openai/x")]
+
+
+async def test_the_latest_session_is_resumed_when_asked_for(stage):
+    async with stage(wish=Wish(resume="")) as on:
+        assert on.sent(c.SessionResume) == [c.SessionResume(session="")]
+
+
+async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
+    import asyncio
+
+    client, gate = ScriptedClient(), asyncio.Event()
+
+    async def connect() -> ScriptedClient:
+        await gate.wait()
+        return client
+
+    app = AgentApp(connect, Wish(model="m"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"hi", "enter")
+        assert client.commands == []
+        gate.set()
+        while len(client.commands) < 2:
+            await pilot.pause(0.01)
+        assert client.commands[1] == c.TurnSubmit(session=SESSION, text="hi")
+
+
+async def test_a_dead_engine_is_started_again_and_nothing_appears_twice():
+    first = ScriptedClient([*recorded.opening(), *recorded.turn()])
+    second = ScriptedClient([*recorded.opening(), *recorded.turn()])
+    clients = [first, second]
+
+    async def connect() -> ScriptedClient:
+        return clients.pop(0)
+
+    app = AgentApp(connect, Wish(model="m"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        while app.main.state.seq < len(first.log):
+            await pilot.pause(0.01)
+        before = [block.key for block in app.main.state.blocks]
+        first.die()
+        while not second.commands:
+            await pilot.pause(0.01)
+        assert second.commands == [c.SessionResume(session=SESSION)]
+        second.emit(e.DocumentFinished(document=Text(id="more", sequence=1, content="after")))
+        while "more" not in app.main.state.by_key:
+            await pilot.pause(0.01)
+        assert [block.key for block in app.main.state.blocks] == [*before, "more"]
+        assert first.closed
+
+
+async def test_a_refused_prompt_comes_back_and_says_why(stage):
+    def refuse(_: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
+        refusal = c.Reject(code="no_model", message="No model is chosen.", hint="/model chooses one.")
+        return refusal if isinstance(command, c.TurnSubmit) else None
+
+    async with stage(react=refuse) as on:
+        await on.pilot.press(*"hello", "enter")
+        await on.until(lambda: on.prompt.text == "hello")
+        assert [note.message for note in on.app._notifications] == ["No model is chosen. /model chooses one."]
+
+
+async def test_a_prompt_that_meets_a_running_turn_steers_it(stage):
+    def refuse(_: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
+        busy = c.Reject(code="turn_running", message="A turn is running.")
+        return busy if isinstance(command, c.TurnSubmit) else None
+
+    async with stage(react=refuse) as on:
+        await on.pilot.press(*"also", "enter")
+        await on.until(lambda: on.sent(c.TurnSteer))
+        assert on.sent(c.TurnSteer)[0].text == "also"
+
+
+async def test_the_first_run_asks_and_enter_takes_the_demo(stage):
+    async with stage(wish=Wish(), answers={ModelsQuery: Models(models=(), providers=())}) as on:
+        await on.until(lambda: type(on.app.screen).__name__ == "Welcome")
+        await on.pilot.pause(0.05)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.SessionOpen))
+        assert on.sent(c.SessionOpen)[0].demo
+
+
+async def test_another_session_takes_the_place_of_the_old_one(stage):
+    def react(client: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
+        if isinstance(command, c.SessionResume):
+            return c.Ack(session="ses_other")
+        if isinstance(command, c.SessionClose):
+            client.emit(e.SessionClosed())
+            return c.Ack(session=command.session)
+        return None
+
+    async with stage([*recorded.opening(), *recorded.turn()], react=react) as on:
+        on.screen.action_sessions("ses_other")
+        await on.until(lambda: on.screen.state.session == "ses_other")
+        assert on.sent(c.SessionClose) == [c.SessionClose(session=SESSION)]
+
+
+@pytest.mark.parametrize("lossy", [1, 400])
+async def test_deltas_reach_the_screen(stage, lossy):
+    start = e.TurnStarted(prompt="go", mode="agent", model="m")
+    async with stage([*recorded.opening(), start, e.DocumentStarted(id="x", kind="text", sequence=1)]) as on:
+        for number in range(lossy):
+            on.client.emit(e.DocumentDelta(id="x", text=f"word{number} "))
+        await on.until(lambda: any(f"word{lossy - 1}" in line for line in on.lines()))
+        assert on.screen.state.by_key["x"].live.endswith(f"word{lossy - 1} ")

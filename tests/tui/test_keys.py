@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import pytest
+
+from core.protocol import commands as c
+from core.protocol import documents as d
+from core.protocol import events as e
+from core.protocol.queries import ContextPart, ContextQuery, ContextReport, ModelChoice, Models, ModelsQuery
+from tests.support import recorded
+from tui.commands import SLASHES, parsed
+from tui.keymap import KEYS, checked
+from tui.widgets.approval import GRACE
+
+START = e.TurnStarted(prompt="go", mode="agent", model="m")
+REQUEST = e.ApprovalRequested(id="a1", call="c1", kind="command", subject="pytest -q", containment="none")
+OPTIONS = (d.Option(id="up", label="Half up"), d.Option(id="even", label="Half to even"))
+
+
+def test_every_key_has_its_own_id_and_says_what_it_does():
+    assert len({key.id for key in KEYS}) == len(KEYS)
+    assert all(key.tooltip and key.label and key.keys for key in KEYS)
+
+
+def test_no_two_keys_of_one_scope_are_the_same():
+    taken = [(key.scope, each) for key in KEYS for each in key.keys.split(",")]
+    assert len(set(taken)) == len(taken)
+
+
+def test_a_keymap_with_an_unknown_id_is_told_and_the_rest_is_kept():
+    kept, wrong = checked({"app.quit": "ctrl+d", "app.nothing": "x"})
+    assert kept == {"app.quit": "ctrl+d"}
+    assert "app.nothing" in wrong[0]
+
+
+async def test_shift_tab_goes_through_the_modes(stage):
+    async with stage(recorded.opening()) as on:
+        for mode in ("plan", "ask", "debug", "agent"):
+            await on.pilot.press("shift+tab")
+            await on.until(lambda mode=mode: on.sent(c.ModeSet) and on.sent(c.ModeSet)[-1].mode == mode)
+            await on.emit(e.ModeChanged(mode=mode))
+            assert on.screen.has_class(f"-mode-{mode}")
+
+
+@pytest.mark.parametrize(
+    ("key", "screen"), [("ctrl+full_stop", "Picker"), ("ctrl+p", "CommandPalette"), ("f1", "Page")]
+)
+async def test_a_key_opens_a_dialog_and_escape_closes_it(stage, key, screen):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(key)
+        await on.until(lambda: type(on.app.screen).__name__ == screen)
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.prompt.has_focus
+
+
+async def test_the_mode_menu_chooses_by_typing(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("ctrl+full_stop", *"ask", "enter")
+        await on.until(lambda: on.sent(c.ModeSet))
+        assert on.sent(c.ModeSet)[0].mode == "ask"
+
+
+async def test_escape_interrupts_a_turn_from_the_prompt(stage):
+    async with stage([*recorded.opening(), START]) as on:
+        await on.pilot.press("escape")
+        await on.until(lambda: on.sent(c.TurnInterrupt))
+        assert len(on.sent(c.TurnInterrupt)) == 1
+
+
+async def test_escape_leaves_the_conversation_without_interrupting(stage):
+    async with stage([*recorded.opening(), START]) as on:
+        await on.pilot.press("ctrl+up")
+        assert on.transcript.has_focus
+        await on.pilot.press("escape")
+        assert on.prompt.has_focus
+        assert on.sent(c.TurnInterrupt) == []
+
+
+async def test_quitting_asks_while_a_turn_runs(stage):
+    async with stage([*recorded.opening(), START]) as on:
+        await on.pilot.press("ctrl+q")
+        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.pilot.press("n")
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("ctrl+q")
+        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.pilot.press("y")
+        await on.until(lambda: on.app._exit)
+        assert on.app.return_code == 0
+
+
+async def test_quitting_is_immediate_when_nothing_runs(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("ctrl+q")
+        assert on.app._exit
+
+
+async def test_an_approval_takes_the_focus_of_an_empty_prompt_after_a_grace(stage, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("tui.widgets.approval.monotonic", lambda: now[0])
+    async with stage([*recorded.opening(), START, REQUEST]) as on:
+        await on.until(lambda: on.screen.query("#approval") and on.screen.query_one("#approval").has_focus)
+        await on.pilot.press("y", "enter")
+        assert on.sent(c.ApprovalAnswer) == []
+        now[0] += GRACE + 0.1
+        await on.pilot.press("enter")
+        assert on.sent(c.ApprovalAnswer) == []
+        await on.pilot.press("y")
+        await on.until(lambda: on.sent(c.ApprovalAnswer))
+        assert on.sent(c.ApprovalAnswer)[0].decision == "allow_once"
+        await on.emit(e.ApprovalResolved(id="a1", decision="allow_once"))
+        await on.until(lambda: on.prompt.has_focus)
+
+
+async def test_an_approval_never_takes_keys_from_what_is_being_written(stage, monkeypatch):
+    monkeypatch.setattr("tui.widgets.approval.GRACE", 0.0)
+    async with stage([*recorded.opening(), START]) as on:
+        await on.pilot.press(*"why")
+        await on.emit(REQUEST)
+        await on.until(lambda: on.screen.query("#approval"))
+        await on.pilot.press("n", "y")
+        assert on.prompt.text == "whyny"
+        assert on.sent(c.ApprovalAnswer) == []
+        await on.pilot.press("f2", "n")
+        await on.until(lambda: on.sent(c.ApprovalAnswer))
+        assert on.sent(c.ApprovalAnswer)[0].decision == "reject_once"
+
+
+async def test_a_question_is_answered_by_number_and_in_own_words(stage):
+    asked = e.QuestionAsked(
+        id="q1",
+        call="c",
+        questions=(d.Question(id="a", text="Which?", options=OPTIONS), d.Question(id="b", text="More?")),
+    )
+    async with stage([*recorded.opening(), START, asked]) as on:
+        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
+        await on.pilot.press("2")
+        on.prompt.focus()
+        await on.pilot.press(*"no", "enter")
+        await on.until(lambda: on.sent(c.QuestionReply))
+        answers = on.sent(c.QuestionReply)[0].answers
+        assert answers == (d.QuestionAnswer(question="a", options=("even",)), d.QuestionAnswer(question="b", text="no"))
+
+
+@pytest.mark.parametrize(("keys", "chosen"), [(("enter",), ("up",)), (("down", "enter"), ("even",))])
+async def test_a_question_is_answered_with_arrows(stage, keys, chosen):
+    asked = e.QuestionAsked(id="q1", call="c", questions=(d.Question(id="a", text="Which?", options=OPTIONS),))
+    async with stage([*recorded.opening(), START, asked]) as on:
+        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
+        await on.pilot.press(*keys)
+        await on.until(lambda: on.sent(c.QuestionReply))
+        assert on.sent(c.QuestionReply)[0].answers[0].options == chosen
+
+
+async def test_escape_dismisses_a_question(stage):
+    asked = e.QuestionAsked(id="q1", call="c", questions=(d.Question(id="a", text="Which?", options=OPTIONS),))
+    async with stage([*recorded.opening(), START, asked]) as on:
+        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
+        await on.pilot.press("escape")
+        await on.until(lambda: on.sent(c.QuestionReply))
+        assert on.sent(c.QuestionReply)[0].answers == ()
+        assert on.sent(c.TurnInterrupt) == []
+
+
+async def test_a_key_can_be_remapped_by_its_id(stage):
+    async with stage(recorded.opening(), keymap={"app.keys": "f5"}) as on:
+        await on.pilot.press("f5")
+        await on.until(lambda: type(on.app.screen).__name__ == "Page")
+        assert on.app.screen is not on.screen
+
+
+SENT = {
+    "/mode ask": c.ModeSet,
+    "/model openai/x": c.ModelSet,
+    "/new": c.SessionOpen,
+    "/resume ses_1": c.SessionResume,
+    "/compact": c.ContextCompact,
+    "/accept all": c.HunkResolve,
+    "/reject shop/tax.py": c.HunkResolve,
+    "/undo": c.VerdictUndo,
+    "/build some.plan.md": c.PlanBuild,
+}
+
+
+@pytest.mark.parametrize("text", SENT)
+async def test_a_slash_command_becomes_a_command_of_the_engine(stage, text):
+    async with stage(recorded.opening()) as on:
+        on.client.commands.clear()
+        on.prompt.text = text
+        on.prompt.action_send()
+        await on.until(lambda: on.sent(SENT[text]))
+        assert on.sent(c.TurnSubmit) == []
+
+
+@pytest.mark.parametrize("word", ["help", "keys", "context", "theme", "mode", "model"])
+async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
+    answers = {
+        ModelsQuery: Models(models=(ModelChoice(id="a/b"),), providers=(), default="a/b"),
+        ContextQuery: ContextReport(parts=(ContextPart(name="system", tokens=900),), used=900, window=1000),
+    }
+    async with stage(recorded.opening(), answers=answers) as on:
+        on.prompt.text = f"/{word}"
+        on.prompt.action_send()
+        await on.until(lambda: type(on.app.screen).__name__ in {"Page", "Picker"})
+        assert on.app.screen is not on.screen
+
+
+def test_every_slash_command_is_a_method_of_the_screen():
+    from tui.screens.main import MainScreen
+
+    assert [each.word for each in SLASHES if not hasattr(MainScreen, f"action_{each.action}")] == []
+    assert parsed("/nothing") is None
+    assert parsed("/etc/passwd is what?") is None

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from core.protocol import commands as c
+from core.protocol.queries import FileQuery, FileText, Tree, TreeEntry, TreeQuery
+from tests.support import recorded
+
+TREE = Tree(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
+FILE = FileText(path="README.md", text="# Shop\n", language="markdown", size=7)
+ANSWERS = {TreeQuery: TREE, FileQuery: FILE}
+
+
+@pytest.mark.parametrize(("key", "name"), [("ctrl+r", "review"), ("ctrl+t", "plan"), ("ctrl+o", "preview")])
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=["wide", "narrow"])
+async def test_a_key_shows_a_pane_and_hides_it_again(stage, key, name, size):
+    async with stage(recorded.opening(), size=size, answers=ANSWERS) as on:
+        await on.pilot.press(key)
+        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.current == name)
+        await on.pilot.pause(0.05)
+        on.screen.panes.side.pane(name).focus()
+        await on.pilot.press("escape") if size[0] < 100 else await on.pilot.press(key)
+        await on.pilot.pause(0.05)
+        if not on.prompt.has_focus:
+            await on.pilot.press("escape")
+        await on.until(lambda: on.prompt.has_focus)
+        assert on.prompt.display
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=["wide", "narrow"])
+async def test_the_files_are_shown_and_hidden(stage, size):
+    async with stage(recorded.opening(), size=size, answers=ANSWERS) as on:
+        await on.pilot.press("ctrl+b")
+        await on.until(lambda: on.screen.query("#left"))
+        await on.pilot.pause(0.05)
+        assert on.screen.query_one("#left").display
+        await on.pilot.press("ctrl+b")
+        await on.until(lambda: not on.screen.query_one("#left").display)
+        assert on.prompt.has_focus
+
+
+async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(stage):
+    async with stage(recorded.opening()) as on:
+        await on.emit(*recorded.turn())
+        await on.until(lambda: on.screen.panes.side is not None)
+        assert on.prompt.has_focus
+        assert on.screen.panes.side.current == "review"
+
+
+async def test_verdicts_of_the_review_reach_the_engine(stage):
+    from tui.widgets.review import ReviewPane
+
+    async with stage(recorded.opening()) as on:
+        on.screen.post_message(ReviewPane.Resolve("a.py", ("h1",), "accept", ""))
+        on.screen.post_message(ReviewPane.Undo())
+        await on.until(lambda: on.sent(c.VerdictUndo))
+        assert on.sent(c.HunkResolve)[0].hunks == ("h1",)
+
+
+async def test_a_window_that_is_too_small_says_so_and_loses_nothing(stage):
+    async with stage([*recorded.opening(), *recorded.turn()], size=(120, 40)) as on:
+        await on.pilot.press(*"text")
+        for size in ((40, 10), (20, 5), (1, 1), (60, 16), (500, 200), (120, 40)):
+            await on.pilot.resize_terminal(*size)
+            await on.pilot.pause(0.02)
+        assert on.prompt.text == "text"
+        await on.pilot.resize_terminal(40, 10)
+        await on.pilot.pause(0.05)
+        assert on.screen.query_one("#too-small").display
+        assert not on.screen.query_one("#body").display
+
+
+async def test_nothing_runs_while_nothing_happens(stage):
+    async with stage([*recorded.opening(), *recorded.turn()]) as on:
+        await on.pilot.pause(0.2)
+        assert [
+            timer for widget in on.screen.walk_children() for timer in widget._timers if timer._active.is_set()
+        ] == []

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import time
+
+from textual.events import Paste
+
+from core.protocol import commands as c
+from core.protocol.queries import FindQuery, Found, PromptHistory, PromptHistoryQuery
+from tests.support import recorded
+
+
+async def test_enter_sends_and_shift_enter_does_not(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"ab", "shift+enter", *"cd", "ctrl+j", "e")
+        assert on.prompt.text == "ab\ncd\ne"
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text == "ab\ncd\ne"
+        assert on.prompt.text == ""
+
+
+async def test_an_empty_prompt_is_not_sent(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("enter", "space", "enter")
+        await on.pilot.pause(0.05)
+        assert on.sent(c.TurnSubmit) == []
+
+
+async def test_t7_a_paste_of_a_megabyte_becomes_a_chip_at_once_and_is_expanded_when_sent(stage):
+    text = "line of text\r\n" * 75_000 + "\x1b[201~rm -rf /\n"
+    async with stage(recorded.opening()) as on:
+        begun = time.monotonic()
+        on.prompt.post_message(Paste(text))
+        await on.until(lambda: on.prompt.text)
+        assert time.monotonic() - begun < 1
+        assert on.prompt.text == "[pasted 975.0 kB #1]"
+        assert on.sent(c.TurnSubmit) == []
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text == "line of text\n" * 75_000 + "rm -rf /\n"
+
+
+async def test_t7_a_newline_inside_a_small_paste_does_not_send(stage):
+    async with stage(recorded.opening()) as on:
+        on.prompt.post_message(Paste("one\ntwo\n"))
+        await on.until(lambda: on.prompt.text)
+        assert on.prompt.text == "one\ntwo\n"
+        assert on.sent(c.TurnSubmit) == []
+
+
+async def test_what_looks_like_a_chip_but_is_none_is_left_as_it_is(stage):
+    async with stage(recorded.opening()) as on:
+        on.prompt.text = "see [pasted 1.0 MB #7]"
+        assert on.prompt.expanded == "see [pasted 1.0 MB #7]"
+
+
+async def test_the_history_of_the_workspace_is_at_the_edges(stage):
+    history = PromptHistory(prompts=("first", "second"))
+    async with stage(recorded.opening(), answers={PromptHistoryQuery: history}) as on:
+        await on.pilot.pause(0.05)
+        await on.pilot.press(*"draft", "up")
+        assert on.prompt.text == "second"
+        await on.pilot.press("up")
+        assert on.prompt.text == "first"
+        await on.pilot.press("down", "down")
+        assert on.prompt.text == "draft"
+
+
+async def test_files_are_completed_after_an_at_sign(stage):
+    async with stage(recorded.opening(), answers={FindQuery: Found(paths=("shop/tax.py", "shop/till.py"))}) as on:
+        await on.pilot.press(*"see @ta")
+        await on.until(lambda: on.prompt.completing)
+        await on.pilot.press("down", "enter")
+        await on.until(lambda: not on.prompt.completing)
+        assert on.prompt.text == "see @shop/till.py "
+        assert on.sent(c.TurnSubmit) == []
+
+
+async def test_commands_are_completed_after_a_slash_and_escape_closes_the_list(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("/", "m", "o")
+        await on.until(lambda: on.prompt.completing)
+        await on.pilot.press("escape")
+        await on.until(lambda: not on.prompt.completing)
+        assert on.prompt.text == "/mo"
+        await on.pilot.press("d")
+        await on.until(lambda: on.prompt.completing)
+        await on.pilot.press("tab")
+        await on.until(lambda: on.prompt.text == "/mode ")
+        assert on.prompt.has_focus
+
+
+async def test_the_prompt_grows_with_its_text_up_to_a_bound(stage):
+    async with stage(recorded.opening()) as on:
+        assert on.prompt.size.height == 1
+        on.prompt.text = "\n".join("abcdefghijklmnopqrst")
+        await on.pilot.pause()
+        assert on.prompt.size.height == 10
+
+
+async def test_the_external_editor_writes_the_prompt(stage, monkeypatch, tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf " more" >> "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    async with stage(recorded.opening()) as on:
+        from contextlib import nullcontext
+
+        monkeypatch.setattr(on.app, "suspend", nullcontext)
+        await on.pilot.press(*"some", "ctrl+g")
+        assert on.prompt.text == "some more"
+
+
+async def test_an_editor_that_fails_leaves_the_prompt_as_it_was(stage, monkeypatch):
+    monkeypatch.setenv("EDITOR", "/bin/false")
+    async with stage(recorded.opening()) as on:
+        from contextlib import nullcontext
+
+        monkeypatch.setattr(on.app, "suspend", nullcontext)
+        await on.pilot.press(*"some", "ctrl+g")
+        assert on.prompt.text == "some"
+        assert "did not work" in next(iter(on.app._notifications)).message

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+import pytest
+
+from core.protocol import documents as d
+from core.protocol import events as e
+from core.protocol.queries import ModelChoice, Models, ModelsQuery, ProviderStatus
+from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tui.app import AgentApp
+from tui.bridge import Wish
+
+START = e.TurnStarted(prompt="Run the tests", mode="agent", model="scripted/demo")
+REQUEST = e.ApprovalRequested(
+    id="a1",
+    call="c1",
+    kind="command",
+    subject="rm -rf build && pytest -q [red]x[/red] \x1b[31m",
+    explanation="Start from a clean build.",
+    containment="none: runs in your project itself, unconfined",
+)
+QUESTION = e.QuestionAsked(
+    id="q1",
+    call="c1",
+    questions=(
+        d.Question(
+            id="a",
+            text="Which rounding?",
+            options=(d.Option(id="up", label="Half up"), d.Option(id="even", label="Half to even")),
+        ),
+        d.Question(id="b", text="Anything else?"),
+    ),
+)
+FOUND = Models(
+    models=(ModelChoice(id="openai/gpt-5", source="OPENAI_API_KEY"),),
+    providers=(
+        ProviderStatus(id="openai", label="OpenAI", key="OPENAI_API_KEY"),
+        ProviderStatus(id="anthropic", label="Anthropic"),
+        ProviderStatus(id="ollama", label="Ollama", local=True, problem="nothing answers at 127.0.0.1:11434"),
+    ),
+)
+
+
+@pytest.fixture
+def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    monkeypatch.setattr("tui.widgets.status.FRAME_TIME", 3_600.0)
+
+    def compare(
+        events: Sequence[e.AnyEvent],
+        size: tuple[int, int] = (120, 40),
+        *,
+        wish: Wish | None = None,
+        keys: Sequence[str] = (),
+        **client: Any,
+    ) -> bool:
+        scripted = ScriptedClient(events, **client)
+
+        async def connect() -> ScriptedClient:
+            return scripted
+
+        app = AgentApp(connect, wish or Wish(model="scripted/demo"))
+
+        async def settle(pilot: Any) -> None:
+            for _ in range(200):
+                if app.main.state.seq >= len(scripted.log) or wish is not None:
+                    break
+                await pilot.pause(0.01)
+            await pilot.pause(0.2)
+            for key in keys:
+                await pilot.press(key)
+            await app.workers.wait_for_complete(
+                [each for each in app.workers if each.group not in {"engine", "welcome"}]
+            )
+            await pilot.pause(0.2)
+
+        return bool(snap_compare(app, terminal_size=size, run_before=settle))
+
+    return compare
+
+
+@pytest.mark.parametrize("mode", get_args(e.ModeName))
+def test_the_main_screen_in_each_mode(looks, mode):
+    assert looks(
+        [
+            *recorded.opening(mode),
+            recorded.turn(mode)[0],
+            *recorded.reading(),
+            *recorded.answering(),
+            *recorded.ending(),
+        ]
+    )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 16), (40, 10)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_main_screen_in_smaller_windows(looks, size):
+    assert looks([*recorded.opening(), *recorded.turn()], size)
+
+
+def test_the_empty_screen(looks):
+    assert looks(recorded.opening(demo=True))
+
+
+def test_a_running_turn(looks):
+    live = [e.DocumentStarted(id="live", kind="text", sequence=9), e.DocumentDelta(id="live", text="I look at `total`")]
+    assert looks([*recorded.opening(), START, e.StepStarted(step=2), *recorded.reading(), *live])
+
+
+def test_an_approval(looks):
+    assert looks([*recorded.opening(), START, *recorded.reading(), REQUEST])
+
+
+def test_an_approval_in_a_small_window(looks):
+    assert looks([*recorded.opening(), START, *recorded.reading(), REQUEST], (60, 16))
+
+
+def test_a_question(looks):
+    assert looks([*recorded.opening("plan"), e.TurnStarted(prompt="Plan it", mode="plan", model="m"), QUESTION])
+
+
+def test_an_error_and_a_failed_turn(looks):
+    assert looks([*recorded.opening(), START, *recorded.trouble(), *recorded.ending("failed")])
+
+
+def test_the_welcome_screen(looks):
+    assert looks([], wish=Wish(), answers={ModelsQuery: FOUND})
+
+
+def test_opened_rows(looks):
+    keys = ("ctrl+up", "enter", "up", "up", "enter")
+    assert looks([*recorded.opening(), recorded.turn()[0], *recorded.reading(), *recorded.editing()[2:]], keys=keys)
+
+
+@pytest.mark.parametrize("key", ["f1", "ctrl+p", "ctrl+full_stop"])
+def test_dialogs(looks, key):
+    assert looks(recorded.opening(), keys=(key,))
+
+
+def test_the_light_theme(looks):
+    events = [*recorded.opening(), *recorded.turn()[:1], *recorded.reading(), *recorded.answering()]
+    assert looks(events, keys=(*"/theme agent-light", "enter"))

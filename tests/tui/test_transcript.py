@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import time
+import tracemalloc
+
+import pytest
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from core.protocol import documents as d
+from core.protocol import events as e
+from tests.support import recorded
+from tui.widgets.layout import DRAWN_AT_MOST
+
+ANSWER = (
+    "A paragraph of an answer that is long enough to be wrapped once or twice on a screen of this width, surely.\n\n"
+)
+
+
+def answers(count: int) -> list[e.AnyEvent]:
+    return [
+        e.DocumentFinished(document=d.Text(id=f"x{n}", sequence=1, content=f"**{n}** {ANSWER * 3}"))
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "❯ Why is the total of an invoice one cent off?",
+        "thought for 3.2 s",
+        "read_file shop/tax.py · 214 lines · 12 ms",
+    ],
+)
+async def test_calls_of_tools_are_one_line(stage, text):
+    events = [*recorded.opening(), recorded.turn()[0], *recorded.reading()]
+    async with stage(events) as on:
+        assert sum(text in line for line in on.lines()) == 1
+
+
+async def test_a_row_opens_and_closes_on_enter_and_on_a_click(stage):
+    events = [*recorded.opening(), recorded.turn()[0], *recorded.reading()]
+    async with stage(events) as on:
+        await on.pilot.press("ctrl+up", "enter")
+        assert any("RATE = 1.19" in line for line in on.lines())
+        await on.pilot.press("enter")
+        assert not any("RATE = 1.19" in line for line in on.lines())
+        row = next(y for y, line in enumerate(on.lines()) if "read_file" in line)
+        await on.pilot.click("#transcript", offset=(6, row))
+        assert any("RATE = 1.19" in line for line in on.lines())
+
+
+async def test_up_and_down_go_from_block_to_block_and_c_copies_without_gutter(stage):
+    async with stage([*recorded.opening(), recorded.turn()[0], *recorded.answering()], size=(60, 30)) as on:
+        await on.pilot.press("ctrl+up", "up", "up", "c")
+        await on.until(lambda: on.app.clipboard)
+        assert on.app.clipboard == recorded.MARKDOWN
+        await on.pilot.press("g", "c")
+        await on.until(lambda: on.app.clipboard != recorded.MARKDOWN)
+        assert on.app.clipboard == "Why is the total of an invoice one cent off?"
+        await on.pilot.press("G", "down", "k", "j", "y")
+        await on.until(lambda: on.app.clipboard.startswith("def total"))
+        assert on.app.clipboard == recorded.CODE
+
+
+async def test_a_selection_by_mouse_has_neither_gutters_nor_wraps(stage):
+    text = "one two three four five six seven eight nine ten eleven twelve\n\nnext"
+    async with stage(
+        [*recorded.opening(), e.DocumentFinished(document=d.Text(id="x", sequence=1, content=text))], size=(44, 20)
+    ) as on:
+        assert len([line for line in on.lines() if line]) == 3
+        selected = on.transcript.get_selection(Selection(Offset(6, 0), Offset(4, 3)))
+        assert selected == ("two three four five six seven eight nine ten eleven twelve\n\nne", "\n")
+
+
+async def test_the_view_stays_where_it_is_read_and_says_that_something_is_below(stage):
+    async with stage([*recorded.opening(), *answers(20)], size=(80, 24)) as on:
+        assert on.transcript.scroll_offset.y == on.transcript.max_scroll_y
+        on.transcript.scroll_to(y=5, animate=False, force=True, immediate=True)
+        before = on.lines()
+        await on.emit(*answers(22)[20:])
+        assert on.lines()[:-1] == before[:-1]
+        assert "↓ new" in on.lines()[-1]
+        on.transcript.action_bottom()
+        await on.emit(e.Notice(level="info", message="the end"))
+        assert any("the end" in line for line in on.lines())
+
+
+async def test_one_more_line_costs_the_same_after_three_hundred_answers(stage):
+    start = e.TurnStarted(prompt="go", mode="agent", model="m")
+    events = [*recorded.opening(), *answers(300), start, e.DocumentStarted(id="live", kind="text", sequence=1)]
+    async with stage(events) as on:
+        state = on.screen.state
+        took = []
+        for number in range(20):
+            state.by_key["live"].live += f"line {number}\n"
+            state.by_key["live"].revision += 1
+            begun = time.perf_counter()
+            on.transcript.show(state.blocks)
+            took.append(time.perf_counter() - begun)
+        assert sorted(took)[10] < 0.005
+
+
+async def test_memory_stays_flat_over_two_hundred_turns(stage):
+    async with stage([*recorded.opening(), *answers(100)]) as on:
+        await on.emit(*answers(300)[100:])
+        tracemalloc.start()
+        before = tracemalloc.take_snapshot()
+        for _ in range(3):
+            on.transcript.action_top()
+            on.transcript.action_bottom()
+        grown = sum(each.size_diff for each in tracemalloc.take_snapshot().compare_to(before, "filename"))
+        tracemalloc.stop()
+        assert len(on.transcript._layout_of._drawn) <= DRAWN_AT_MOST
+        assert grown < 4_000_000
+
+
+async def test_a_resize_wraps_again_and_stays_at_the_end(stage):
+    async with stage([*recorded.opening(), *answers(50)]) as on:
+        await on.pilot.resize_terminal(60, 20)
+        await on.pilot.pause(0.05)
+        assert max(len(line) for line in on.lines()) <= 60
+        assert on.transcript.scroll_offset.y == on.transcript.max_scroll_y
+
+
+async def test_five_thousand_tokens_at_once_are_seen_within_the_budget(stage):
+    start = e.TurnStarted(prompt="go", mode="agent", model="m")
+    async with stage([*recorded.opening(), start, e.DocumentStarted(id="x", kind="text", sequence=1)]) as on:
+        begun = time.perf_counter()
+        for number in range(5_000):
+            on.client.emit(e.DocumentDelta(id="x", text=f"token{number}{chr(10) if number % 15 == 14 else ' '}"))
+        on.client.emit(e.DocumentDelta(id="x", text="THE END"))
+        await on.until(lambda: any("THE END" in line for line in on.lines()))
+        assert time.perf_counter() - begun < 0.8
+
+
+async def test_output_of_a_running_command_shows_its_tail(stage):
+    start = e.TurnStarted(prompt="go", mode="agent", model="m")
+    running = [
+        e.DocumentStarted(id="k", kind="terminal_command", sequence=1, title="make"),
+        e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="k", summary="make"),
+        *(e.ToolOutput(call="c", text=f"step {number}\n") for number in range(30)),
+    ]
+    async with stage([*recorded.opening(), start]) as on:
+        await on.emit(*running)
+        text = "\n".join(on.lines())
+        assert "step 29" in text
+        assert "step 5\n" not in text
+        assert "… 22 more lines" in text
