@@ -19,7 +19,7 @@ from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
 from core.shadow.journal import Abort, Commit, Done, Intent, Journal, Transaction, Write
 from core.workspace import ABSENT, Workspace
-from core.workspace.tree import state_at, temporary_name, write_new
+from core.workspace.tree import state_at, sync_directory, temporary_name, write_new
 
 Emit = Callable[[AnyEvent], None]
 IsNews = Callable[[Intent, AnyEvent], bool]
@@ -119,6 +119,7 @@ class Promotion:
                 self._prepare(write)
             for write in rest:
                 self._swap(write)
+            self._sync_directories(intent.writes)
         except (OSError, AgentTuiError):
             return False
         return True
@@ -146,6 +147,7 @@ class Promotion:
                 path = write.path
                 self._swap(write)
                 self._step(f"swapped {path}")
+            self._sync_directories(intent.writes)
         except OSError as error:
             self._take_back(intent)
             why = error.strerror or str(error)
@@ -184,7 +186,11 @@ class Promotion:
                 _move_to_free_name(directory, temporary, name, write)
             else:
                 os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            os.fsync(directory)
+
+    def _sync_directories(self, writes: Sequence[Write]) -> None:
+        for write in {write.path.rpartition("/")[0]: write for write in writes}.values():
+            with self._workspace.directory(write.path) as (directory, _):
+                sync_directory(directory)
 
     def _take_back(self, intent: Intent) -> None:
         """Put every file of the transaction back that it has changed; a file changed by others since is left."""
@@ -219,7 +225,7 @@ class Promotion:
                     write_new(directory, temporary, data, write.before.mode)
                     _keep_owner(directory, name, temporary)
                 os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            os.fsync(directory)
+            sync_directory(directory)
 
     def _discard(self, write: Write) -> None:
         with suppress(OSError), self._workspace.directory(write.path) as (directory, _):

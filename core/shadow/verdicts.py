@@ -166,7 +166,8 @@ class Verdicts:
         old, new = self._contents.data(base), self._contents.data(pending)
         if verdict == "accept":
             return Sides(base=self._contents.file(select(old, new, chosen), base.mode), pending=pending)
-        return Sides(base=base, pending=self._contents.file(select(old, new, left), pending.mode))
+        kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
+        return Sides(base=base, pending=self._contents.file(select(old, new, kept), pending.mode))
 
     def _accept(self, planned: list[_Planned]) -> None:
         writes = [

@@ -244,7 +244,7 @@ class Workspace:
                 except OSError:
                     os.unlink(temporary, dir_fd=descriptor)
                     raise
-                os.fsync(descriptor)
+                sync_directory(descriptor)
         except OSError as error:
             raise _refusal(rel, error) from error
 
@@ -253,7 +253,7 @@ class Workspace:
         try:
             with self.directory(self.entry(rel)) as (descriptor, name):
                 os.unlink(name, dir_fd=descriptor)
-                os.fsync(descriptor)
+                sync_directory(descriptor)
         except OSError as error:
             raise _refusal(rel, error) from error
 
@@ -261,6 +261,15 @@ class Workspace:
 def temporary_name() -> bytes:
     """A name for a file that will be renamed: short, hidden, ours, and nobody else's."""
     return b".agent-tui-%s.tmp" % secrets.token_hex(8).encode()
+
+
+def sync_directory(descriptor: int) -> None:
+    """Make renames in a directory durable, where the file system offers that; raises OSError when it failed."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:
+            raise
 
 
 def write_new(directory: int, name: bytes, data: bytes, mode: int) -> None:
