@@ -18,7 +18,6 @@ from core.protocol.events import ModeChanged, ModelChanged, PlanUpdated, Session
 from core.protocol.plans import Plan
 from core.protocol.review import Change
 from core.session_runtime import TITLE_LENGTH
-from core.turns import context_window
 
 SessionCommand = (
     cmd.SessionRename
@@ -206,7 +205,7 @@ def _set_mode(live: LiveSession, command: cmd.ModeSet) -> None:
 
 
 async def _set_model(live: LiveSession, model: str) -> None:
-    window = live.runtime.settings.context.window or await asyncio.to_thread(context_window, model)
+    window = live.runtime.settings.context.window or await asyncio.to_thread(live.runtime.models.window, model)
     live.runtime.emit(ModelChanged(model=model, context_window=window))
     live.turns.preload()
 

@@ -7,6 +7,7 @@ session is in `core.session_runtime`.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from core.effects import prepare
 from core.errors import AgentTuiError, CommandRejected
 from core.faults import explained
 from core.live_session import LiveSession
+from core.model_access import ModelAccess
 from core.protocol import commands as cmd
 from core.protocol.events import Envelope, ModeName, Notice, SessionStarted
 from core.protocol.queries import AnyAnswer, AnyQuery, Refused
@@ -55,9 +57,12 @@ class _House:
 class Engine:
     """An engine in this process; it is its own client. Nothing is read or written until the first session is opened."""
 
-    def __init__(self, directory: Path, *, options: EngineOptions | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, options: EngineOptions | None = None, models: ModelAccess | None = None
+    ) -> None:
         self._directory = directory
         self._options = options or EngineOptions()
+        self._models = models or ModelAccess()
         self._house: _House | None = None
         self._sessions: dict[str, LiveSession] = {}
         self._closing: list[LiveSession] = []
@@ -111,6 +116,7 @@ class Engine:
             around = Surroundings(
                 workspace=workspace,
                 settings=_with_limits(loaded, self._options),
+                models=self._models,
                 interactive=self._options.interactive,
             )
             answers = Answers(workspace, around.settings, self._sessions)
@@ -119,7 +125,7 @@ class Engine:
 
     async def _open(self, command: cmd.SessionOpen) -> cmd.Ack:
         house = self._ready()
-        model = command.model or self._options.model or self._default_model(house)
+        model = command.model or self._options.model or self._models.default(house.around.settings)
         started = SessionStarted(
             workspace=str(house.around.workspace.root),
             mode=self._mode(command, house),
@@ -140,11 +146,6 @@ class Engine:
         if command.mode != "agent":
             return command.mode
         return self._options.mode or house.around.settings.mode.value
-
-    def _default_model(self, house: _House) -> str:
-        from core.providers.registry import default_model
-
-        return default_model(house.around.settings)
 
     async def _resume(self, command: cmd.SessionResume) -> cmd.Ack:
         house = self._ready()
@@ -187,11 +188,7 @@ class Engine:
         house = self._ready()
         await asyncio.to_thread(_keep_key, command)
         loaded = load_with_notices(house.around.workspace.root)
-        house.around = Surroundings(
-            workspace=house.around.workspace,
-            settings=_with_limits(loaded, self._options),
-            interactive=house.around.interactive,
-        )
+        house.around = dataclasses.replace(house.around, settings=_with_limits(loaded, self._options))
         house.answers.settings = house.around.settings
         for live in self._sessions.values():
             live.runtime.settings = house.around.settings

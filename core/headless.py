@@ -17,6 +17,7 @@ from core.clock import now_ms
 from core.engine import Engine
 from core.errors import ConfigError
 from core.exits import ExitCode
+from core.model_access import ModelAccess
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.response import refusal, response_of
@@ -25,10 +26,11 @@ from core.transports.startup import engine_options
 MAX_STDIN = 16 * 1024 * 1024
 
 
-def run_print(options: Options) -> int:
+def run_print(options: Options, *, models: ModelAccess | None = None) -> int:
     """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more."""
     prompt = prompt_of(options, sys.stdin)
-    return asyncio.run(_Run(options, prompt, sys.stdout, sys.stderr).go())
+    engine = Engine(options.directory, options=engine_options(options, interactive=False, watch=False), models=models)
+    return asyncio.run(_Run(engine, options, prompt).go())
 
 
 def prompt_of(options: Options, stdin: TextIO | None) -> str:
@@ -62,11 +64,11 @@ def _printer(options: Options, out: TextIO, err: TextIO) -> Printer:
 class _Run:
     """One prompt through an engine of this process."""
 
-    def __init__(self, options: Options, prompt: str, out: TextIO, err: TextIO) -> None:
+    def __init__(self, engine: Engine, options: Options, prompt: str) -> None:
         self._options = options
         self._prompt = prompt
-        self._printer = _printer(options, out, err)
-        self._engine = Engine(options.directory, options=engine_options(options, interactive=False, watch=False))
+        self._printer = _printer(options, sys.stdout, sys.stderr)
+        self._engine = engine
         self._session = ""
         self._interrupts = 0
 

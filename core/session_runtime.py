@@ -13,6 +13,7 @@ from core.bus import Bus
 from core.clock import now_ms
 from core.config import Settings
 from core.errors import AgentTuiError, StateError
+from core.model_access import ModelAccess
 from core.plans.store import PlanStore
 from core.protocol import events as ev
 from core.session_recovery import close_open_turn
@@ -32,6 +33,7 @@ class Surroundings:
 
     workspace: Workspace
     settings: Settings
+    models: ModelAccess
     interactive: bool = True
 
 
@@ -62,6 +64,7 @@ class SessionRuntime:
         self.log = log
         self.state = state
         self.settings = around.settings
+        self.models = around.models
         self.interactive = around.interactive
         self.workspace = around.workspace
         self.turn_id = ""

@@ -10,6 +10,7 @@ from core.agent.session import Route, SessionContext
 from core.errors import AgentTuiError, CommandRejected, ConfigError
 from core.faults import explained
 from core.ids import new_id
+from core.model_access import ModelAccess
 from core.protocol.events import TurnEnd, TurnStarted, TurnSteered
 from core.providers.base import Provider
 from core.session_recovery import close_open_turn
@@ -24,18 +25,9 @@ NO_MODEL_HINT = (
 )
 
 
-def context_window(model_id: str) -> int:
-    """Tokens, 0 = not known."""
-    from core.providers import pricing
-
-    return pricing.context_window(model_id)
-
-
-def _preload(model: str) -> None:
-    from core.providers.registry import preload
-
+def _preload(models: ModelAccess, model: str) -> None:
     try:
-        preload(model)
+        models.preload(model)
     except Exception:  # the turn will meet the same fault and say so
         return
 
@@ -45,6 +37,7 @@ class Turns:
 
     def __init__(self, session: SessionRuntime) -> None:
         self._session = session
+        self._models = session.models
         self._task: asyncio.Task[None] | None = None
         self._context: SessionContext | None = None
         self._route: Route | None = None
@@ -65,26 +58,22 @@ class Turns:
         if not model:
             raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
         if self._route is None or self._route.id != model:
-            from core.providers.registry import resolve
-
-            provider, name = resolve(model, self._session.settings)
+            provider, name = self._models.resolve(model, self._session.settings)
             self._route = Route(provider=provider, model=name, id=model, window=self._window(model))
         return self._route
 
     def _window(self, model: str) -> int:
-        return self._session.settings.context.window or self._session.state.context_window or context_window(model)
+        return self._session.settings.context.window or self._session.state.context_window or self._models.window(model)
 
     def check_model(self, model: str) -> None:
         """Raises `ConfigError` or `ProviderError` for a model that can't be used."""
-        from core.providers.registry import resolve
-
-        resolve(model, self._session.settings)
+        self._models.resolve(model, self._session.settings)
 
     def preload(self) -> None:
         """Import the SDK of the chosen model while the user still types."""
         model = self._session.state.model
         if model:
-            threading.Thread(target=_preload, args=(model,), daemon=True, name="preload").start()
+            threading.Thread(target=_preload, args=(self._models, model), daemon=True, name="preload").start()
 
     async def reserve(self) -> None:
         """Claim the next turn. `CommandRejected` while one runs; else what `route` and the log raise."""
@@ -162,8 +151,6 @@ class Turns:
     def _ready_context(self) -> SessionContext:
         session, route = self._session, self.route()
         if self._context is None:
-            from core.providers import pricing
-
             self._context = SessionContext(
                 id=session.id,
                 workspace=session.workspace,
@@ -174,7 +161,7 @@ class Turns:
                 settings=session.settings,
                 route=route,
                 directory=session.directory.path,
-                price=pricing.cost,
+                price=self._models.cost,
                 interactive=session.interactive,
             )
         self._context.route, self._context.settings = route, session.settings

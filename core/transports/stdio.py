@@ -19,6 +19,7 @@ import msgspec
 from core.cli import Options
 from core.engine import Engine
 from core.exits import ExitCode
+from core.model_access import ModelAccess
 from core.protocol.commands import AnyCommand, Reject
 from core.protocol.events import Envelope
 from core.protocol.queries import AnyQuery, Refused
@@ -36,13 +37,13 @@ _queries = msgspec.json.Decoder(AnyQuery)
 _subscriptions = msgspec.json.Decoder(Subscribe)
 
 
-def serve(options: Options) -> int:
+def serve(options: Options, *, models: ModelAccess | None = None) -> int:
     """Run an engine for the client at the other end of standard input and output."""
     _outlive_the_terminal()
     channel = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not end up between the lines
     try:
-        asyncio.run(_serve(options, channel))
+        asyncio.run(_serve(options, channel, models))
     except (BrokenPipeError, ConnectionResetError):
         return ExitCode.DONE
     return ExitCode.DONE
@@ -59,7 +60,7 @@ def _outlive_the_terminal() -> None:
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
 
 
-async def _serve(options: Options, channel: int) -> None:
+async def _serve(options: Options, channel: int, models: ModelAccess | None) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LINE_LIMIT, loop=loop)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
@@ -67,7 +68,7 @@ async def _serve(options: Options, channel: int) -> None:
         lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    engine = Engine(options.directory, options=engine_options(options))
+    engine = Engine(options.directory, options=engine_options(options), models=models)
     server = _Server(engine, writer)
     done = asyncio.create_task(server.listen(reader))
     for number in (signal.SIGTERM,):

@@ -22,7 +22,7 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset(
         "core." + name
         for name in (
-            *("engine", "bus", "answers", "context_report", "effects", "faults", "file_list", "live_session"),
+            *("engine", "bus", "answers", "context_report", "effects", "faults", "file_list", "live_session", "model_access"),
             *("response", "session_recovery", "session_runtime", "turns", "watch"),
         )
     ),

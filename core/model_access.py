@@ -1,0 +1,55 @@
+"""How the engine comes to its models: one record of functions, each of which loads what it needs when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.config import Settings
+from core.protocol.messages import Usage
+from core.providers.base import Provider
+
+
+def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
+    from core.providers.registry import resolve
+
+    return resolve(model, settings)
+
+
+def _cost(model: str, usage: Usage) -> float | None:
+    from core.providers.pricing import cost
+
+    return cost(model, usage)
+
+
+def _window(model: str) -> int:
+    from core.providers.pricing import context_window
+
+    return context_window(model)
+
+
+def _preload(model: str) -> None:
+    from core.providers.registry import preload
+
+    preload(model)
+
+
+def _default(settings: Settings) -> str:
+    from core.providers.registry import default_model
+
+    return default_model(settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAccess:
+    """`resolve(id, settings)`: the provider and its own name for the model, or `ConfigError`/`ProviderError`.
+
+    `cost` in US dollars, None = not known; `window` in tokens, 0 = not known; `preload` may take its time;
+    `default(settings)`: the model to use when none was chosen, "" = nothing is configured.
+    """
+
+    resolve: Callable[[str, Settings], tuple[Provider, str]] = _resolve
+    cost: Callable[[str, Usage], float | None] = _cost
+    window: Callable[[str], int] = _window
+    preload: Callable[[str], None] = _preload
+    default: Callable[[Settings], str] = _default
