@@ -1,7 +1,7 @@
 """The one matching ladder: where in a file is the text that a model named?
 
 Rungs, from strict to lenient: exact, line endings, (numbers copied from a listing), trailing white space, uniform
-re-indentation, blank lines, Unicode look-alikes, and an anchored block whose inner lines hold small typos. The first
+re-indentation, blank lines, Unicode look-alikes, and an anchored block whose inner lines hold misspelt words. The first
 rung with a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the
 answer names the places. A result says which rung matched.
 """
@@ -24,13 +24,14 @@ from core.edits.similarity import ratio
 from core.edits.transplant import Block, transplant
 
 _MANY = 50
-_TYPO = 0.85
+_TYPO = 0.8
 _BLOCK = 0.9
 _MARGIN = 0.1
 _LISTING = re.compile(r"\s*\d+(?:[|\t→]|: ?)")
 _DEFINITION = re.compile(
     r"\s*(?:(?:export|public|private|static|async|pub)\s+)*(?:def|class|func|function|fn|struct)\b"
 )
+_WORD = re.compile(r"\w+")
 _FOLD = str.maketrans("‘’‚‛“”„‟′″«»‐‑‒–—―−\u00a0\u2002\u2003\u2009\u202f\u3000", '\'\'\'\'""""\'"""-------      ')
 
 
@@ -158,6 +159,29 @@ def _bare(text: str) -> str:
     return "\n".join(_LISTING.sub("", line, count=1) for line in text.split("\n"))
 
 
+def _is_typo(given: str, present: str, known: set[str]) -> bool:
+    """Whether the lines differ in misspelt words only: nearly the same letters, and a word that the file does not know.
+
+    Another number, another sign or another definition means something else.
+    """
+    ours, theirs = _WORD.findall(given), _WORD.findall(present)
+    if len(ours) != len(theirs) or _signs(given) != _signs(present) or _DEFINITION.match(present):
+        return False
+    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    return all(
+        min(len(one), len(other)) >= 4
+        and one not in known
+        and not re.search(r"\d", one + other)
+        and ratio(one, other) >= _TYPO
+        for one, other in pairs
+    )
+
+
+def _signs(line: str) -> str:
+    """What is between the words, white space left out."""
+    return "".join(_WORD.sub(" ", line).split())
+
+
 def _folded(line: str) -> str:
     return unicodedata.normalize("NFC", line).translate(_FOLD).replace("…", "...").strip()
 
@@ -190,14 +214,17 @@ class _LineEdit:
         return found
 
     def fuzzy(self) -> list[Splice]:
-        """The one block whose first and last lines are equal and whose inner lines hold small typos."""
+        """The one block whose first and last lines are equal and whose inner lines hold misspelt words."""
         if len(self.filled) < 3:
             return []
-        scored = sorted(((self._score(block), block) for block in self._anchored()), key=lambda each: -each[0])
+        scored = sorted(((self._likeness(block), block) for block in self._anchored()), key=lambda each: -each[0])
         if not scored or scored[0][0] < _BLOCK:
             return []
         best, block = scored[0]
         if len(scored) > 1 and scored[1][0] > best - _MARGIN:
+            return []
+        known = set(_WORD.findall("\n".join(self.lines.bodies)))
+        if not all(given == present or _is_typo(given, present, known) for given, present in self._pairs(block)):
             return []
         shift = self._shift(block)
         return [] if shift is None else [self._splice(block, shift)]
@@ -245,21 +272,15 @@ class _LineEdit:
         starts = [i for i in range(len(keys) - size + 1) if keys[i] == first and keys[i + size - 1] == last]
         return [self._mapped(places[start : start + size]) for start in starts] if len(starts) <= _MANY else []
 
-    def _score(self, block: Block) -> float:
-        """Mean similarity of the lines; 0.0 as soon as one differs by more than a typo."""
-        total = 0.0
-        for index in self.filled:
-            given, present = self.given[index].strip(), self.lines.bodies[block.mapping[index]].strip()
-            near = 1.0 if given == present else ratio(given, present)
-            if near < 1.0 and (near < _TYPO or _differs_in_substance(given, present)):
-                return 0.0
-            total += near
-        return total / len(self.filled)
+    def _pairs(self, block: Block) -> list[tuple[str, str]]:
+        """Each filled line as given and as it is there, without indentation."""
+        bodies = self.lines.bodies
+        return [(self.given[index].strip(), bodies[block.mapping[index]].strip()) for index in self.filled]
 
-
-def _differs_in_substance(given: str, present: str) -> bool:
-    """Another number or another definition is never a typo."""
-    return re.findall(r"\d+", given) != re.findall(r"\d+", present) or bool(_DEFINITION.match(present))
+    def _likeness(self, block: Block) -> float:
+        """Mean similarity of the lines, whatever they differ in."""
+        pairs = self._pairs(block)
+        return sum(1.0 if given == present else ratio(given, present) for given, present in pairs) / len(pairs)
 
 
 def _as_lines(text: str) -> tuple[list[str], bool]:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hypothesis import assume, given
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from core.edits.candidates import EditError
@@ -92,3 +93,26 @@ def test_any_text_is_replaced_or_refused_without_touching_what_is_around(text, o
     head, _, tail = done.text.partition("NEW")
     assert text.startswith(head)
     assert text.endswith(tail)
+
+
+names = st.sampled_from(["alpha", "beta", "gamma", "delta", "alpha_one", "alpha_two"])
+functions = st.builds(
+    lambda name, number, other: [
+        f"def {name}{number}(x):",
+        f"    y = x + {number}",
+        f"    z = {other}(y)",
+        "    return z",
+    ],
+    names,
+    st.integers(1, 12),
+    names,
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(functions, min_size=1, max_size=6), functions)
+def test_a_function_that_is_not_there_is_never_taken_for_one_that_is(present, absent):
+    assume(absent not in present)
+    text = "".join("\n".join(each) + "\n\n" for each in present)
+    with pytest.raises(EditError):
+        apply_replacement(text, "\n".join(absent), "NEW")
