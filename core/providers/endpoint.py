@@ -93,6 +93,13 @@ def time_limits(client_module: Any, endpoint: Endpoint) -> Any:
     return client_module.Timeout(endpoint.stall_seconds, connect=min(CONNECT_SECONDS, endpoint.stall_seconds))
 
 
+def warm_up(client_module: Any, sdk: Sdk) -> None:
+    """Make a client and drop it: what an SDK imports for its first client is half as much again as its own import."""
+    base = importlib.import_module(f"{sdk}._base_client")
+    make = client_module.AsyncOpenAI if sdk == "openai" else client_module.AsyncAnthropic
+    make(api_key="none", base_url="http://127.0.0.1", http_client=base.DefaultAsyncHttpxClient(trust_env=False))
+
+
 async def with_near_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:
     """The same error; if the model is not known, its hint names those of the API that are spelt much like it."""
     if error.code != "model_unknown":

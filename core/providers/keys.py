@@ -1,0 +1,123 @@
+"""Where keys are: the environment, the keyring, a 0600 file of our own; and where a pasted one is put.
+
+A stored key belongs to one address: it is kept under provider and origin (`openai https://api.openai.com`), so that a
+key which was stored for one host can't be sent to another. A keyring that is missing, locked, broken or slow is no
+error: it is asked in a thread, for a limited time, and then passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from core.config import state_dir
+from core.errors import ConfigError, StateError
+from core.protocol.commands import ProviderConfigure
+from core.providers.private_file import read_private, write_private
+from core.secrets import Secret
+
+FoundKey = tuple[Secret | None, str]
+SERVICE: Final = "agent-tui"
+FILE_NAME: Final = "keys.json"
+KEYRING: Final = "the keyring"
+KEYRING_SECONDS: Final = 3.0
+_keyring_off = threading.Event()
+
+
+def account(provider: str, base_url: str) -> str:
+    """The name that a key is stored under: it belongs to this provider at this origin, and to nothing else."""
+    parts = urlsplit(base_url)
+    return f"{provider} {parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+
+
+def find_key(
+    provider: str, *, base_url: str, variable: str = "", seconds: float = KEYRING_SECONDS, keyring: bool = True
+) -> FoundKey:
+    """The key for a provider at an address, and where it was found ("" = nowhere). Blocks up to `seconds`.
+
+    Raises `ConfigError` if a stored file can't be used.
+    """
+    if variable and (value := os.environ.get(variable, "").strip()):
+        return Secret(value), f"environment variable {variable}"
+    name = account(provider, base_url)
+    if keyring and (stored := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds)):
+        return Secret(str(stored)), KEYRING
+    path = state_dir() / FILE_NAME
+    value = _read(path).get(name, "")
+    return (Secret(value), str(path)) if value else (None, "")
+
+
+def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRING_SECONDS) -> str:
+    """Keep a key for a provider at an address; returns where. Raises `ConfigError` for a bad key, `StateError`."""
+    key = key.strip()
+    if not key.isascii() or not key.isprintable() or " " in key or len(key) < 6:
+        raise ConfigError("that does not look like a key.", hint="Paste the key alone, one word.")
+    secret, name = Secret(key), account(provider, base_url)
+    path = state_dir() / FILE_NAME
+    if _ask_keyring(lambda ring: _kept(ring, name, secret), seconds):
+        if name in (kept := _read(path)):
+            _write(path, {other: value for other, value in kept.items() if other != name})
+        return KEYRING
+    _write(path, {**_read(path), name: secret.reveal()})
+    return str(path)
+
+
+def _kept(ring: Any, name: str, secret: Secret) -> str:
+    ring.set_password(SERVICE, name, secret.reveal())
+    return name if ring.get_password(SERVICE, name) == secret.reveal() else ""
+
+
+def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str | None:
+    """The keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
+    if _keyring_off.is_set():
+        return None
+    answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def ask() -> None:
+        answer = None
+        with contextlib.suppress(Exception):  # a backend may raise whatever it likes
+            import keyring
+
+            answer = question(keyring)
+        answers.put(answer)
+
+    threading.Thread(target=ask, daemon=True, name="keyring").start()
+    try:
+        return answers.get(timeout=seconds)
+    except queue.Empty:
+        if seconds >= KEYRING_SECONDS:
+            _keyring_off.set()
+        return None
+
+
+def _read(path: Path) -> dict[str, str]:
+    data = read_private(path)
+    try:
+        return msgspec.json.decode(data, type=dict[str, str]) if data is not None else {}
+    except msgspec.MsgspecError:
+        raise ConfigError(f"{path} is damaged.", hint="Remove it, and store the key again.") from None
+
+
+def _write(path: Path, keys: dict[str, str]) -> None:
+    try:
+        write_private(path, msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n")
+    except OSError as error:
+        raise StateError(
+            f"the key can't be stored in {path}: {error.strerror}.",
+            hint="Make the directory writable, or put the key into the environment.",
+        ) from None
+
+
+def configure(command: ProviderConfigure) -> None:
+    """See `core.providers.preferences`."""
+    from core.providers.preferences import configure as carried_out
+
+    carried_out(command)

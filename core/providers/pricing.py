@@ -1,0 +1,76 @@
+"""What a call cost and how large a model's window is, from the price list of genai-prices.
+
+Importing the list costs a fifth of a second: `load` does it, in the thread that imports the SDK, so that `cost` finds
+it ready. `context_window` never imports it: until the list is there, a small table of families answers.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import lru_cache
+from typing import Final
+
+from core.protocol.messages import Usage
+
+FREE: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
+_LISTED: Final = frozenset({"openai", "anthropic"})
+_FAMILIES: Final = (
+    (re.compile(r"claude-(3|opus-4-[015]\b|(opus|sonnet|haiku)-4-[05]\b|(opus|sonnet)-4-20|haiku-4)"), 200_000),
+    (re.compile(r"claude-"), 1_000_000),
+    (re.compile(r"gpt-4\.1"), 1_000_000),
+    (re.compile(r"gpt-4o|gpt-4-turbo|o1-mini|gpt-5(\.\d)?-chat"), 128_000),
+    (re.compile(r"^o[134](-|$)"), 200_000),
+    (re.compile(r"gpt-5(\.[0-3])?(-|$)"), 400_000),
+    (re.compile(r"gpt-(5|[6-9])"), 1_000_000),
+    (re.compile(r"gpt-4"), 8_192),
+    (re.compile(r"gpt-3\.5"), 16_385),
+)
+
+
+def load() -> None:
+    """Import the price list. Slow; safe in any thread."""
+    _price_of("openai/gpt-4o", 1, 1, 0, 0)
+
+
+def cost(model_id: str, usage: Usage) -> float | None:
+    """US dollars for one call to `provider/name`; 0.0 for a model on this machine, None when the price is not known."""
+    if model_id.partition("/")[0] in FREE:
+        return 0.0
+    cached, written = usage.cached_tokens, usage.cache_write_tokens
+    return _price_of(model_id, usage.prompt_tokens, usage.completion_tokens, cached, written)
+
+
+@lru_cache(maxsize=64)
+def _price_of(model_id: str, prompt: int, answer: int, cached: int, written: int) -> float | None:
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    provider, _, name = model_id.partition("/")
+    counts = Counts(
+        input_tokens=prompt, output_tokens=answer, cache_read_tokens=cached, cache_write_tokens=written or None
+    )
+    try:
+        return float(calc_price(counts, name, provider_id=provider if provider in _LISTED else None).total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+def context_window(model_id: str) -> int:
+    """Tokens that `provider/name` can be sent, 0 = not known. Never slow."""
+    provider, _, name = model_id.partition("/")
+    if provider in FREE:
+        return 0
+    return _listed_window(provider, name) or next((size for family, size in _FAMILIES if family.search(name)), 0)
+
+
+def _listed_window(provider: str, name: str) -> int:
+    if "genai_prices.data" not in sys.modules or provider not in _LISTED:
+        return 0
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    try:
+        return calc_price(Counts(input_tokens=1), name, provider_id=provider).model.context_window or 0
+    except (LookupError, ValueError):
+        return 0

@@ -1,0 +1,51 @@
+"""Small files that belong to the user alone: 0600, never through a link, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from core.errors import ConfigError
+from core.ids import new_id
+
+MAX_BYTES: Final = 256 * 1024
+
+
+def read_private(path: Path) -> bytes | None:
+    """The file's bytes, None if there is none. Permissions that others can read with are taken back.
+
+    Raises `ConfigError` for a link, a file of somebody else, or anything but a regular file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check what it is, or remove it.") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+            raise ConfigError(f"{path} is not a file of your own.", hint="Remove it, and store the key again.")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            os.fchmod(descriptor, 0o600)
+        return os.read(descriptor, MAX_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Put `data` in the place of the file, through a new one beside it. Raises OSError; the old file stands then."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f".{new_id(path.stem)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
