@@ -11,7 +11,9 @@ from tests.contract.source_tree import Import, imports, modules, program, projec
 
 # Lowest first. A module may import from lower rungs and from its own, except where its rung is in STRANGERS.
 LADDER: tuple[frozenset[str], ...] = (
-    frozenset({"core", "core.errors", "core.ids", "core.clock", "core.exits", "core.languages", "core.protocol"}),
+    frozenset(
+        "core" + name for name in ("", ".errors", ".ids", ".clock", ".exits", ".languages", ".protocol", ".secrets")
+    ),
     frozenset({"core.config", "core.workspace", "core.modes", "core.policy", "core.rules"}),
     frozenset(
         "core." + name
@@ -22,8 +24,18 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset(
         "core." + name
         for name in (
-            *("engine", "bus", "answers", "context_report", "effects", "faults", "file_list", "live_session", "model_access"),
-            *("response", "session_recovery", "session_runtime", "turns", "watch"),
+            *(
+                "engine",
+                "bus",
+                "answers",
+                "context_report",
+                "effects",
+                "faults",
+                "file_list",
+                "live_session",
+                "model_access",
+            ),
+            *("response", "session_recovery", "session_runtime", "settings_file", "turns", "watch"),
         )
     ),
     frozenset({"core.transports", "core.cli", "core.headless", "core.answer_printer", "core.doctor", "core.demo"}),
