@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from core.answers import Answers
-from core.config import LoadedSettings, Settings, load_with_notices
+from core.config import LoadedSettings, ProviderSettings, Settings, load_with_notices
 from core.effects import prepare
 from core.errors import AgentTuiError, CommandRejected
 from core.faults import explained
@@ -27,6 +27,7 @@ from core.protocol.queries import AnyAnswer, AnyQuery, Refused
 from core.session_runtime import SessionRuntime, Surroundings
 from core.sessions.fold import SessionState
 from core.sessions.store import SessionStore
+from core.settings_file import remember
 from core.watch import Watch
 from core.workspace import Workspace
 
@@ -186,7 +187,7 @@ class Engine:
 
     async def _configure(self, command: cmd.ProviderConfigure) -> cmd.Ack:
         house = self._ready()
-        await asyncio.to_thread(_keep_key, command)
+        await asyncio.to_thread(_keep, command, house.around.settings)
         loaded = load_with_notices(house.around.workspace.root)
         house.around = dataclasses.replace(house.around, settings=_with_limits(loaded, self._options))
         house.answers.settings = house.around.settings
@@ -248,7 +249,17 @@ def _with_limits(loaded: LoadedSettings, options: EngineOptions) -> Settings:
     return msgspec.structs.replace(loaded.settings, limits=limits)
 
 
-def _keep_key(command: cmd.ProviderConfigure) -> None:
-    from core.providers.keys import configure
+def _keep(command: cmd.ProviderConfigure, settings: Settings) -> None:
+    """Store the key for the address it is meant for; remember the address and the model."""
+    from core.providers.keys import store_key
+    from core.providers.registry import base_url_of, split
 
-    configure(command)
+    provider = ProviderSettings(base_url=command.base_url) if command.base_url else None
+    named = settings.providers | ({command.provider: provider} if provider is not None else {})
+    wanted = msgspec.structs.replace(settings, providers=named)
+    address = base_url_of(command.provider, wanted)
+    if command.model:
+        split(command.model, wanted)
+    if command.key:
+        store_key(command.provider, command.key, base_url=address)
+    remember(model=command.model, provider=command.provider, base_url=command.base_url)

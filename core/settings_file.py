@@ -1,0 +1,59 @@
+"""Writing a choice into the user's own config.toml: one key is set, every other line stays as the user wrote it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from core.config import FILE_NAME, config_dir, load_settings
+from core.errors import StateError
+from core.ids import new_id
+
+
+def remember(*, model: str = "", provider: str = "", base_url: str = "") -> None:
+    """Set the default model, and the address of a provider ("" = leave as it is). Raises `ConfigError`, `StateError`."""
+    load_settings()  # a file with a fault in it is not made worse
+    path = config_dir() / FILE_NAME
+    try:
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = with_key(before, "", "model", model) if model else before
+        text = with_key(text, f"providers.{provider}", "base_url", base_url) if base_url else text
+        if text != before:
+            _replace(path, text)
+    except OSError as problem:
+        raise StateError(
+            f"{path} can't be written: {problem.strerror}.", hint="Make it writable, or set the key in it yourself."
+        ) from problem
+
+
+def with_key(text: str, table: str, key: str, value: str) -> str:
+    """`text` with `key` of `table` ("" = outside of any) set to `value`; the table is added if it is not there."""
+    lines, here, place = text.splitlines(), "", -1 if table else 0
+    entry = f"{key} = {json.dumps(value)}"
+    for number, line in enumerate(lines):
+        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+            here = ".".join(part.strip().strip("\"'") for part in header[1].split("."))
+            place = number + 1 if here == table else place
+        elif here == table and re.match(rf"\s*{re.escape(key)}\s*=", line):
+            return "\n".join([*lines[:number], entry, *lines[number + 1 :]]) + "\n"
+    if place >= 0:
+        return "\n".join([*lines[:place], entry, *lines[place:]]) + "\n"
+    return "\n".join([*lines, *([""] if lines else []), f"[{table}]", entry]) + "\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = path.resolve()
+    draft = target.with_name(f".{new_id('config')}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
