@@ -20,7 +20,6 @@ import msgspec
 
 from core.config import state_dir
 from core.errors import ConfigError, StateError
-from core.protocol.commands import ProviderConfigure
 from core.providers.private_file import read_private, write_private
 from core.secrets import Secret
 
@@ -114,10 +113,3 @@ def _write(path: Path, keys: dict[str, str]) -> None:
             f"the key can't be stored in {path}: {error.strerror}.",
             hint="Make the directory writable, or put the key into the environment.",
         ) from None
-
-
-def configure(command: ProviderConfigure) -> None:
-    """See `core.providers.preferences`."""
-    from core.providers.preferences import configure as carried_out
-
-    carried_out(command)
