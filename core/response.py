@@ -115,7 +115,7 @@ def response_of(turn: TurnState, state: SessionState, *, accepted: tuple[str, ..
 def refusal(code: str, message: str, *, hint: str, model: str = "", mode: ModeName = "agent", at: int) -> Response:
     """The response object of a prompt that could not even begin."""
     problem = d.ErrorDocument(
-        id="doc_001", sequence=1, content=message, metadata=d.ErrorMetadata(error_code=code, details=hint)
+        id="doc_001", sequence=1, content=message, metadata=d.ErrorMetadata(error_code=code.upper(), details=hint)
     )
     return Response(
         id="",

@@ -1,0 +1,98 @@
+"""fold(log) is the live state, after every prefix, and what crosses the wire comes back as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.sessions.fold import SessionState, fold
+from core.sessions.log import scan
+from core.sessions.store import SessionStore
+from core.shadow import ReviewState
+from tests.support.story import access, planning, project_at, story
+
+
+def as_data(state: SessionState) -> dict:
+    plain = {name: getattr(state, name) for name in SessionState.__slots__ if name not in {"review", "turns"}}
+    plain["turns"] = [{name: getattr(turn, name) for name in type(turn).__slots__} for turn in state.turns]
+    plain["changes"], plain["verdicts"] = dict(state.changes), list(state.review.verdicts)
+    return msgspec.json.decode(msgspec.json.encode(plain))
+
+
+async def finish_turn(engine: Engine, session: str, prompt: str) -> list[ev.Envelope]:
+    stream, seen = engine.events(session, after=engine.state(session).seq), []
+    reply = await engine.submit(cmd.TurnSubmit(session=session, text=prompt))
+    assert isinstance(reply, cmd.Ack), reply
+    async for envelope in stream:
+        seen.append(envelope)
+        match envelope.event:
+            case ev.ApprovalRequested(id=approval):
+                await engine.submit(cmd.ApprovalAnswer(session=session, id=approval, decision="allow_once"))
+            case ev.ChangeProposed(change=change) if change.path == "a.txt":
+                await engine.submit(cmd.HunkResolve(session=session, path="a.txt", verdict="reject", reason="why"))
+            case ev.TurnFinished():
+                break
+            case _:
+                pass
+    await stream.aclose()
+    return seen
+
+
+@pytest.fixture
+async def recorded(tmp_path) -> tuple[Path, str, list[dict]]:
+    """A session of two turns with verdicts; returns its log and the live state after each durable event."""
+    project = project_at(tmp_path / "project")
+    engine = Engine(project, options=EngineOptions(watch=False), models=access([*story(), *planning()]))
+    reply = await engine.submit(cmd.SessionOpen())
+    runtime, live = engine._live(reply.session).runtime, []
+    publish = runtime.bus.publish
+
+    def recording(envelope: ev.Envelope) -> None:
+        if not isinstance(envelope.event, ev.LOSSY):
+            live.append(as_data(runtime.state))
+        publish(envelope)
+
+    live.append(as_data(runtime.state))
+    runtime.bus.publish = recording
+    await finish_turn(engine, reply.session, "Do it")
+    await engine.submit(cmd.ModeSet(session=reply.session, mode="plan"))
+    await finish_turn(engine, reply.session, "Plan it")
+    await engine.submit(cmd.VerdictUndo(session=reply.session))
+    await engine.settled(reply.session)
+    log = SessionStore(project).sessions / reply.session / "log.jsonl"
+    await engine.close()
+    return log, reply.session, live
+
+
+def test_every_prefix_of_the_log_folds_to_the_live_state_of_that_moment(recorded):
+    log, _, live = recorded
+    found = scan(log)
+    assert found.whole
+    assert len(found.envelopes) == len(live) > 50
+    state = SessionState(review=ReviewState())
+    for envelope, expected in zip(found.envelopes, live, strict=True):
+        state.apply(envelope)
+        assert as_data(state) == expected, envelope.event
+    assert as_data(fold(found.envelopes, ReviewState())) == live[-1]
+
+
+def test_seq_is_dense_and_times_are_milliseconds(recorded):
+    log, session, _ = recorded
+    envelopes = scan(log).envelopes
+    assert [each.seq for each in envelopes] == list(range(1, len(envelopes) + 1))
+    assert {each.session for each in envelopes} == {session}
+    assert all(1_600_000_000_000 < each.at < 10_000_000_000_000 for each in envelopes)
+    assert not [each for each in envelopes if isinstance(each.event, ev.LOSSY)]
+
+
+def test_the_fold_survives_a_round_trip_of_every_envelope(recorded):
+    log, _, live = recorded
+    decoder = msgspec.json.Decoder(ev.Envelope)
+    again = [decoder.decode(msgspec.json.encode(each)) for each in scan(log).envelopes]
+    assert again == scan(log).envelopes
+    assert as_data(fold(again, ReviewState())) == live[-1]

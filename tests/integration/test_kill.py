@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.cli import Options
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.session_recovery import with_results
+from core.sessions.fold import fold
+from core.sessions.log import scan
+from core.sessions.store import SessionStore
+from core.shadow import ReviewState
+from core.transports.stdio_client import StdioClient, connect
+from tests.support.story import access, project_at
+
+HOST = Path(__file__).parents[1] / "support" / "engine_host.py"
+OLD, NEW = b"one\ntwo\nthree\n", b"one\nTWO\nthree\n"
+KILLS = 50
+
+
+async def react(client: StdioClient, session: str, event: ev.AnyEvent) -> None:
+    match event:
+        case ev.ChangeProposed(change=change):
+            await client.submit(cmd.HunkResolve(session=session, path=change.path, verdict="accept"))
+        case ev.ApprovalRequested(id=approval):
+            await client.submit(cmd.ApprovalAnswer(session=session, id=approval, decision="reject_once"))
+        case _:
+            pass
+
+
+async def killed_after(project: Path, count: int) -> tuple[str, list[ev.Envelope]]:
+    """Run a turn in an engine process, kill it when `count` events were seen; returns what a client saw for good."""
+    client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
+    opened = await client.submit(cmd.SessionOpen())
+    seen: list[ev.Envelope] = []
+    stream = client.events(opened.session)
+    await client.submit(cmd.TurnSubmit(session=opened.session, text="Do it"))
+    async for envelope in stream:
+        count -= 1
+        if not isinstance(envelope.event, ev.LOSSY):
+            seen.append(envelope)
+        if count <= 0 or isinstance(envelope.event, ev.TurnFinished):
+            break
+        await react(client, opened.session, envelope.event)
+    os.kill(client.pid, signal.SIGKILL)
+    await client.close()
+    return opened.session, seen
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_d1_killed_at_any_moment_of_a_turn_nothing_seen_is_lost_and_the_session_goes_on(tmp_path):
+    project = project_at(tmp_path / "project")
+    chance, cut_off = random.Random(20), 0
+    for count in [chance.randint(1, 75) for _ in range(KILLS)]:
+        (project / "a.txt").write_bytes(OLD)
+        (project / "new.txt").unlink(missing_ok=True)
+        session, seen = await killed_after(project, count)
+        found = scan(SessionStore(project).sessions / session / "log.jsonl")
+        assert found.whole
+        assert found.envelopes[: len(seen)] == seen
+        assert (project / "a.txt").read_bytes() in {OLD, NEW}
+        assert not (project / "new.txt").exists() or (project / "new.txt").read_bytes() == b"fresh\n"
+        await resumed(project, session, found.envelopes)
+        cut_off += fold(found.envelopes).turn is not None
+    assert cut_off > KILLS / 3
+
+
+async def resumed(project: Path, session: str, before: list[ev.Envelope]) -> None:
+    """A new engine folds the same prefix, closes what was open, and runs another turn."""
+    engine = Engine(project, options=EngineOptions(watch=False), models=access())
+    reply = await engine.submit(cmd.SessionResume(session=session))
+    assert isinstance(reply, cmd.Ack), reply
+    state, prefix = engine.state(session), fold(before, ReviewState())
+    assert state.messages[: len(prefix.messages)] == prefix.messages
+    assert with_results(state.messages) == state.messages
+    assert state.turn is None
+    assert not state.approvals
+    for path, change in state.changes.items():
+        assert change.pending.kind == "file"
+        assert engine._live(session).runtime.shadow.read(path) is not None
+    stream = engine.events(session, after=state.seq)
+    assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go on")), cmd.Ack)
+    async for envelope in stream:
+        if isinstance(envelope.event, ev.TurnFinished):
+            assert envelope.event.reason == "done"
+            break
+    await stream.aclose()
+    await engine.close()
+    assert set(os.listdir(project)) <= {"a.txt", "new.txt"}  # noqa: PTH208

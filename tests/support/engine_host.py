@@ -1,0 +1,15 @@
+"""A real engine process whose model is directed: `python engine_host.py --engine DIR`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+if __name__ == "__main__":
+    from core.cli import parse
+    from core.transports.stdio import serve
+    from tests.support.story import access, story
+
+    sys.exit(serve(parse(sys.argv[1:]), models=access(story())))

@@ -1,0 +1,49 @@
+"""A turn with everything in it, played by a directed model, and the engine's doors to that model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import ProviderError
+from core.model_access import ModelAccess
+from core.providers.base import ReasoningDelta
+from tests.support.agent_case import DirectedModel, Step, calls, says
+
+MODEL = "directed/story"
+PROSE = "All done.\n\n```python\nprint(1)\n```\nSee it."
+TODOS = [{"id": "a", "content": "First", "dependencies": []}, {"id": "b", "content": "Then", "dependencies": ["a"]}]
+
+
+def story() -> list[Step]:
+    """Reasoning, a read, an edit, a new file, a call that fails, a command that nobody may allow, and an answer."""
+    edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
+    return [
+        [ReasoningDelta("I think first."), *calls(("read_file", {"target_file": "a.txt"}), text="Let me look.")],
+        calls(("search_replace", edit), ("write", {"file_path": "new.txt", "contents": "fresh\n"})),
+        calls(("read_file", {"target_file": "missing.txt"}), ("run_terminal_cmd", {"command": "true"})),
+        says(PROSE),
+    ]
+
+
+def planning() -> list[Step]:
+    plan = {"name": "A plan", "overview": "Two steps", "plan": "# Do it", "todos": TODOS}
+    return [calls(("create_plan", plan)), [ProviderError("the model API is gone", code="gone")]]
+
+
+def access(*plays: Sequence[Step]) -> ModelAccess:
+    """Each play is for one provider, in the order in which they are resolved; after the last one, it says "Done."."""
+    waiting = list(plays)
+    return ModelAccess(
+        resolve=lambda _id, _settings: (DirectedModel(waiting.pop(0) if waiting else []), "story"),
+        cost=lambda _id, _usage: 0.001,
+        window=lambda _id: 100_000,
+        preload=lambda _id: None,
+        default=lambda _settings: MODEL,
+    )
+
+
+def project_at(root: Path) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "a.txt").write_text("one\ntwo\nthree\n")
+    return root
