@@ -26,7 +26,7 @@ from core.protocol.messages import ToolCall, ToolMessage
 from core.protocol.review import Origin
 from core.sandbox.runner import containment
 from core.tools.base import Outcome, Tool, ToolType
-from core.tools.registry import TOOLS, parse_call
+from core.tools.registry import find_tool, parse_call
 
 PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
@@ -72,6 +72,11 @@ class Call:
         return self.kind.access if self.kind else None
 
     @property
+    def name(self) -> str:
+        """The tool's own name, whatever the model called it."""
+        return self.kind.name if self.kind else self.request.name
+
+    @property
     def failed(self) -> bool:
         return self.status in {"failed", "denied"}
 
@@ -85,9 +90,7 @@ class Call:
 def find(call: Call) -> None:
     if call.truncated:
         raise Stopped("failed", "The answer reached its length limit within this call, so it was not run. Send less.")
-    call.kind = TOOLS.get(call.request.name)
-    if call.kind is None:
-        raise Stopped("failed", f"There is no tool {call.request.name[:80]!r}. The tools are: {', '.join(TOOLS)}.")
+    call.kind = find_tool(call.request.name)
 
 
 def parse(call: Call) -> None:
@@ -104,7 +107,7 @@ def grant(call: Call) -> None:
 
 def _refusal(call: Call) -> str:
     """What is wrong, and what to do instead."""
-    access, name = call.access or Access.EXTERNAL, call.request.name
+    access, name = call.access or Access.EXTERNAL, call.name
     elsewhere = modes_granting(access, contained=call.session.contained)
     text = f"Not run: {call.mode.value} mode does not allow {name} ({access.value}). Nothing was changed."
     if not elsewhere:
@@ -148,7 +151,7 @@ async def approve(call: Call) -> None:
 def contain(call: Call) -> None:
     """Hand out the capability: what the tool can reach, and no more."""
     assert call.access is not None
-    origin = Origin(turn=call.session.turn, call=call.request.id, tool=call.request.name)
+    origin = Origin(turn=call.session.turn, call=call.request.id, tool=call.name)
     call.capability = capability_for(call.session, call.access, origin, call.subject(), call.lease)
 
 
@@ -261,7 +264,7 @@ def _announce(call: Call) -> None:
     call.session.emit(
         ToolRequested(
             call=request.id,
-            tool=request.name,
+            tool=call.name,
             arguments=request.arguments,
             document=call.opened.id,
             summary=call.subject(),
@@ -277,7 +280,7 @@ def _record(documents: Documents, call: Call) -> None:
     summary = call.outcome.summary or ("" if call.status == "completed" else call.text.split("\n", 1)[0][:200])
     ended = Ended(
         opened=call.opened,
-        tool=call.request.name,
+        tool=call.name,
         call=call.request.id,
         arguments=decoded(call.request.arguments),
         succeeded=call.status == "completed",
@@ -292,7 +295,7 @@ def _record(documents: Documents, call: Call) -> None:
     call.session.emit(
         ToolFinished(
             call=call.request.id,
-            tool=call.request.name,
+            tool=call.name,
             status=call.status,
             duration_ms=duration,
             summary=summary,

@@ -52,6 +52,7 @@ def added(first: Usage, second: Usage) -> Usage:
         prompt_tokens=first.prompt_tokens + second.prompt_tokens,
         completion_tokens=first.completion_tokens + second.completion_tokens,
         cached_tokens=first.cached_tokens + second.cached_tokens,
+        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
         reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
         cost=sum(costs) if costs else None,
     )

@@ -6,6 +6,7 @@ Nothing of an answer acts before the answer is complete: tool calls are only col
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,7 @@ from msgspec import Struct
 from core.agent.call_documents import Ended, decoded, document_of, kind_of
 from core.agent.documents import Documents, Opened, Speech
 from core.agent.session import SessionContext
-from core.errors import ProviderError
+from core.errors import ProviderError, ToolInputInvalid
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage
 from core.providers.base import (
@@ -27,11 +28,13 @@ from core.providers.base import (
     ToolCallDelta,
     UsageReport,
 )
-from core.tools.registry import TOOLS
+from core.tools.base import ToolType
+from core.tools.registry import find_tool
 
 CLOSING_PATIENCE = 0.1  # seconds
 BREATH = 32  # deltas after which the event loop gets a turn, whatever the provider does
 MAX_CALLS = 128
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 MAX_ARGUMENTS = 10_000_000  # characters
 
 
@@ -146,14 +149,15 @@ class Reception:
                 draft.id, draft.name = draft.id or delta.id, draft.name or delta.name
                 return draft
         self._speech.close()
-        opened = self._documents.open(kind_of(TOOLS.get(delta.name)), title=delta.name)
+        opened = self._documents.open(kind_of(_tool(delta.name)), title=_sendable(delta.name))
         draft = Draft(index=delta.index, id=delta.id, call=new_id("call"), opened=opened, name=delta.name, arguments=[])
         self._drafts.append(draft)
         return draft
 
     def _answer(self, reason: FinishReason) -> Answer:
         calls = tuple(
-            (ToolCall(id=draft.call, name=draft.name, arguments=draft.text()), draft.opened) for draft in self._drafts
+            (ToolCall(id=draft.call, name=_sendable(draft.name), arguments=draft.text()), draft.opened)
+            for draft in self._drafts
         )
         reasoning = tuple(
             ReasoningBlock(text="".join(self._thoughts[index]), signature=block.signature, redacted=block.redacted)
@@ -181,10 +185,22 @@ class Reception:
         return AssistantMessage(content=content, model=self._session.route.id, interrupted=True)
 
 
+def _sendable(name: str) -> str:
+    """A name that every provider takes back: letters, digits, `_` and `-`, at most 64."""
+    return _NO_NAME.sub("_", name)[:64] or "unnamed"
+
+
+def _tool(name: str) -> ToolType | None:
+    try:
+        return find_tool(name)
+    except ToolInputInvalid:
+        return None
+
+
 def _unfinished(draft: Draft, why: str) -> Ended:
     return Ended(
         opened=draft.opened,
-        tool=draft.name,
+        tool=_sendable(draft.name),
         call=draft.call,
         arguments=decoded(draft.text()),
         succeeded=False,

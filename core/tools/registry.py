@@ -59,7 +59,8 @@ class _Tools(Mapping[str, ToolType]):
     """Tool classes by name; a tool's module is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> ToolType:
-        return cast(ToolType, getattr(import_module(f"core.tools.{name}"), _CLASSES[name]))
+        tool = _CLASSES[name]  # before the import: a name that a model made up must not load a module
+        return cast(ToolType, getattr(import_module(f"core.tools.{name}"), tool))
 
     def __iter__(self) -> Iterator[str]:
         return iter(_CLASSES)

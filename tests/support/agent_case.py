@@ -1,0 +1,143 @@
+"""A session as the engine makes one, around a model whose every delta a test decides."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from core.agent.loop import Turn
+from core.agent.session import Route, SessionContext
+from core.config import Settings
+from core.ids import new_id
+from core.plans.store import PlanStore
+from core.protocol import events as ev
+from core.protocol.messages import Message, ToolMessage, Usage
+from core.providers.base import Delta, Finished, ModelInfo, ModelRequest, TextDelta, ToolCallDelta, UsageReport
+from core.session_runtime import PlanFolder
+from core.sessions.fold import SessionState
+from core.shadow import BlobStore, ReviewState, Shadow
+from core.workspace import Workspace
+
+E = TypeVar("E", bound=ev.Event)
+Step = Sequence[Delta | Exception | asyncio.Event | Callable[[], None]]
+
+
+def says(text: str, *, usage: Usage | None = None) -> Step:
+    return [TextDelta(text), UsageReport(usage or Usage(prompt_tokens=100, completion_tokens=10)), Finished("stop")]
+
+
+def calls(*requests: tuple[str, dict[str, Any] | str], text: str = "", reason: str = "tool_calls") -> Step:
+    deltas: list[Delta] = [TextDelta(text)] if text else []
+    for index, (name, arguments) in enumerate(requests):
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        deltas.append(ToolCallDelta(index, id=f"id{index}", name=name))
+        deltas.append(ToolCallDelta(index, arguments=written))
+    deltas.append(UsageReport(Usage(prompt_tokens=100, completion_tokens=10)))
+    return [*deltas, Finished(reason)]
+
+
+class DirectedModel:
+    """Plays one step after another and keeps every request. An exception is raised, an event waited for, a function
+    called, where it stands in the step; after the last step it says that it is done."""
+
+    name = "directed"
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = list(steps)
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        self.requests.append(request)
+        for item in self.steps.pop(0) if self.steps else says("Done."):
+            if isinstance(item, Exception):
+                raise item
+            if isinstance(item, asyncio.Event):
+                await item.wait()
+            elif callable(item):
+                item()
+            else:
+                yield item
+            await asyncio.sleep(0)
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        return ()
+
+    async def close(self) -> None:
+        self.steps.clear()
+
+
+class Case:
+    """One session in a project of its own. `on_event` sees every event right after it was folded."""
+
+    def __init__(self, root: Path, *steps: Step, mode: str = "agent", settings: Settings | None = None) -> None:
+        self.project, self.directory = root / "project", root / "state"
+        self.project.mkdir(exist_ok=True)
+        self.directory.mkdir(exist_ok=True)
+        self.events: list[ev.AnyEvent] = []
+        self.on_event: Callable[[ev.AnyEvent], None] = lambda _: None
+        self.review = ReviewState()
+        self.state = SessionState(review=self.review)
+        self.model = DirectedModel(steps)
+        workspace = Workspace(self.project, state_dir=self.directory)
+        self.shadow = Shadow(workspace, BlobStore(self.directory / "blobs"), self.emit, self.review)
+        self.session = SessionContext(
+            id="ses_1",
+            workspace=workspace,
+            shadow=self.shadow,
+            plans=PlanStore(PlanFolder(workspace)),
+            state=self.state,
+            emit=self.emit,
+            settings=settings or Settings(),
+            route=Route(provider=self.model, model="m", id="directed/m", window=100_000),
+            directory=self.directory / "session",
+        )
+        self.emit(ev.SessionStarted(workspace=str(self.project), mode="agent", model="directed/m"))
+        if mode != "agent":
+            self.emit(ev.ModeChanged(mode=mode))
+
+    def emit(self, event: ev.AnyEvent) -> None:
+        self.events.append(event)
+        lossy = isinstance(event, ev.LOSSY)
+        seq = self.state.seq + (not lossy)
+        self.state.apply(ev.Envelope(seq=seq, session="ses_1", at=1, event=event, turn=self.session_turn()))
+        self.on_event(event)
+
+    def session_turn(self) -> str:
+        return self.session.turn if hasattr(self, "session") else ""
+
+    async def turn(self, prompt: str = "Do it", open_files: Sequence[str] = ()) -> ev.TurnFinished:
+        self.session.turn = new_id("turn")
+        return await Turn(self.session, prompt, open_files).run()
+
+    def answer_approvals(self, decision: str) -> None:
+        """Every approval from now on gets this answer, as soon as somebody waits for it."""
+
+        def answer(event: ev.AnyEvent) -> None:
+            if isinstance(event, ev.ApprovalRequested):
+                loop = asyncio.get_running_loop()
+                loop.call_soon(self._resolve, event.id, decision)
+            elif isinstance(event, ev.QuestionAsked):
+                asyncio.get_running_loop().call_soon(self.session.resolve_question, event.id, ())
+
+        self.on_event = answer
+
+    def _resolve(self, identity: str, decision: str) -> None:
+        if not self.session.resolve_approval(identity, decision):
+            asyncio.get_running_loop().call_soon(self._resolve, identity, decision)
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def messages(self) -> list[Message]:
+        return self.state.messages
+
+    def results(self) -> list[str]:
+        return [message.content for message in self.messages if isinstance(message, ToolMessage)]
+
+    def tree(self) -> dict[str, bytes]:
+        """Every file of the project on disk."""
+        return {str(p.relative_to(self.project)): p.read_bytes() for p in self.project.rglob("*") if p.is_file()}
