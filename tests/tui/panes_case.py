@@ -103,7 +103,8 @@ class PaneApp(App[None]):
 
     async def tree(self, path: str) -> Tree:
         self.loads.append(path)
-        return Tree(path=path, entries=tuple(TreeEntry(*each) for each in self.project[path]))  # type: ignore[arg-type]
+        found = [TreeEntry(name=n, kind=k, ignored=i) for n, k, i in self.project[path]]  # type: ignore[arg-type]
+        return Tree(path=path, entries=tuple(found))
 
     async def file(self, path: str) -> FileText:
         self.loads.append(path)

@@ -33,7 +33,7 @@ def diff_of(path: str, blocks: Sequence[Block], *, language: str = "python", **m
         index = len(hunks)
         hunks.append(
             Hunk(
-                id=f"{path}:{removed[:8]}>{added[:8]}",
+                id=f"{path}:{removed.strip()[:12]}>{added.strip()[:12]}",
                 old_start=old,
                 old_lines=len(before),
                 new_start=new,

@@ -26,6 +26,7 @@ from tui.highlight import SYNTAX, Painting, Span
 from tui.keymap import bindings
 
 KEPT_ROWS: Final = 600
+SETTLED: Final = 0.03  # seconds of rest before rows are coloured: while they fly past it would only cost frames
 
 
 class CodeView(ScrollView, can_focus=True):
@@ -141,6 +142,9 @@ class CodeView(ScrollView, can_focus=True):
         """Lex what is on screen, the latest wish first; what was scrolled past long ago is dropped."""
         try:
             while self._wanted:
+                await asyncio.sleep(SETTLED)
+                if not self._wanted:
+                    break
                 painting, chunk = next(reversed(self._wanted))
                 del self._wanted[painting, chunk]
                 while len(self._wanted) > 4:

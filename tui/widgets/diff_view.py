@@ -74,7 +74,7 @@ class DiffView(CodeView):
         self.diff, self.current, self._text = None, -1, text
         self._lines, self._page = [], Page((), (), ())
         self.virtual_size = Size(0, 0)
-        self.scroll_to(0, 0, animate=False)
+        self.scroll_to(0, 0, animate=False, force=True)
         self.redraw()
 
     def show(self, diff: ChangeDiff, current: int | None = None) -> None:
@@ -92,9 +92,9 @@ class DiffView(CodeView):
         self._prepare_colours(diff)
         self._lay_out()
         if keeps and place is not None and self.current >= 0:
-            self.scroll_to(y=self._page.heads[self.current] - place, animate=False)
+            self.scroll_to(y=self._page.heads[self.current] - place, animate=False, force=True)
         else:
-            self.scroll_to(0, 0, animate=False)
+            self.scroll_to(0, 0, animate=False, force=True)
         self.reveal()
 
     def select(self, index: int) -> None:
@@ -125,7 +125,7 @@ class DiffView(CodeView):
         if head < top or tail > top + height or head >= top + height:
             fits = tail - head + above <= height
             target = head - above if head < top or not fits else max(tail - height + 1, 0)
-            self.scroll_to(y=target, animate=False)
+            self.scroll_to(y=target, animate=False, force=True)
 
     def _place(self) -> int | None:
         """The screen row of the current hunk's head."""
@@ -157,7 +157,7 @@ class DiffView(CodeView):
         beyond = self._gutter() + widest + 1 - self._half()
         self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, len(self._page.rows))
         if place is not None:
-            self.scroll_to(y=self._page.heads[self.current] - place, animate=False)
+            self.scroll_to(y=self._page.heads[self.current] - place, animate=False, force=True)
         self.redraw()
 
     def on_resize(self, _: events.Resize) -> None:

@@ -116,7 +116,9 @@ class TodoList(OptionList):
 
     DEFAULT_CSS = """
     TodoList { height: auto; max-height: 60%; border: none; padding: 0; background: $background; }
-    TodoList:focus { border: none; }
+    TodoList:focus { border: none; background-tint: $background 0%; }
+    TodoList > .option-list--option-highlighted { background: $foreground 10%; color: $foreground; text-style: none; }
+    TodoList:focus > .option-list--option-highlighted { background: $primary 35%; text-style: none; }
     TodoList { scrollbar-size-vertical: 1; scrollbar-color: $foreground 20%; scrollbar-background: $background; }
     """
 

@@ -55,9 +55,10 @@ class FilePage(CodeView):
         self.virtual_size = Size(beyond, len(self._lines)) if file.text else Size(0, 0)
         self.redraw()
         if line > 0:
-            self.scroll_to(x=0, y=max(self.marked - 1 - min(ABOVE, self.size.height // 3), 0), animate=False)
+            top = self.marked - 1 - min(ABOVE, self.size.height // 3)
+            self.scroll_to(x=0, y=max(top, 0), animate=False, force=True)
         elif not keep:
-            self.scroll_to(0, 0, animate=False)
+            self.scroll_to(0, 0, animate=False, force=True)
 
     def _gutter(self) -> int:
         return max(len(str(len(self._lines))), 3) + 3

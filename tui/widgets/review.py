@@ -112,6 +112,7 @@ class ReviewPane(Vertical):
         yield DiffView()
         reason = ReasonInput(placeholder="Why? Enter rejects and tells the model, Escape goes back", compact=True)
         reason.display = False
+        reason.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
         yield reason
 
     def on_mount(self) -> None:

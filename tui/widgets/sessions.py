@@ -56,7 +56,9 @@ class SessionPicker(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self._fill("")
-        self.query_one(Input).focus()
+        field = self.query_one(Input)
+        field.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
+        field.focus()
 
     def _fill(self, words: str) -> None:
         wanted = words.casefold().split()

@@ -26,6 +26,7 @@ from tui.text import one_line
 from tui.widgets.code_view import cells
 
 SLICE: Final = 500
+SHOWN: Final = 5_000  # entries of one directory; nobody reads on, and search finds the rest
 MARKS: Final = {
     "create": ("+", "$text-success"),
     "edit": ("●", "$text-warning"),
@@ -59,6 +60,8 @@ class FileTree(TreeWidget[Place]):
     FileTree { height: 1fr; background: $background; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
     FileTree { scrollbar-color: $foreground 20%; scrollbar-background: $background; }
     FileTree > .tree--guides { color: $foreground 15%; }
+    FileTree > .tree--guides-hover, FileTree > .tree--guides-selected { color: $foreground 30%; text-style: none; }
+    FileTree > .tree--highlight { text-style: none; }
     FileTree > .tree--cursor { background: $foreground 10%; color: $foreground; text-style: none; }
     FileTree:focus > .tree--cursor { background: $primary 40%; color: $foreground; text-style: bold; }
     """
@@ -129,7 +132,8 @@ class FileTree(TreeWidget[Place]):
         assert place is not None
         tree = await self._load(place.path)
         self._problem = ""
-        entries = _with_deleted(place.path, tree.entries, self._marks)
+        entries = _with_deleted(place.path, tree.entries[:SHOWN], self._marks)
+        left_out = tree.truncated + max(len(tree.entries) - SHOWN, 0)
         wanted = {(entry.name, entry.kind) for entry in entries}
         known: dict[tuple[str, str], Node] = {}
         for child in list(node.children):
@@ -139,8 +143,8 @@ class FileTree(TreeWidget[Place]):
             else:
                 child.remove()
         await self._merge(node, place.path, entries, known)
-        if tree.truncated:
-            rest = TreeEntry(name=f"… {tree.truncated:,} more", kind="other", ignored=True)
+        if left_out:
+            rest = TreeEntry(name=f"… {left_out:,} more", kind="other", ignored=True)
             node.add_leaf(Text(rest.name), Place("", rest))
         self._repaint()
 
@@ -193,7 +197,9 @@ class FileTree(TreeWidget[Place]):
             name_style = style + self._ink(MARKS[operation][1])
         if operation == "delete":
             name_style += RichStyle(strike=True)
-        text = Text(icon, base_style + style + self._ink("$foreground 50%") + RichStyle(meta={"toggle": True}))
+        text = Text()
+        toggle = RichStyle(meta={"toggle": node.allow_expand})
+        text.append(icon, base_style + style + self._ink("$foreground 50%") + toggle)
         text.append(place.name, base_style + name_style)
         if node.allow_expand:
             text.append("/", base_style + style + self._ink("$foreground 35%"))

@@ -1,0 +1,76 @@
+"""How fast the panes are, as functions that a benchmark can call: each returns seconds by name."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from core.protocol.queries import Tree, TreeEntry
+from core.protocol.review import ChangeDiff
+from tests.tui.panes_case import PaneApp
+from tests.tui.review_case import Block, ReviewApp, diff_of
+from tui.widgets.diff_view import DiffView
+from tui.widgets.tree import FileTree
+
+
+def large_diff(count: int = 10_000) -> ChangeDiff:
+    """A diff of about `count` lines: every twentieth line of a Python file is replaced."""
+    blocks: list[Block] = []
+    for number in range(count // 20):
+        body = "\n".join(f"    value_{number}_{each} = compute({each}, 'text') + {number}" for each in range(17))
+        blocks.append((" ", f"def step_{number}(first: int, second: str) -> None:\n{body}"))
+        blocks.append(("-+", f"    return old_{number}(first)=>    return new_{number}(first, second)  # {number}"))
+    return diff_of("src/large.py", blocks)
+
+
+def _draw(app: ReviewApp) -> None:
+    update = app.screen._compositor.render_update(full=True)
+    assert update.render_segments(app.console)  # type: ignore[union-attr]
+
+
+async def diff_speed(count: int = 10_000, steps: int = 200, *, split: bool = False) -> dict[str, float]:
+    """`open`: from the data to the first frame; `step_*`: one row of scrolling until it is drawn; `jump_*`: a page."""
+    app = ReviewApp([])
+    async with app.run_test(size=(160 if split else 120, 40)) as pilot:
+        await pilot.pause()
+        view, diff = app.query_one(DiffView), large_diff(count)
+        view.wants_split = split
+        started = perf_counter()
+        view.show(diff, 0)
+        await pilot.pause()
+        found = {"open": perf_counter() - started}
+        await app.workers.wait_for_complete()
+        for name, size in (("step", 1), ("jump", 37)):
+            times = []
+            for index in range(steps):
+                started = perf_counter()
+                view.scroll_to(y=(index + 1) * size, animate=False)
+                _draw(app)
+                times.append(perf_counter() - started)
+                await pilot.pause(0)
+            times.sort()
+            found |= {f"{name}_median": times[steps // 2], f"{name}_p95": times[steps * 95 // 100]}
+        return found
+
+
+async def tree_speed(count: int = 50_000, directories: int = 500) -> dict[str, float]:
+    """`open`: the first frame of a tree of `count` files; `flat`: one directory that holds them all."""
+    app = PaneApp(lambda each: FileTree(each.tree))
+    app.project = {"": [(f"d{number}", "directory", False) for number in range(directories)]}
+    started = perf_counter()
+    async with app.run_test(size=(40, 40)) as pilot:
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        found = {"open": perf_counter() - started}
+        flat = Tree(path="d0", entries=tuple(TreeEntry(name=f"f{each}.py", kind="file") for each in range(count)))
+
+        async def load(_: str) -> Tree:
+            return flat
+
+        tree = app.query_one(FileTree)
+        tree._load = load
+        started = perf_counter()
+        tree.root.children[0].expand()
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        return found | {"flat": perf_counter() - started}

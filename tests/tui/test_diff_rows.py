@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from core.protocol.review import ChangeDiff, DiffLine, FileState, Hunk
+from tests.tui.review_case import ADDED, PRICES, change_of, diff_of
+from tui.widgets.diff_rows import LONGEST, kept, lines, split, unified, whole_file
+
+HOSTILE = "a\x1b[31m\tb\x1b]52;c;x\x07 \u202eright\u202c\x00\r\u2028 [@click=app.quit]x[/]"
+
+
+def shape(diff: ChangeDiff, *, two: bool = False) -> list[tuple[str, int, int]]:
+    page = (split if two else unified)(diff, lines(diff))
+    return [(row.kind, row.left, row.right) for row in page.rows]
+
+
+def hunk(id_: str, start: int, count: int = 1) -> Hunk:
+    return Hunk(id=id_, old_start=start, old_lines=count, new_start=start, new_lines=count)
+
+
+def test_each_hunk_has_a_head_and_all_lines_stand_in_order():
+    page = unified(PRICES, lines(PRICES))
+    assert [page.rows[head].kind for head in page.heads] == ["hunk"] * 4
+    shown = [row.right if row.right >= 0 else row.left for row in page.rows if row.kind == "line"]
+    assert shown == [index for index, line in enumerate(PRICES.lines) if line.kind != "gap"]
+    for index, (head, tail) in enumerate(zip(page.heads, page.tails, strict=True)):
+        assert {row.hunk for row in page.rows[head:tail]} == {index}
+
+
+def test_two_columns_pair_old_and_new_from_the_top_of_a_hunk():
+    diff = diff_of("a", [("-+", "one\ntwo=>uno\ndue\ntre"), (" ", "end")])
+    assert shape(diff, two=True) == [
+        ("hunk", -1, -1), ("line", 0, 2), ("line", 1, 3), ("line", -1, 4), ("line", 5, 5),
+    ]  # fmt: skip
+
+
+def test_one_column_shows_old_lines_before_new_ones():
+    diff = diff_of("a", [("-+", "one=>uno"), ("⋯", "7")])
+    assert shape(diff) == [("hunk", -1, -1), ("line", 0, -1), ("line", -1, 1), ("gap", -1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"binary": True}, "binary file: 100 bytes → 120 bytes"),
+        ({"pending": FileState(mode=0o755)}, "mode 644 → 755"),
+        ({"operation": "create", "base": FileState(kind="absent"), "pending": FileState()}, "a new empty file"),
+        ({"operation": "delete", "pending": FileState(kind="absent")}, "the file is deleted (100 bytes)"),
+        ({"pending": FileState(kind="symlink")}, "file → symbolic link"),
+        ({"operation": "rename", "renamed_from": "old\x1b[2Jname"}, "renamed from oldname"),
+    ],
+)
+def test_a_change_without_lines_is_told_in_words(more, words):
+    change = change_of("a", [hunk("h", 0)], [], **more)
+    diff = ChangeDiff(change=change, lines=())
+    assert words in whole_file(change)
+    assert unified(diff, []).rows[0].kind == "hunk"
+    assert words in [row.text for row in unified(diff, []).rows]
+
+
+def test_a_cut_diff_says_that_a_verdict_counts_for_all_of_it():
+    diff = ChangeDiff(change=ADDED.change, lines=ADDED.lines, truncated=True, note="first 2 of 9 lines")
+    notes = [row.text for row in unified(diff, lines(diff)).rows if row.kind == "note"]
+    assert notes[0] == "first 2 of 9 lines"
+    assert "verdict counts for all" in notes[1]
+
+
+def test_hostile_lines_lose_their_power_and_keep_their_marks_t1_t4():
+    start = HOSTILE.index("right")
+    line = DiffLine(kind="added", old=0, new=1, text=HOSTILE, hunk=0, marks=((start, start + 5),))
+    shown = lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0]
+    assert shown.text[slice(*shown.marks[0])] == "right"
+    assert shown.text.isprintable()
+    assert "[@click=app.quit]x[/]" in shown.text
+
+
+def test_an_endless_line_is_cut_and_says_so():
+    line = DiffLine(kind="added", old=0, new=1, text="x" * 1_000_000, hunk=0)
+    shown = lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0].text
+    assert len(shown) < LONGEST + 50
+    assert "992,000 more characters" in shown
+
+
+@pytest.mark.parametrize(
+    ("now", "at"),
+    [
+        (["a", "b", "c"], "b"),
+        (["a", "c"], "c"),
+        (["a"], "a"),
+        (["x", "a", "b2", "c"], "b2"),
+        (["a", "b2", "c"], "b2"),
+    ],
+)
+def test_the_cursor_stays_as_near_as_it_can(now, at):
+    starts = {"x": 1, "a": 10, "b": 20, "b2": 20, "c": 30}
+    before = [hunk(each, starts[each]) for each in ("a", "b", "c")]
+    hunks = [hunk(each, starts[each]) for each in now]
+    assert hunks[kept(before, 1, hunks)].id == at
+
+
+def test_nothing_left_means_no_cursor():
+    assert kept([hunk("a", 1)], 0, []) == -1

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from msgspec.structs import replace
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from core.protocol.documents import Todo
+from tests.tui.panes_case import PLAN, plan_app
+from tui.widgets.plan_panel import PlanPanel, PlanText, TodoList, waits_for
+
+
+async def shown(pilot: Pilot[None], plan=PLAN, todos=()) -> str:
+    panel = pilot.app.query_one(PlanPanel)
+    panel.set_plan(plan, todos)
+    panel.focus()
+    await pilot.pause()
+    parts = [pilot.app.query_one(Static).render().plain]
+    for each in (pilot.app.query_one(TodoList), pilot.app.query_one(PlanText)):
+        parts += [each.render_line(y).text.rstrip() for y in range(each.size.height)]
+    return "\n".join(parts)
+
+
+async def test_todos_show_their_status_and_what_they_wait_for():
+    async with plan_app().run_test(size=(60, 30)) as pilot:
+        text = await shown(pilot)
+        assert "1/4" in text
+        assert "● Find every sum" in text
+        assert "◐ Make Basket" in text
+        assert "waits for: basket, locale" in text
+        assert "• Basket.total rounds once" in text
+
+
+def test_a_todo_waits_for_what_is_neither_completed_nor_cancelled():
+    done, gone = Todo(id="a", content="", status="completed"), Todo(id="b", content="", status="cancelled")
+    todo = Todo(id="c", content="", dependencies=("a", "b", "x"))
+    assert waits_for(todo, {"a": done, "b": gone}) == ["x"]
+
+
+async def test_live_todos_win_over_those_of_the_plan():
+    async with plan_app().run_test(size=(60, 30)) as pilot:
+        todos = tuple(replace(todo, status="completed") for todo in PLAN.todos)
+        assert "5/5" in await shown(pilot, PLAN, todos)
+        assert "Todos" in await shown(pilot, None, todos)
+
+
+async def test_space_asks_for_the_next_status_and_b_builds():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await pilot.press("space", "down", "space", "down", "space", "b")
+        asked = [(each.id, each.status) for each in app.posted[:3]]
+        assert asked == [("measure", "cancelled"), ("basket", "completed"), ("receipt", "in_progress")]
+        assert app.posted[3].path == PLAN.path
+
+
+async def test_the_cursor_stays_on_its_todo_when_the_plan_is_updated():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await pilot.press("down", "down")
+        await shown(pilot)
+        assert app.query_one(TodoList).highlighted == 2
+
+
+async def test_without_a_plan_a_calm_text_says_what_will_be_here():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        assert "No plan yet" in await shown(pilot, None)
+        await pilot.press("space", "b")
+        assert app.posted == []
+
+
+async def test_hostile_plans_show_as_text_t1():
+    bad = "[@click=app.quit]x[/]\x1b[2J\u202e"
+    todos = (Todo(id=bad, content=bad), Todo(id="b", content="[/nope]", dependencies=(bad,)))
+    plan = replace(PLAN, name=bad, overview=bad, body=f"# {bad}\n\n[a](javascript:x) {bad}", todos=todos)
+    async with plan_app().run_test(size=(60, 30)) as pilot:
+        text = await shown(pilot, plan)
+        assert text.replace("\n", "").isprintable()
+        assert text.count("[@click=app.quit]x[/]") >= 3
+
+
+async def test_it_survives_a_very_small_screen():
+    async with plan_app().run_test(size=(20, 5)) as pilot:
+        assert "Exact" in await shown(pilot)
+
+
+async def filled(pilot: Pilot[None]) -> None:
+    await shown(pilot)
+
+
+def test_the_plan_looks_as_it_did(snap_compare):
+    assert snap_compare(plan_app(), terminal_size=(120, 40), run_before=filled)
