@@ -304,3 +304,19 @@ async def test_a_large_diff_draws_only_what_is_seen():
         await settle(pilot, "pagedown")
         assert 0 < len(set(drawn)) < 200
         assert view._strips.maxsize == 600
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark", "nord"])
+async def test_added_and_removed_lines_differ_from_context_in_every_theme(theme):
+    app = ReviewApp([TESTS])
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.theme = theme
+        view = await settle(pilot)
+        backs = {
+            view._page.rows[y].left >= 0 and view._page.rows[y].right >= 0: {
+                str(each.style.bgcolor) for each in view.render_line(y) if each.style
+            }
+            for y in range(len(view._page.rows))
+        }
+        assert backs[True] != backs[False]
+        assert all(sign in text_of(view) for sign in (" - ", " + "))

@@ -61,6 +61,7 @@ class FileTree(TreeWidget[Place]):
     FileTree { scrollbar-color: $foreground 20%; scrollbar-background: $background; }
     FileTree > .tree--guides { color: $foreground 15%; }
     FileTree > .tree--guides-hover, FileTree > .tree--guides-selected { color: $foreground 30%; text-style: none; }
+    FileTree:focus > .tree--guides-hover, FileTree:focus > .tree--guides-selected { color: $foreground 30%; }
     FileTree > .tree--highlight { text-style: none; }
     FileTree > .tree--cursor { background: $foreground 10%; color: $foreground; text-style: none; }
     FileTree:focus > .tree--cursor { background: $primary 40%; color: $foreground; text-style: bold; }
