@@ -1,0 +1,88 @@
+"""Prose for models: every text renders strictly, and none is missing or without its counterpart in the program."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+
+from core.modes import Mode
+from core.prompts import ROOT, PromptMissing, names, render, tool_text
+from core.protocol.documents import Todo
+from core.protocol.events import ModeName
+from core.protocol.plans import Plan
+from core.protocol.review import Change, FileState
+from core.tools.registry import TOOLS, tool_specs
+
+TODO = Todo(id="a", content="Do a", dependencies=("b",))
+CHANGE = Change(path="a.py", operation="edit", base=FileState(), pending=FileState(), added=1, removed=2)
+VERDICT = {"verdict": "reject", "path": "a.py", "lines": "lines 1-2", "reason": "No", "excerpt": "- x"}
+VARIABLES = {
+    "system": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
+    "compaction": {"words": 500},
+    "plan_build": {"plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,))},
+    "reminders/mode": {"mode": "plan", "previous": "agent", "text": "T"},
+    "reminders/verdicts": {"verdicts": [VERDICT, VERDICT | {"verdict": "accept"}], "accepted": True, "rejected": True},
+    "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
+    "reminders/truncated": {"call": True},
+}
+
+
+def variables(name: str) -> dict[str, object]:
+    return VARIABLES.get(name, {"contained": False} if name.startswith("modes/") else {})
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_template_renders_strictly(name):
+    text = render(name, **variables(name))
+    assert len(text) > 40
+    assert not re.search(r"\{\{|\}\}|\{%|\n{4,}| $", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES))
+def test_a_missing_variable_is_an_error_and_no_gap(name):
+    with pytest.raises(PromptMissing, match="can't be rendered"):
+        render(name)
+
+
+def test_each_tool_has_a_text_and_each_text_a_tool():
+    assert {path.stem for path in (ROOT / "tools").glob("*.md")} == set(TOOLS)
+    assert all(len(tool_text(name)) > 80 for name in TOOLS)
+
+
+def test_each_mode_has_a_text_and_each_text_a_mode():
+    assert {path.name.removesuffix(".md.j2") for path in (ROOT / "modes").iterdir()} == {mode.value for mode in Mode}
+    assert set(get_args(ModeName)) == {mode.value for mode in Mode}
+
+
+def test_every_block_is_part_of_the_system_prompt():
+    system = render("system", **variables("system"))
+    for path in (ROOT / "blocks").iterdir():
+        assert path.read_text(encoding="utf-8").strip().splitlines()[-1] in system
+
+
+def test_tools_that_prompts_speak_of_exist():
+    texts = [render(name, **variables(name)) for name in names()]
+    spoken = {word for text in texts for word in re.findall(r"`([a-z]+_[a-z_]+)`", text)}
+    assert spoken <= {*TOOLS, "old_string", "in_progress"}
+
+
+def test_the_tool_list_is_the_same_in_every_mode_and_every_time():
+    assert tool_specs(tool_text) == tool_specs(tool_text)
+    assert [spec.name for spec in tool_specs(tool_text)] == list(TOOLS)
+
+
+@pytest.mark.parametrize("name", ["", "../errors", "/etc/passwd", "blocks/../system", "nope", "System", "a/b/c"])
+def test_only_names_of_prompts_are_rendered(name):
+    with pytest.raises(PromptMissing):
+        render(name)
+    with pytest.raises(PromptMissing):
+        tool_text(name)
+
+
+def test_prompts_say_that_edits_wait_for_review():
+    text = render("system", rules=[])
+    assert "shadow" in text
+    assert "review" in text
+    assert "<workspace_rules>" not in text

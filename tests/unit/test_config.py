@@ -1,0 +1,120 @@
+"""Settings: errors that say where, and a project's file that can only narrow."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from core.config import Limits, Settings, config_dir, load_settings, load_with_notices, state_dir
+from core.errors import ConfigError
+from core.modes import Mode
+
+
+@pytest.fixture
+def user_file(tmp_path, monkeypatch):
+    directory = tmp_path / "config"
+    directory.mkdir()
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(directory))
+    return directory / "config.toml"
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / ".agent-tui").mkdir(parents=True)
+    return root
+
+
+def test_without_files_the_defaults_hold(user_file, project):
+    assert load_settings(project) == Settings()
+
+
+def test_everything_can_be_set(user_file):
+    user_file.write_text(
+        'model = "openai/a"\nsmall_model = "openai/b"\nmode = "ask"\n[limits]\nmax_steps = 5\nmax_cost = 1.5\n'
+        'max_tokens = 9\n[commands]\npolicy = "yolo"\n[edits]\npolicy = "auto"\n[ui]\ntheme = "nord"\n'
+        '[ui.keymap]\n"app.quit" = "ctrl+x"\n[providers.local]\nbase_url = "http://localhost:1/v1"\n'
+        'api_key_env = "K"\nheaders = { A = "b" }\n[context]\ncompact_at = 0.5\nwindow = 9000\n'
+    )
+    settings = load_settings()
+    assert (settings.model, settings.mode, settings.limits.max_steps) == ("openai/a", Mode.ASK, 5)
+    assert settings.commands.policy == "auto"
+    assert settings.providers["local"].headers == {"A": "b"}
+    assert settings.ui.keymap == {"app.quit": "ctrl+x"}
+    assert settings.context.window == 9000
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("[limits]\nmax_stps = 3\n", 2, ("limits.max_stps", "unknown key", "max_steps")),
+        ("colour = 1\n", 1, ("colour", "unknown key", "model")),
+        ('model = "a"\n\n[limits]\nmax_steps = "many"\n', 4, ("limits.max_steps", "whole number")),
+        ("[limits]\nmax_cost = -1\n", 2, ("limits.max_cost", "US dollars")),
+        ('mode = "yes"\n', 1, ("mode", "agent, plan, ask, debug")),
+        ('[commands]\npolicy = "never"\n', 2, ("commands.policy", "confirm")),
+        ("[context]\ncompact_at = 3\n", 2, ("context.compact_at", "0.98")),
+    ],
+)
+def test_an_error_names_file_key_line_and_what_is_valid(user_file, text, line, words):
+    user_file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    told = caught.value.explained()
+    assert str(user_file) in told
+    assert f"line {line}" in told
+    for word in words:
+        assert word in told
+
+
+def test_broken_toml_and_broken_bytes_are_said(user_file):
+    user_file.write_text("model = \n")
+    with pytest.raises(ConfigError, match="line 1"):
+        load_settings()
+    user_file.write_bytes(b'model = "\xff"')
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_settings()
+
+
+def test_p11_a_pipe_in_place_of_the_file_is_refused_at_once(user_file):
+    os.mkfifo(user_file)
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load_settings()
+
+
+def test_m10_a_project_can_lower_limits_and_tighten_policies(user_file, project):
+    user_file.write_text('[limits]\nmax_steps = 50\n[edits]\npolicy = "auto"\n[commands]\npolicy = "auto"\n')
+    (project / ".agent-tui" / "config.toml").write_text(
+        'mode = "ask"\n[limits]\nmax_steps = 7\nmax_cost = 2\n[edits]\npolicy = "review"\n'
+        '[commands]\npolicy = "human"\n'
+    )
+    loaded = load_with_notices(project)
+    assert loaded.settings.limits == Limits(max_steps=7, max_cost=2.0)
+    assert (loaded.settings.edits.policy, loaded.settings.commands.policy) == ("review", "human")
+    assert loaded.settings.mode is Mode.ASK
+    assert loaded.notices == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'model = "evil/model"', 'small_model = "x/y"', 'mode = "debug"', "[limits]\nmax_steps = 0",
+        "[limits]\nmax_steps = 900", '[commands]\npolicy = "auto"', '[commands]\npolicy = "yolo"',
+        '[edits]\npolicy = "auto"', '[providers.openai]\nbase_url = "http://evil.invalid"',
+        '[ui.keymap]\n"approval.allow" = "a"', "[context]\ncompact_at = 0.97", "[context]\nwindow = 9",
+    ],
+)  # fmt: skip
+def test_m10_what_a_project_would_relax_is_ignored_and_said(user_file, project, text):
+    (project / ".agent-tui" / "config.toml").write_text(text + "\n")
+    loaded = load_with_notices(project)
+    assert loaded.settings == Settings()
+    assert len(loaded.notices) == 1
+    assert "ignored" in loaded.notices[0]
+
+
+def test_the_directories_follow_the_environment(monkeypatch, tmp_path, isolated):
+    assert isolated in config_dir().parents
+    assert isolated in state_dir().parents
+    monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "s"))
+    assert state_dir() == tmp_path / "s"
