@@ -43,8 +43,10 @@ class LiveSession:
                 self.runtime.complain(problem)
             except Exception as problem:  # a fault of ours in one command must not end the session
                 self.runtime.complain(explained(problem))
-            finally:
-                self._effects.task_done()
+            await asyncio.sleep(
+                0
+            )  # a turn that was begun has started before the next effect, which may be meant for it
+            self._effects.task_done()
 
     async def settled(self) -> None:
         """Until every accepted command has had its effect."""

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.cli import Options
+from core.config import config_dir
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.client import Client
+from core.session_recovery import with_results
+from core.transports.stdio_client import connect
+from tests.support.agent_case import Step, calls, says
+from tests.support.story import access, project_at, story
+
+HOST = Path(__file__).parents[1] / "support" / "engine_host.py"
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+@contextlib.asynccontextmanager
+async def session_of(project: Path, *steps: Step):
+    engine = Engine(project, options=EngineOptions(watch=False), models=access(steps))
+    reply = await engine.submit(cmd.SessionOpen())
+    assert isinstance(reply, cmd.Ack), reply
+    try:
+        yield engine, reply.session
+    finally:
+        await engine.close()
+
+
+async def until_end(client: Client, session: str, answer: ev.Decision = "reject_once") -> list[ev.AnyEvent]:
+    seen = []
+    stream = client.events(session)
+    async for envelope in stream:
+        seen.append(envelope.event)
+        if isinstance(envelope.event, ev.ApprovalRequested):
+            await client.submit(cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision=answer))
+        if isinstance(envelope.event, ev.TurnFinished):
+            break
+    await stream.aclose()
+    return seen
+
+
+async def test_a_second_prompt_is_rejected_while_a_turn_runs_and_a_message_steers_it(project):
+    hold = asyncio.Event()
+    async with session_of(project, [hold, *calls(("read_file", {"target_file": "a.txt"}))]) as (engine, session):
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="one")), cmd.Ack)
+        second = await engine.submit(cmd.TurnSubmit(session=session, text="two"))
+        assert second.code == "turn_running"
+        assert isinstance(await engine.submit(cmd.TurnSteer(session=session, text="mind the gap")), cmd.Ack)
+        await engine.settled(session)
+        hold.set()
+        seen = await until_end(engine, session)
+        assert ev.TurnSteered(text="mind the gap") in seen
+        assert seen[-1].reason == "done"
+        assert any("mind the gap" in getattr(message, "content", "") for message in engine.state(session).messages)
+
+
+async def test_v9_an_interrupt_ends_the_turn_at_once_and_leaves_a_valid_history(project):
+    async with session_of(project, [asyncio.Event(), *says("never")]) as (engine, session):
+        await engine.submit(cmd.TurnSubmit(session=session, text="one"))
+        await engine.settled(session)
+        async with asyncio.timeout(0.3):
+            await asyncio.sleep(0)
+            assert isinstance(await engine.submit(cmd.TurnInterrupt(session=session)), cmd.Ack)
+            seen = await until_end(engine, session)
+        assert seen[-1].reason == "interrupted"
+        messages = engine.state(session).messages
+        assert with_results(messages) == messages
+        await engine.submit(cmd.TurnSubmit(session=session, text="again"))
+
+
+async def test_the_first_prompt_names_the_session_and_is_kept_for_the_history(project):
+    async with session_of(project, says("a"), says("b")) as (engine, session):
+        text = "Fix the very long thing that is described here in far more than sixty letters\nand more"
+        await engine.submit(cmd.TurnSubmit(session=session, text=text))
+        await until_end(engine, session)
+        assert engine.state(session).title == "Fix the very long thing that is described here in far more…"
+        assert await engine.query(q.PromptHistoryQuery()) == q.PromptHistory(prompts=(text,))
+        report = await engine.query(q.ContextQuery(session=session))
+        assert {"system prompt", "tools", "your messages", "answers"} <= {part.name for part in report.parts}
+        assert report.used > 0
+
+
+async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undone(project):
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text('[edits]\npolicy = "auto"\n')
+    async with session_of(project, *story()) as (engine, session):
+        await engine.submit(cmd.TurnSubmit(session=session, text="go"))
+        await until_end(engine, session)
+        assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
+        assert (project / "new.txt").read_text() == "fresh\n"
+        assert not engine.state(session).changes
+        assert not engine.state(session).unreported
+        for _ in range(2):
+            await engine.submit(cmd.VerdictUndo(session=session))
+        await engine.settled(session)
+        assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
+        assert not (project / "new.txt").exists()
+
+
+async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_nothing(project):
+    async with session_of(project, *story()) as (engine, session):
+        log = engine._live(session).runtime.log
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        await engine.submit(cmd.ModeSet(session=session, mode="debug"))
+        await engine.settled(session)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log.path.stat().st_size + 900, hard))
+        try:
+            await engine.submit(cmd.TurnSubmit(session=session, text="go"))
+            async with asyncio.timeout(10):
+                seen = await until_end(engine, session)
+            assert seen[-1].reason == "failed"
+            assert any(isinstance(each, ev.ErrorRaised) and "written" in each.message for each in seen)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, ignored)
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="again")), cmd.Ack)
+        await engine.settled(session)
+    again = Engine(project, options=EngineOptions(watch=False), models=access())
+    assert isinstance(await again.submit(cmd.SessionResume(session=session)), cmd.Ack)
+    assert again.state(session).turns[0].reason == "failed"
+    assert again.state(session).turns[1].prompt == "again"
+    await again.close()
+
+
+async def test_a_client_that_comes_late_may_answer_what_waits(project):
+    async with session_of(project, calls(("run_terminal_cmd", {"command": "true"}))) as (engine, session):
+        await engine.submit(cmd.TurnSubmit(session=session, text="go"))
+        early = engine.events(session)
+        async for envelope in early:
+            if isinstance(envelope.event, ev.ApprovalRequested):
+                break
+        await early.aclose()
+        wrong = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_always")
+        assert (await engine.submit(wrong)).code == "decision_not_offered"
+        seen = await until_end(engine, session, answer="allow_once")
+        resolved = next(each for each in seen if isinstance(each, ev.ApprovalResolved))
+        assert (resolved.decision, resolved.by) == ("allow_once", "user")
+
+
+async def test_closing_the_engine_interrupts_and_the_log_says_so(project):
+    engine = Engine(project, options=EngineOptions(watch=False), models=access([[asyncio.Event()]]))
+    session = (await engine.submit(cmd.SessionOpen())).session
+    await engine.submit(cmd.TurnSubmit(session=session, text="go"))
+    await engine.settled(session)
+    await engine.close()
+    again = Engine(project, options=EngineOptions(watch=False), models=access())
+    await again.submit(cmd.SessionResume(session=session))
+    assert [turn.reason for turn in again.state(session).turns] == ["interrupted"]
+    await again.close()
+
+
+def kinds(events: list[ev.AnyEvent]) -> list[str]:
+    skipped = (*ev.LOSSY, ev.SessionStarted, ev.SessionResumed)
+    return [type(each).__name__ for each in events if not isinstance(each, skipped)]
+
+
+async def test_the_same_turn_gives_the_same_events_through_every_front_end(tmp_path):
+    async with session_of(project_at(tmp_path / "one"), *story()) as (engine, session):
+        await engine.submit(cmd.TurnSubmit(session=session, text="go"))
+        inside = kinds(await until_end(engine, session))
+    program = (sys.executable, str(HOST))
+    client = await connect(Options(front="screen", directory=project_at(tmp_path / "two"), program=program))
+    reply = await client.submit(cmd.SessionOpen())
+    await client.submit(cmd.TurnSubmit(session=reply.session, text="go"))
+    outside = kinds(await until_end(client, reply.session))
+    await client.close()
+    printed = await asyncio.to_thread(_in_a_process, project_at(tmp_path / "three"))
+    assert inside == outside
+    assert sorted(printed) == sorted(inside)
+
+
+def _in_a_process(project: Path) -> list[str]:
+    code = (
+        f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
+        "from core.cli import parse; from core.headless import run_print\n"
+        "from tests.support.story import access, story\n"
+        "run_print(parse(sys.argv[1:]), models=access(story()))"
+    )
+    command = [sys.executable, "-c", code, "-p", "go", "--output-format", "stream-json", str(project)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
+    names = {each.__struct_config__.tag: each for each in ev.AnyEvent.__args__}
+    lines = [json.loads(line) for line in done.stdout.splitlines()][:-1]
+    return [names[line["event"]["type"]].__name__ for line in lines if names[line["event"]["type"]] not in ev.LOSSY]
+
+
+async def test_a_reader_that_leaves_ends_the_run_without_a_traceback(project):
+    code = (
+        f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
+        "import agent_tui, core.model_access as access, core.headless as headless\n"
+        "from tests.support.agent_case import says\n"
+        "from tests.support import story\n"
+        "run = headless.run_print\n"
+        "headless.run_print = lambda o: run(o, models=story.access([says('word ' * 50000)]))\n"
+        "sys.exit(agent_tui.main())"
+    )
+    reader, writer = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        code,
+        "-p",
+        "go",
+        str(project),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=writer,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(writer)
+    os.close(reader)
+    _, err = await process.communicate()
+    assert b"Traceback" not in err
+    assert process.returncode == 1
+
+
+async def test_ctrl_c_ends_a_run_in_good_order(project):
+    code = (
+        f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
+        "import asyncio\n"
+        "from core.cli import parse; from core.headless import run_print\n"
+        "from core.providers.base import TextDelta; from tests.support import story\n"
+        "model = story.access([[TextDelta('thinking'), asyncio.Event()]])\n"
+        "sys.exit(run_print(parse(sys.argv[1:]), models=model))"
+    )
+    command = [sys.executable, "-c", code, "-p", "go", "--output-format", "stream-json", str(project)]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    async for line in process.stdout:
+        if b'"document.delta"' in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, _ = await process.communicate()
+    result = json.loads(out.splitlines()[-1])["response"]
+    assert process.returncode == 130
+    assert (result["status"], result["metadata"]["stopReason"]) == ("error", "interrupted")
+    assert result["documents"][0]["content"] == "thinking"
