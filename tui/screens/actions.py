@@ -218,11 +218,14 @@ class ActingScreen(Screen[None]):
 
     # Pages and leaving.
 
+    def _open(self, page: Screen[None]) -> None:
+        _ = self.app.push_screen(page)
+
     def action_show_keys(self) -> None:
         """All keys."""
         from tui.screens.notes import keys_page
 
-        _ = self.app.push_screen(keys_page(getattr(self.app, "keymap", {})))
+        self._open(keys_page(getattr(self.app, "keymap", {})))
 
     def action_open_keys(self, _: str = "") -> None:
         """All keys."""
@@ -232,7 +235,7 @@ class ActingScreen(Screen[None]):
         """What can be done."""
         from tui.screens.notes import help_page
 
-        _ = self.app.push_screen(help_page())
+        self._open(help_page())
 
     def action_show_context(self, _: str = "") -> None:
         """What the model is sent."""
@@ -243,7 +246,7 @@ class ActingScreen(Screen[None]):
 
         answer = await self.bridge.query(queries.ContextQuery())
         if isinstance(answer, queries.ContextReport):
-            _ = self.app.push_screen(context_page(answer))
+            self._open(context_page(answer))
         else:
             self.say(getattr(answer, "message", "There is no context yet."))
 
