@@ -100,3 +100,8 @@ def test_the_cursor_stays_as_near_as_it_can(now, at):
 
 def test_nothing_left_means_no_cursor():
     assert kept([hunk("a", 1)], 0, []) == -1
+
+
+def test_a_note_on_a_binary_file_stands_in_its_hunk_and_only_there():
+    diff = ChangeDiff(change=change_of("a", [hunk("h", 0)], [], binary=True), lines=(), note="binary file, 1 → 2 bytes")
+    assert [(row.hunk, row.text) for row in unified(diff, []).rows[1:]] == [(0, "binary file, 1 → 2 bytes")]

@@ -8,7 +8,7 @@ from textual.widgets import Input
 from core.protocol.review import ChangeDiff
 from tests.tui.review_case import ADDED, CASES, PRICES, TESTS, ReviewApp, diff_of
 from tui.widgets.diff_view import DiffView
-from tui.widgets.review import GRACE, ReviewPane
+from tui.widgets.review import ANSWERED_WITHIN, GRACE, ReviewPane
 from tui.widgets.review_files import ReviewFiles
 
 IDS = [hunk.id for hunk in PRICES.change.hunks]
@@ -150,7 +150,7 @@ async def test_u_asks_for_undo_and_o_opens_at_the_hunk():
         assert isinstance(undone, ReviewPane.Undo)
 
 
-async def test_undo_and_a_refusal_make_hunks_judgeable_again():
+async def test_a_refusal_and_silence_make_hunks_judgeable_again():
     app = ReviewApp([TESTS])
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "a", "a")
@@ -158,6 +158,9 @@ async def test_undo_and_a_refusal_make_hunks_judgeable_again():
         app.pane.restore(TESTS.change.path)
         await settle(pilot, "a")
         assert len(resolved(app)) == 2
+        app.now += ANSWERED_WITHIN + 1
+        await settle(pilot, "a")
+        assert len(resolved(app)) == 3
 
 
 async def test_v_shows_two_columns_only_where_there_is_room():

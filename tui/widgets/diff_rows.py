@@ -146,12 +146,14 @@ class _Builder:
 
     def done(self) -> Page:
         self.enter(-1)
+        notes = [self._diff.note] if self._diff.note else []
         for index in range(len(self._diff.change.hunks)):
             if index not in self._heads:
                 self.enter(index)
-                self.rows += [Row("note", index, text=text) for text in whole_file(self._diff.change)]
+                words = [one_line(note, 400) for note in notes] or whole_file(self._diff.change)
+                self.rows += [Row("note", index, text=text) for text in words]
                 self.enter(-1)
-        notes = [self._diff.note] if self._diff.note else []
+                notes = []
         if self._diff.truncated:
             notes.append("The rest of this diff is left out because it is very long. A verdict counts for all of it.")
         self.rows += [Row("note", text=one_line(note, 400)) for note in notes]

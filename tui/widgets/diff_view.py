@@ -254,7 +254,7 @@ class DiffView(CodeView):
             strip = Strip.join(
                 [
                     strip,
-                    self.paint([(ENDS[line.eol], style + self.app.stylesheet.parse_style("$text-warning 80% italic"))]),
+                    self.paint([(ENDS[line.eol], style + self.app.stylesheet.parse_style("$text-warning 80%"))]),
                 ]
             )
         return strip

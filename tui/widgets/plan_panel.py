@@ -182,6 +182,7 @@ class PlanPanel(Vertical):
     def _show_todos(self) -> None:
         choices = self.query_one(TodoList)
         choices.display = bool(self._todos)
+        choices.disabled = not self._todos  # so that nothing gives the focus to what is not seen
         place = choices.highlighted
         width = max(self.size.width - 3, 20)
         by_id = {todo.id: todo for todo in self._todos}

@@ -27,6 +27,7 @@ from tui.widgets.diff_view import DiffView
 from tui.widgets.review_files import ReviewFiles
 
 GRACE: Final = 0.5  # seconds
+ANSWERED_WITHIN: Final = 3.0  # seconds after which a verdict that nothing came of can be given again
 PATIENCE: Final = 0.5
 
 EMPTY: Final = (
@@ -103,6 +104,7 @@ class ReviewPane(Vertical):
         self._sent: dict[str, dict[str, Verdict]] = {}
         self._reason_for: tuple[str, tuple[str, ...]] = ("", ())
         self._slow: Timer | None = None
+        self._sent_at = 0.0
 
     def compose(self) -> ComposeResult:
         yield ReviewFiles()
@@ -274,12 +276,18 @@ class ReviewPane(Vertical):
         diff = self._shown()
         return diff is not None and hunk >= 0 and diff.change.hunks[hunk].id in self._sent.get(self._path(), {})
 
+    def _forget_unanswered(self) -> None:
+        if self._sent and self._clock() - self._sent_at > ANSWERED_WITHIN:
+            self.restore()
+
     def action_resolve_hunk(self, verdict: str) -> None:
+        self._forget_unanswered()
         diff, current = self._shown(), self._view.current
         if diff is not None and current >= 0 and not self._is_asleep() and not self._is_sent(current):
             self._judge(diff.change.path, (diff.change.hunks[current].id,), cast("Verdict", verdict))
 
     def action_resolve_file(self, verdict: str) -> None:
+        self._forget_unanswered()
         diff = self._shown()
         if diff is None or self._is_asleep():
             return
@@ -295,6 +303,7 @@ class ReviewPane(Vertical):
 
     def _judge(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
         self._sent.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
+        self._sent_at = self._clock()
         self.post_message(self.Resolve(path, ids, verdict, reason))
         self._show_header()
         self._advance()
