@@ -117,8 +117,9 @@ class Terminal:
         tail = self.text()[-400:].decode(errors="replace")
         raise TimeoutError(f"not seen within {limit} s: {seen!r}; the end of the output: {tail}")
 
-    def until_typed(self, letter: bytes = b"z", *, limit: float = 30.0) -> float:
-        """Seconds from exec until a typed letter shows; it is typed again every 20 ms, as by somebody in a hurry."""
+    def until_typed(self, letter: bytes = b"y", *, limit: float = 30.0) -> float:
+        """Seconds from exec until a letter shows as it was typed: in capitals, every 20 ms, as by somebody in a hurry."""
+        letter = letter.upper()
         while time.perf_counter() - self.started < limit:
             self.write(letter)
             self.read(0.02)
@@ -126,15 +127,14 @@ class Terminal:
                 return time.perf_counter() - self.started
         raise TimeoutError(f"{letter!r} was typed for {limit} s and never showed")
 
-    def echo(self, letter: bytes, *, limit: float = 5.0) -> float:
-        """Seconds from a key press to the letter in the output."""
+    def echo(self, letter: bytes, *, shown: bytes = b"", limit: float = 5.0) -> float:
+        """Seconds from a key press until `shown` (by default the letter) is in the output."""
         since, begin = len(self.output), time.perf_counter()
         self.write(letter)
         while time.perf_counter() - begin < limit:
-            self.read(0.001)
-            if letter in self.text(since):
+            if self.read(0.1) and (shown or letter) in self.text(since):
                 return time.perf_counter() - begin
-        raise TimeoutError(f"{letter!r} did not show within {limit} s")
+        raise TimeoutError(f"{letter!r} did not show within {limit} s: {self.text(since)[-200:]!r}")
 
     def settle(self, quiet: float = 0.5, *, limit: float = 15.0) -> None:
         """Read until nothing comes for `quiet` seconds."""

@@ -1,0 +1,44 @@
+"""From exec to the first letter that somebody typed on the screen."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.served import BARE, environment, home, model_server, project, screen
+from benchmarks.table import Result
+from benchmarks.terminal import Terminal
+
+RATIO_LIMIT = 1.7
+
+
+def measure(*, quick: bool) -> Iterator[Result]:
+    """The bare app and ours in turns, so that a busy moment of the machine meets both."""
+    rounds = 5 if quick else 11
+    with home() as folder, model_server() as url:
+        small = project(folder / "small", 50)
+        large = project(folder / "large", 5_000 if quick else 50_000)
+        env = environment(folder, url)
+        for name, place in (("a small project", small), (f"{5 if quick else 50},000 files", large)):
+            bare, ours = _alternate(place, env, rounds)
+            yield Result(
+                what=f"exec → a typed letter shows, {name}",
+                value=ours,
+                unit="s",
+                yardstick=bare,
+                yardstick_name="bare app",
+                ratio_limit=RATIO_LIMIT,
+            )
+
+
+def _alternate(place: Path, env: dict[str, str], rounds: int) -> tuple[float, float]:
+    bare, ours = [], []
+    for _ in range(rounds + 1):  # the first round fills the caches and does not count
+        with Terminal([sys.executable, str(BARE)], cwd=place, env=env) as terminal:
+            bare.append(terminal.until_typed())
+        with screen(place, env) as terminal:
+            ours.append(terminal.until_typed())
+            terminal.settle(0.3)
+    return statistics.median(bare[1:]), statistics.median(ours[1:])

@@ -1,0 +1,70 @@
+"""Streamed answers: 5,000 tokens at once, and 150 tokens a second for ten seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.served import STOCK, answer, environment, home, model_server, project, screen
+from benchmarks.table import Result
+from benchmarks.terminal import Terminal
+from benchmarks.words import END, text
+
+RATE = 150
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """`seen`: seconds from Enter to the end of the answer on the screen; `cpu` seconds of all processes; bytes written."""
+
+    seen: float
+    cpu: float
+    written: int
+
+
+def measure(*, quick: bool) -> Iterator[Result]:
+    """Ours against the stock Markdown widget, which needs neither a model nor a network for its text."""
+    tokens, seconds = (2_000, 3) if quick else (5_000, 10)
+    scale = tokens / 5_000
+    ours, stock = _ours(tokens, 0), _stock(tokens, 0)
+    at_once = f"{tokens:,} tokens at once"
+    yield _result(f"{at_once}: last one visible", "s", ours.seen, 0.8 * scale, stock.seen)
+    yield _result(f"{at_once}: CPU, all processes", "s", ours.cpu, 1.2 * scale, stock.cpu)
+    scale = seconds / 10
+    ours, stock = _ours(RATE * seconds, RATE), _stock(RATE * seconds, RATE)
+    steady = f"{RATE} tokens/s for {seconds} s"
+    yield _result(f"{steady}: CPU, all processes", "s", ours.cpu, 2.5 * scale, stock.cpu)
+    yield _result(f"{steady}: written to the terminal", "kB", ours.written / 1e3, 350 * scale, stock.written / 1e3)
+
+
+def _result(what: str, unit: str, value: float, limit: float, stock: float) -> Result:
+    return Result(what=what, value=value, unit=unit, limit=limit, yardstick=stock, yardstick_name="stock Markdown app")
+
+
+def _ours(tokens: int, rate: float) -> Streamed:
+    steps = answer(text(tokens), rate=rate, piece=5)
+    with home() as folder, model_server(steps) as url:
+        with screen(project(folder / "small", 50), environment(folder, url)) as terminal:
+            return _streamed(terminal)
+
+
+def _stock(tokens: int, rate: float) -> Streamed:
+    with home() as folder:
+        argv = [sys.executable, str(STOCK), str(tokens), str(rate)]
+        with Terminal(argv, env=environment(folder)) as terminal:
+            return _streamed(terminal)
+
+
+def _streamed(terminal: Terminal) -> Streamed:
+    terminal.until_typed()
+    terminal.settle(1.5)
+    terminal.drain(1.5)  # the SDK is imported while the user types
+    before, written = terminal.cost().cpu, len(terminal.output)
+    begin = time.perf_counter()
+    terminal.write(b"\r")
+    terminal.wait_for(END.encode(), limit=60)
+    seen = time.perf_counter() - begin
+    terminal.settle()
+    return Streamed(seen=seen, cpu=terminal.cost().cpu - before, written=len(terminal.output) - written)

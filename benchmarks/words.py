@@ -1,0 +1,25 @@
+"""The text that models of the benchmarks answer with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+END = "END-OF-ANSWER"
+_WORDS = "the quick brown fox jumps over a lazy dog while streams of words go by".split()
+_CODE = "\n\n```python\ndef area(width: int, height: int) -> int:\n    return width * height\n```\n\n"
+
+
+def words(count: int) -> Iterator[str]:
+    """So many words (a token each), in paragraphs, with some bold and a code block here and there."""
+    for number, word in zip(range(count), itertools.cycle(_WORDS), strict=False):
+        shown = f"**{word}**" if number % 23 == 22 else word
+        if number % 400 == 399:
+            yield shown + _CODE
+        else:
+            yield shown + ("\n\n" if number % 60 == 59 else " ")
+
+
+def text(count: int) -> str:
+    """The words in one piece, with a mark at the end that can be waited for."""
+    return "".join(words(count)) + f"\n\n{END}"
