@@ -71,9 +71,6 @@ def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., b
             await pilot.pause(0.2)
             for key in keys:
                 await pilot.press(key)
-            await app.workers.wait_for_complete(
-                [each for each in app.workers if each.group not in {"engine", "welcome"}]
-            )
             await pilot.pause(0.2)
 
         return bool(snap_compare(app, terminal_size=size, run_before=settle))
