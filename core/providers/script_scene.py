@@ -1,0 +1,138 @@
+"""Where a conversation stands, read from its messages alone: the prompt, what was answered to it, what came of that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.providers.script_file import ScriptCondition
+
+_QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+_STEERED: Final = re.compile(r"\A<system_reminder>\nThe user sent this while you were working")
+_MODE: Final = re.compile(r"^(Agent|Plan|Ask|Debug) mode:", re.MULTILINE)
+_WORKSPACE: Final = re.compile(r"^Workspace: (.+)$", re.MULTILINE)
+_PLACE: Final = re.compile(r"\{\{\s*(prompt|workspace|mode|last_tool_result|find:.+?)\s*\}\}", re.DOTALL)
+
+
+class Scene:
+    """One prompt and the messages after it, up to the next prompt. `moment` n = before the n-th answer, from 0."""
+
+    def __init__(self, prompt: str, mode: str, workspace: str) -> None:
+        self.prompt, self.mode, self.workspace = prompt, mode, workspace
+        self._messages: list[Message] = []
+
+    @property
+    def answers(self) -> int:
+        return sum(isinstance(each, AssistantMessage) for each in self._messages)
+
+    def add(self, message: Message) -> None:
+        self._messages.append(message)
+
+    def _before(self, moment: int) -> list[Message]:
+        """What was said between the answer before this moment and the moment."""
+        found: list[Message] = []
+        seen = 0
+        for message in self._messages:
+            if isinstance(message, AssistantMessage):
+                if seen == moment:
+                    break
+                seen += 1
+                found = []
+            else:
+                found.append(message)
+        return found
+
+    def holds(self, condition: ScriptCondition | None, moment: int) -> bool:
+        """Whether a step may be played at a moment."""
+        if condition is None:
+            return True
+        before = self._before(moment)
+        results = [each for each in before if isinstance(each, ToolMessage)]
+        told = "\n".join(each.content for each in before if isinstance(each, UserMessage))
+        said = "\n".join(each.content for each in results)
+        wanted = ((condition.result, said), (condition.prompt, self.prompt), (condition.told, told))
+        return (
+            all(pattern is None or pattern.search(text) for pattern, text in wanted)
+            and condition.mode in {"", self.mode_at(moment)}
+            and condition.step in {0, moment + 1}
+            and (condition.failed is None or condition.failed == any(each.is_error for each in results))
+        )
+
+    def mode_at(self, moment: int) -> str:
+        """The mode that the model was last told of."""
+        mode, seen = self.mode, 0
+        for message in self._messages:
+            if isinstance(message, AssistantMessage):
+                seen += 1
+            elif isinstance(message, UserMessage) and seen <= moment:
+                mode = mode_in(message.content) or mode
+        return mode
+
+    def filled(self, text: str) -> str:
+        """The text with its places filled in; what is not known is filled with nothing."""
+        return _PLACE.sub(lambda found: self._value(found[1]), text) if "{{" in text else text
+
+    def filled_in(self, value: Any) -> Any:
+        """The same for every text of a tree of JSON values."""
+        match value:
+            case str():
+                return self.filled(value)
+            case dict():
+                return {key: self.filled_in(each) for key, each in value.items()}
+            case list():
+                return [self.filled_in(each) for each in value]
+            case _:
+                return value
+
+    def _value(self, name: str) -> str:
+        results = [each.content for each in self._messages if isinstance(each, ToolMessage)]
+        match name:
+            case "prompt":
+                return self.prompt
+            case "workspace":
+                return self.workspace
+            case "mode":
+                return self.mode_at(self.answers)
+            case "last_tool_result":
+                return results[-1] if results else ""
+            case _:
+                return _found(name.removeprefix("find:"), results)
+
+
+def _found(expression: str, results: Sequence[str]) -> str:
+    try:
+        pattern = re.compile(expression)
+    except re.error:
+        return ""
+    matches = [found for text in results for found in pattern.finditer(text)]
+    return (matches[-1][1] if pattern.groups else matches[-1][0]) if matches else ""
+
+
+def mode_in(text: str) -> str:
+    """The mode that a message tells the model of, "" = none."""
+    found = _MODE.findall(text)
+    return found[-1].lower() if found else ""
+
+
+def scenes(messages: Sequence[Message]) -> list[Scene]:
+    """One scene for each prompt, at least one. What the user sent while the model worked is part of its scene."""
+    found: list[Scene] = []
+    mode = workspace = ""
+    for message in messages:
+        if isinstance(message, UserMessage):
+            mode = mode_in(message.content) or mode
+            if place := _WORKSPACE.search(message.content):
+                workspace = place[1]
+            if message.origin == "user" and not _STEERED.match(message.content):
+                found.append(Scene(_prompt(message.content), mode, workspace))
+                continue
+        if found:
+            found[-1].add(message)
+    return found or [Scene("", mode, workspace)]
+
+
+def _prompt(content: str) -> str:
+    queries = _QUERY.findall(content)
+    return str(queries[-1]) if queries else content

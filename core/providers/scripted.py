@@ -1,0 +1,213 @@
+"""A model that plays a script: a provider like any other, which needs no key, no network and no luck.
+
+It drives the demo and the tests through the real engine. A script is YAML; `docs/scripted-models.md` describes it::
+
+    turns:
+      - match: (?i)failing test          # searched for in the prompt; without it: the next turn in order
+        steps:                           # one answer a model call
+          - reasoning: Let me look.
+            tool_calls:
+              - {name: read_file, arguments: {target_file: till/tax.py}}
+          - when: {result: def tax}      # skipped if this does not hold
+            text: The rate is wrong in {{workspace}}.
+          - error: {status: 429, retry_after: 1, times: 1}
+            text: There it goes.
+    otherwise: This script has come to its end.
+
+**No state.** What is played next is derived from the messages of the request alone: which turns earlier prompts took,
+and which steps the answers since the last prompt were. So a session goes on where it was after any restart. (Only
+`error: {times: n}` counts its failures, for as long as the process lives.)
+
+A text may hold `{{prompt}}`, `{{workspace}}`, `{{mode}}`, `{{last_tool_result}}` and `{{find:REGEX}}`: the first group
+(or all) of the last match in the results of this turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import ProviderError
+from core.protocol.messages import AssistantMessage, Message, Usage
+from core.providers.base import (
+    Delta,
+    Finished,
+    FinishReason,
+    ModelInfo,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UsageReport,
+)
+from core.providers.failures import Api, cut, from_status
+from core.providers.script_file import Script, ScriptFault, ScriptStep, ScriptTurn, read_script
+from core.providers.script_scene import Scene, scenes
+from core.providers.tool_calls import CallNormaliser, known_ids
+
+SPEED_VARIABLE: Final = "AGENT_TUI_SCRIPT_SPEED"
+CHARACTERS_PER_TOKEN: Final = 4
+_WORDS: Final = re.compile(r"\s*\S{1,12}|\s+")
+_FINISHES: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "refused": "refused",
+}
+_SILENCE: Final = ScriptStep(line=0, text="(The script has nothing more to say here.)")
+
+
+class ScriptedProvider:
+    """Plays one script. `speed` multiplies the script's own pace; 0 = everything at once."""
+
+    def __init__(self, script: Script, *, speed: float | None = None) -> None:
+        self.name = "scripted"
+        self._script = script
+        self._speed = _speed() if speed is None else speed
+        self._failures: dict[int, int] = {}
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, speed: float | None = None) -> ScriptedProvider:
+        """Raises `ConfigError` with file and line for a bad script."""
+        return cls(read_script(Path(path).expanduser()), speed=speed)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """See `Provider`. Raises `ProviderError`, `ContextOverflow` where the script says so."""
+        step, scene = self._next(request)
+        self._fail_if_told(step)
+        deltas = [*_deltas(step, scene, known_ids(request.messages), chunk=step.chunk or self._script.chunk)]
+        kept = len(deltas) if step.cut is None else round(len(deltas) * step.cut)
+        pause = self._pause(step)
+        for number, delta in enumerate(deltas[:kept]):
+            if pause and number:
+                await asyncio.sleep(pause)
+            yield delta
+        if step.cut is not None:
+            raise cut(Api(label="The script", base_url=self._script.path), started=kept > 0)
+        usage = _usage(step, request, deltas)
+        yield UsageReport(usage)
+        yield Finished(_FINISHES[step.finish] if step.finish else "tool_calls" if step.calls else "stop")
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """See `Provider`: the script itself."""
+        return (ModelInfo(name=self._script.path, context_window=self._script.context_window),)
+
+    async def close(self) -> None:
+        """See `Provider`: there is nothing to release."""
+
+    def _next(self, request: ModelRequest) -> tuple[ScriptStep, Scene]:
+        """The step for this request, found by playing the history so far."""
+        *earlier, scene = scenes(request.messages)
+        if not request.tools and self._script.notes:
+            return self._script.notes[0], scene
+        played: set[int] = set()
+        for each in earlier:
+            self._turn_for(each, played)
+        turn = self._turn_for(scene, played)
+        steps = turn.steps if turn else self._script.otherwise
+        return _step_at(steps, scene) or _SILENCE, scene
+
+    def _turn_for(self, scene: Scene, played: set[int]) -> ScriptTurn | None:
+        """The first turn that is left and whose `match` finds something, else the next one without a `match`."""
+        left = [turn for turn in self._script.turns if turn.line not in played or turn.repeat]
+        left = [turn for turn in left if not turn.mode or turn.mode == scene.mode]
+        fitting = [turn for turn in left if turn.match is not None and turn.match.search(scene.prompt)]
+        turn = next(iter(fitting), None) or next((turn for turn in left if turn.match is None), None)
+        if turn is not None:
+            played.add(turn.line)
+        return turn
+
+    def _fail_if_told(self, step: ScriptStep) -> None:
+        if step.fault is None:
+            return
+        failed = self._failures.get(step.line, 0)
+        if step.fault.times and failed >= step.fault.times:
+            return
+        self._failures[step.line] = failed + 1
+        raise _failure(step.fault, self._script.path)
+
+    def _pause(self, step: ScriptStep) -> float:
+        """Seconds between two deltas."""
+        if self._speed <= 0:
+            return 0.0
+        pace = self._script.tokens_per_second if step.tokens_per_second is None else step.tokens_per_second
+        seconds = step.delay_ms / 1000 or (1 / pace if pace > 0 else 0.0)
+        return seconds / self._speed
+
+
+def _speed() -> float:
+    try:
+        return max(0.0, float(os.environ.get(SPEED_VARIABLE, "1")))
+    except ValueError:
+        return 1.0
+
+
+def _failure(fault: ScriptFault, path: str) -> ProviderError:
+    status = fault.status or (401 if fault.code == "key_rejected" else 500)
+    headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
+    body = {"error": {"message": fault.message or "the script says so", "type": fault.code}}
+    error = from_status(status, body, headers, Api(label="The scripted model", base_url=path, model=path))
+    if fault.code:
+        error.code = fault.code
+    return error
+
+
+def _step_at(steps: tuple[ScriptStep, ...], scene: Scene) -> ScriptStep | None:
+    """Walk through the answers of this turn: each took the next step that held at that moment."""
+    place = 0
+    for moment in range(scene.answers + 1):
+        while place < len(steps) and not scene.holds(steps[place].when, moment):
+            place += 1
+        if place >= len(steps):
+            return None
+        if moment == scene.answers:
+            return steps[place]
+        place += 1
+    return None
+
+
+def _deltas(step: ScriptStep, scene: Scene, taken: set[str], *, chunk: int) -> Iterator[Delta]:
+    calls = CallNormaliser(taken)
+    for piece in _pieces(scene.filled(step.reasoning), chunk):
+        yield ReasoningDelta(piece)
+    for piece in _pieces(scene.filled(step.text), chunk):
+        yield TextDelta(piece)
+    for index, call in enumerate(step.calls):
+        yield ToolCallDelta(index, id=calls.unique(call.id), name=call.name)
+        arguments = scene.filled_in(call.arguments)
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        for piece in _pieces(text, chunk):
+            yield ToolCallDelta(index, arguments=piece)
+
+
+def _pieces(text: str, chunk: int) -> list[str]:
+    """The text in pieces of `chunk` characters; 0 = about a token each."""
+    if chunk > 0:
+        return [text[start : start + chunk] for start in range(0, len(text), chunk)]
+    return _WORDS.findall(text)
+
+
+def _usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]) -> Usage:
+    """As the script says; else estimated from the characters, with the earlier messages counted as cached."""
+    if step.usage is not None:
+        return Usage(**step.usage)
+    answer = sum(
+        len(each.arguments if isinstance(each, ToolCallDelta) else getattr(each, "text", "")) for each in deltas
+    )
+    sizes = [_characters(message) for message in request.messages]
+    head = len(request.system) + sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in request.tools)
+    return Usage(
+        prompt_tokens=(head + sum(sizes)) // CHARACTERS_PER_TOKEN,
+        completion_tokens=max(1, answer // CHARACTERS_PER_TOKEN),
+        cached_tokens=(head + sum(sizes[:-1])) // CHARACTERS_PER_TOKEN if len(sizes) > 1 else 0,
+    )
+
+
+def _characters(message: Message) -> int:
+    calls: tuple[Any, ...] = message.tool_calls if isinstance(message, AssistantMessage) else ()
+    return len(message.content) + sum(len(call.arguments) for call in calls)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import email.utils
+import time
+
+import pytest
+
+from core.errors import ContextOverflow, ProviderError
+from core.providers.failures import Api, detail_of, from_event, from_exception, from_status, retry_after
+from core.secrets import Secret
+
+API = Api(label="OpenAI", base_url="https://x/v1", model="gpt-9", key="environment variable OPENAI_API_KEY")
+
+
+def failure(status: int, body: object = None, **headers: str) -> ProviderError:
+    return from_status(status, body, {name.replace("_", "-"): value for name, value in headers.items()}, API)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "retryable"),
+    [
+        (400, {"error": {"message": "no"}}, "request_invalid", False),
+        (401, {"error": {"message": "Incorrect API key"}}, "key_rejected", False),
+        (403, "", "key_rejected", False),
+        (402, "", "quota_exhausted", False),
+        (
+            404,
+            {"error": {"message": "The model `gpt-9` does not exist", "code": "model_not_found"}},
+            "model_unknown",
+            False,
+        ),
+        (404, {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}, "model_unknown", False),
+        (404, {"detail": "Not Found"}, "address_unknown", False),
+        (408, "", "server_failed", True),
+        (429, {"error": {"message": "Rate limit reached"}}, "rate_limited", True),
+        (429, {"error": {"message": "x", "code": "insufficient_quota"}}, "quota_exhausted", False),
+        (400, {"error": {"message": "Your credit balance is too low"}}, "quota_exhausted", False),
+        (500, {"error": {"message": "oops"}}, "server_failed", True),
+        (502, "<html><h1>Bad Gateway</h1></html>", "server_failed", True),
+        (503, "", "overloaded", True),
+        (529, {"error": {"type": "overloaded_error", "message": "Overloaded"}}, "overloaded", True),
+        (307, "", "request_invalid", False),
+    ],
+)
+def test_v1_each_status_has_its_code(status, body, code, retryable):
+    error = failure(status, body)
+    assert (error.code, error.retryable) == (code, retryable)
+    assert error.hint
+    assert "\n" not in error.explained()
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (
+            400,
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 200000 tokens.",
+        ),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        (400, "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000"),
+        (
+            400,
+            "the request exceeds the available context size. try increasing the context size or enable context shift",
+        ),
+        (413, "request_too_large"),
+        (500, "Input is too long for this model: context size exceeded"),
+        (422, "Requested token count exceeds the model's maximum context length of 32768 tokens."),
+    ],
+)
+def test_v7_an_overflow_is_known_by_the_words_of_either_dialect(status, message):
+    error = failure(status, {"error": {"message": message}})
+    assert isinstance(error, ContextOverflow)
+    assert error.code == "context_overflow"
+    assert not error.retryable
+
+
+def test_v7_an_overflow_is_known_by_its_code():
+    assert isinstance(failure(400, {"error": {"message": "x", "code": "context_length_exceeded"}}), ContextOverflow)
+
+
+def test_a_rejected_key_says_where_it_was_from_and_an_unknown_model_what_to_do():
+    assert "OPENAI_API_KEY" in failure(401).hint
+    assert "/model" in failure(404, {"error": {"message": "no such model"}}).hint
+    assert "gpt-9" in failure(404, {"error": {"message": "no such model"}}).message
+
+
+def test_v10_keys_and_markup_of_an_error_body_do_not_come_through():
+    Secret("verysecretvalue-123")
+    page = (
+        "<!DOCTYPE html><html><head><title>502 Bad\n Gateway</title><style>a{}</style></head><body>verysecretvalue-123"
+    )
+    assert detail_of(page) == "502 Bad Gateway"
+    body = {"error": {"message": "Incorrect key verysecretvalue-123 \x1b[31m\n<b>x</b> " + "y" * 900}}
+    text = failure(401, body).explained()
+    assert "verysecretvalue" not in text
+    assert "\x1b" not in text
+    assert len(text) < 600
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"error": "plain"}, "plain"),
+        ({"detail": [{"msg": "field required"}]}, "field required"),
+        ({"message": "top"}, "top"),
+        ({"object": "error", "message": "vllm says no"}, "vllm says no"),
+        ([{"error": {"message": "in a list"}}], "in a list"),
+        ("just text.", "just text"),
+        (None, ""),
+        ("<html><body><p>Sorry &amp; bye</p></body></html>", "Sorry & bye"),
+    ],
+)
+def test_the_servers_words_are_found_in_every_shape(body, detail):
+    assert detail_of(body) == detail
+
+
+def test_v1_retry_after_is_read_in_seconds_milliseconds_and_as_a_date():
+    assert retry_after({"retry-after": "7"}) == 7
+    assert retry_after({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
+    later = retry_after({"retry-after": email.utils.formatdate(time.time() + 30, usegmt=True)})
+    assert later is not None
+    assert 20 < later <= 31
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({}) is None
+    assert failure(429, "", retry_after="3").retry_after == 3
+
+
+def test_an_error_inside_a_stream_has_the_code_of_its_type():
+    overloaded = from_event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, API)
+    assert (overloaded.code, overloaded.retryable) == ("overloaded", True)
+    assert from_event({"message": "x", "code": "rate_limit_exceeded"}, API).code == "rate_limited"
+    assert from_event({"message": "x", "code": 503}, API).code == "overloaded"
+    assert from_event("what", API).code == "server_failed"
+
+
+def named(name: str, message: str = "", cause: Exception | None = None) -> Exception:
+    error: Exception = type(name, (Exception,), {})(message)
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (named("APIConnectionError", "", named("ConnectError", "[Errno -2] Name or service not known")), "unreachable"),
+        (named("APIConnectionError", "", named("ConnectError", "[SSL: CERTIFICATE_VERIFY_FAILED]")), "unreachable"),
+        (ConnectionRefusedError(111, "Connection refused"), "unreachable"),
+        (named("APITimeoutError", "", named("ReadTimeout")), "stalled"),
+        (named("APIConnectionError", "", named("RemoteProtocolError", "peer closed")), "stream_cut"),
+        (ConnectionResetError(104, "Connection reset by peer"), "stream_cut"),
+    ],
+)
+def test_v1_transport_errors_are_told_apart_and_can_be_tried_again(error, code):
+    found = from_exception(error, API)
+    assert (found.code, found.retryable) == (code, True)
+    assert found.hint
+
+
+def test_names_and_certificates_have_hints_of_their_own():
+    dns = from_exception(named("ConnectError", "[Errno -2] Name or service not known"), API)
+    tls = from_exception(named("ConnectError", "[SSL: CERTIFICATE_VERIFY_FAILED]"), API)
+    assert "resolved" in dns.message
+    assert "safe connection" in tls.message
+
+
+def test_an_unforeseen_exception_becomes_one_of_ours():
+    found = from_exception(KeyError("boom"), API)
+    assert found.code == "provider_failed"
+    assert "boom" in found.message
