@@ -36,6 +36,11 @@ class LiveText:
         self._seen = 0
         self._settled = 0
 
+    @property
+    def settled(self) -> int:
+        """How many rows will not change any more."""
+        return self._settled
+
     def update(self, text: str) -> list[Row]:
         """All rows of `text`, which begins with the text of the call before."""
         cut = text.rfind("\n") + 1
@@ -66,6 +71,7 @@ class Layout:
         self.blocks: Sequence[Block] = ()
         self.width = 0
         self.opened: set[str] = set()
+        self.dirty = 0  # the first row that has changed since the last `sync`
         self._keys: list[str] = []
         self._heights: list[int] = []
         self._tops: list[int] = [0]
@@ -85,6 +91,7 @@ class Layout:
         """Take in what was added, changed or removed since the last call."""
         if width != self.width or blocks is not self.blocks:
             self.forget()
+        self.dirty = self.height if self._keys else 0
         self.blocks, self.width = blocks, width
         count, known = len(blocks), len(self._keys)
         start = min(max(0, known - RECHECKED), count)
@@ -92,6 +99,7 @@ class Layout:
             start = next((at for at in range(min(known, count)) if self._keys[at] != blocks[at].key), min(known, count))
             del self._keys[start:], self._heights[start:]
             start = max(0, start - 1)
+            self.dirty = min(self.dirty, self._tops[start])
         for index in range(start, count):
             height = self._height_of(index)
             if index < len(self._keys):
@@ -127,6 +135,9 @@ class Layout:
         block = self.blocks[index]
         drawn = self._drawn.get(block.key)
         if drawn is None or drawn.revision != block.revision:
+            if index < len(self._tops):
+                kept = drawn.live.settled if drawn is not None and drawn.live is not None else 0
+                self.dirty = min(self.dirty, self._tops[index] + kept)
             drawn = self._draw(index, drawn)
             self._drawn[block.key] = drawn
             while len(self._drawn) > DRAWN_AT_MOST:

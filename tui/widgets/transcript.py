@@ -91,14 +91,21 @@ class Transcript(ScrollView, can_focus=True):
         before = self._layout_of.height
         self._layout_of.sync(blocks, width)
         self._behind = self._behind or (not self._follows and self._layout_of.height > before)
+        dirty, at = self._layout_of.dirty, self.scroll_offset.y
         self._resize_virtual()
         self._settle()
-        self.refresh()
+        if self._behind or not before or self.scroll_offset.y != at:
+            self.refresh()
+        else:
+            last = max(before, self._layout_of.height, at + self.size.height)
+            self.refresh_lines(dirty, last - dirty)
 
     def _resize_virtual(self) -> None:
         size = Size(self.size.width, self._layout_of.height)
         if size != self.virtual_size:
-            self.virtual_size = size
+            # The reactive itself would lay out and draw the whole screen again for each new line.
+            self.set_reactive(Transcript.virtual_size, size)
+            self._scroll_update(size)
         if self._follows:
             self._go_to(self.max_scroll_y)
 
