@@ -7,6 +7,7 @@ servers send what those models do not know. The SDK's retries are off: the loop 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -22,6 +23,10 @@ from core.providers.tool_calls import known_ids
 
 _OPTIONAL: Final = ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature")
 _LIMITS: Final = ("max_completion_tokens", "max_tokens")
+_UNKNOWN_FIELD: Final = re.compile(
+    r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized",
+    re.IGNORECASE,
+)
 _GRACE_SECONDS: Final = 5.0  # for the usage and the end mark, once the answer itself is whole
 _END: Final = object()
 
@@ -108,7 +113,7 @@ class OpenAIProvider:
         if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
             return set()
         named: set[str] = {name for name in (*_OPTIONAL, *_LIMITS) if name in text and name in body}
-        if not named and not self._official and "stream_options" in body:
+        if not named and not self._official and "stream_options" in body and _UNKNOWN_FIELD.search(text):
             return {"stream_options"}
         return named
 

@@ -31,7 +31,7 @@ if __name__ == "__main__":
 from tests.support.provider_streams import Dialect, Step, error_body, events, step_from
 
 Script = Sequence[Step | str | Mapping[str, Any]]
-DIALECTS: dict[str, Dialect] = {"chat/completions": "openai", "messages": "anthropic"}
+DIALECTS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
 OVER = Step(status=500, error="the script of this server is over")
 
 
@@ -107,8 +107,8 @@ class ProviderServer:
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection can be used again."""
         path = request.path.partition("?")[0]
-        dialect = next((each for end, each in DIALECTS.items() if path.endswith(f"/{end}")), None)
-        if request.method == "GET" and path.endswith("/models"):
+        dialect = DIALECTS.get(path)
+        if request.method == "GET" and path == "/v1/models":
             listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
             await _send(writer, 200, json.dumps(listed))
             return True
@@ -207,7 +207,7 @@ async def provider_server(
 
 def _words(count: int) -> str:
     """Text of about `count` tokens with paragraphs and a code block in it."""
-    words = itertools.cycle("the quick brown fox jumps over a lazy dog while streams of words go by".split())
+    words = itertools.cycle(["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "again"])
     text = [next(words) + ("\n\n" if number % 60 == 59 else " ") for number in range(count)]
     return "".join(text)
 

@@ -28,9 +28,9 @@ class Step:
     """What one request is answered with.
 
     `usage`: prompt, completion, cached, cache_write, reasoning. `piece`: characters in a delta. `chunks`: these JSON
-    objects instead of generated ones. `cut` drops the connection and `hang` stops sending: before any byte, in the text,
-    or in the arguments of the first call. `write_size`: bytes in one write, 0 = an event a write. `rate`: deltas per
-    second, 0 = as fast as it goes. `status` other than 200 is answered with `error`, or with `body` as it stands;
+    objects instead of generated ones. `cut` drops the connection and `hang` stops sending: before any event, in the
+    text, or in the arguments of the first call. `write_size`: bytes in one write, 0 = an event a write. `rate`: deltas
+    per second, 0 = as fast as it goes. `status` other than 200 is answered with `error`, or with `body` as it stands;
     `echo_key` puts the key of the request into the error.
     """
 

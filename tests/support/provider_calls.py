@@ -1,0 +1,88 @@
+"""Asking a provider and putting its answer together, for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.protocol.messages import Message, Usage, UserMessage
+from core.providers.anthropic import AnthropicProvider
+from core.providers.base import (
+    Delta,
+    Finished,
+    ModelRequest,
+    Provider,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolSpec,
+    UsageReport,
+)
+from core.providers.endpoint import Endpoint
+from core.providers.openai import OpenAIProvider
+from core.secrets import Secret
+from tests.support.provider_server import ProviderServer
+from tests.support.provider_streams import Dialect
+
+KEY = "sk-test-planted-0123456789abcdef"
+GREP = ToolSpec(name="grep", description="Search.", parameters={"type": "object", "properties": {}})
+
+
+@dataclass
+class Answer:
+    text: str = ""
+    reasoning: str = ""
+    signatures: list[str] = field(default_factory=list)
+    redacted: list[str] = field(default_factory=list)
+    calls: list[dict[str, str]] = field(default_factory=list)
+    usage: Usage | None = None
+    finish: str = ""
+    deltas: list[Delta] = field(default_factory=list)
+
+    def add(self, delta: Delta) -> None:
+        assert not self.finish, "a delta came after the last one"
+        self.deltas.append(delta)
+        match delta:
+            case TextDelta(text):
+                self.text += text
+            case ReasoningDelta(text, signature, redacted):
+                self.reasoning += text
+                self.signatures += [signature] if signature else []
+                self.redacted += [redacted] if redacted else []
+            case ToolCallDelta(index, call_id, name, arguments):
+                if index == len(self.calls):
+                    self.calls.append({"id": "", "name": "", "arguments": ""})
+                call = self.calls[index]
+                call["id"] += call_id
+                call["name"] += name
+                call["arguments"] += arguments
+            case UsageReport(usage):
+                self.usage = usage
+            case Finished(reason):
+                self.finish = reason
+
+
+def request(*messages: Message, **fields: Any) -> ModelRequest:
+    given = {"model": "tiny-1", "system": "You help.", "tools": (GREP,), **fields}
+    return ModelRequest(messages=messages or (UserMessage(content="hi"),), **given)
+
+
+async def ask(provider: Provider, asked: ModelRequest | None = None, into: Answer | None = None) -> Answer:
+    """The whole answer; `into` keeps what came before an error."""
+    answer = into or Answer()
+    async for delta in provider.stream(asked or request()):
+        answer.add(delta)
+    return answer
+
+
+def connect(server: ProviderServer, dialect: Dialect, **fields: Any) -> OpenAIProvider | AnthropicProvider:
+    """A provider for a test server."""
+    given: dict[str, Any] = {
+        "id": dialect,
+        "label": "The server",
+        "base_url": server.openai_url if dialect == "openai" else server.anthropic_url,
+        "find_key": lambda: (Secret(KEY), "environment variable TEST_KEY"),
+        **fields,
+    }
+    endpoint = Endpoint(**given)
+    return OpenAIProvider(endpoint) if dialect == "openai" else AnthropicProvider(endpoint)
