@@ -11,13 +11,13 @@ import signal
 import sys
 from typing import TextIO
 
-from core.answer_printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.cli import Options
 from core.clock import now_ms
 from core.engine import Engine
+from core.engine.models import ModelAccess
 from core.errors import ConfigError
 from core.exits import ExitCode
-from core.model_access import ModelAccess
+from core.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.response import refusal, response_of

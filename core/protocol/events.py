@@ -75,6 +75,13 @@ class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
     text: str
 
 
+class PromptSuggested(Event, frozen=True, kw_only=True, tag="prompt.suggested"):
+    """What the user may want to say next, and in which mode; a client offers it, and nothing more."""
+
+    text: str
+    mode: ModeName
+
+
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     reason: TurnEnd
     usage: Usage = Usage()
@@ -306,6 +313,7 @@ AnyEvent = (
     | ModelChanged
     | TurnStarted
     | TurnSteered
+    | PromptSuggested
     | TurnFinished
     | StepStarted
     | StepFinished

@@ -64,6 +64,10 @@ class ContextQuery(Query, frozen=True, kw_only=True, tag="context"):
     """What the model is sent, by part, for `/context`."""
 
 
+class SettingsQuery(Query, frozen=True, kw_only=True, tag="settings"):
+    """What is configured for a screen."""
+
+
 AnyQuery = (
     TreeQuery | FileQuery | FindQuery | DiffQuery | SessionsQuery | ModelsQuery | PromptHistoryQuery | ContextQuery
 )
@@ -172,6 +176,13 @@ class ContextReport(Answer, frozen=True, kw_only=True, tag="context"):
     window: int
 
 
+class ScreenSettings(Answer, frozen=True, kw_only=True, tag="settings"):
+    """`theme` "" = the default; `keymap`: keys by the id of a binding."""
+
+    theme: str = ""
+    keymap: dict[str, str] = {}
+
+
 class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
     """The query can't be answered."""
 
@@ -180,4 +191,6 @@ class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
     hint: str = ""
 
 
-AnyAnswer = Tree | FileText | Found | Diff | Sessions | Models | PromptHistory | ContextReport | Refused
+AnyAnswer = (
+    Tree | FileText | Found | Diff | Sessions | Models | PromptHistory | ContextReport | ScreenSettings | Refused
+)

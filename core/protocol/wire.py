@@ -6,7 +6,6 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-
 ABSENT: Final = Raw()
 
 

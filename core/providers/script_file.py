@@ -119,7 +119,8 @@ class _Reader:
         try:
             return YAML(typ="rt").load(text)
         except MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            mark = error.context_mark if "end of stream" in str(error.problem) else error.problem_mark
+            line = mark.line + 1 if mark else 1
             raise self._wrong(line, f"not valid YAML: {error.problem or error.context}") from None
         except YAMLError as error:
             raise self._wrong(1, f"not valid YAML: {error}") from None

@@ -114,21 +114,23 @@ class ScriptedProvider:
 
     def _turn_for(self, scene: Scene, played: set[int]) -> ScriptTurn | None:
         """The first turn that is left and whose `match` finds something, else the next one without a `match`."""
-        left = [turn for turn in self._script.turns if turn.line not in played or turn.repeat]
-        left = [turn for turn in left if not turn.mode or turn.mode == scene.mode]
-        fitting = [turn for turn in left if turn.match is not None and turn.match.search(scene.prompt)]
-        turn = next(iter(fitting), None) or next((turn for turn in left if turn.match is None), None)
-        if turn is not None:
-            played.add(turn.line)
+        left = [
+            (place, turn)
+            for place, turn in enumerate(self._script.turns)
+            if (place not in played or turn.repeat) and turn.mode in {"", scene.mode}
+        ]
+        fitting = [each for each in left if each[1].match is not None and each[1].match.search(scene.prompt)]
+        place, turn = next(iter(fitting), None) or next((each for each in left if each[1].match is None), (-1, None))
+        played.add(place)
         return turn
 
     def _fail_if_told(self, step: ScriptStep) -> None:
         if step.fault is None:
             return
-        failed = self._failures.get(step.line, 0)
+        failed = self._failures.get(id(step), 0)
         if step.fault.times and failed >= step.fault.times:
             return
-        self._failures[step.line] = failed + 1
+        self._failures[id(step)] = failed + 1
         raise _failure(step.fault, self._script.path)
 
     def _pause(self, step: ScriptStep) -> float:

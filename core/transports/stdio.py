@@ -18,8 +18,8 @@ import msgspec
 
 from core.cli import Options
 from core.engine import Engine
+from core.engine.models import ModelAccess
 from core.exits import ExitCode
-from core.model_access import ModelAccess
 from core.protocol.commands import AnyCommand, Reject
 from core.protocol.events import Envelope
 from core.protocol.queries import AnyQuery, Refused

@@ -21,24 +21,8 @@ LADDER: tuple[frozenset[str], ...] = (
     ),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
-    frozenset(
-        "core." + name
-        for name in (
-            *(
-                "engine",
-                "bus",
-                "answers",
-                "context_report",
-                "effects",
-                "faults",
-                "file_list",
-                "live_session",
-                "model_access",
-            ),
-            *("response", "session_recovery", "session_runtime", "settings_file", "turns", "watch"),
-        )
-    ),
-    frozenset({"core.transports", "core.cli", "core.headless", "core.answer_printer", "core.doctor", "core.demo"}),
+    frozenset({"core.engine", "core.bus", "core.response"}),
+    frozenset({"core.transports", "core.cli", "core.headless", "core.printer", "core.doctor", "core.demo"}),
 )
 STRANGERS = LADDER[2]
 SEEN_BY_TUI = ("core.protocol", "core.errors")

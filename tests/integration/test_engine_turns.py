@@ -15,11 +15,11 @@ import pytest
 from core.cli import Options
 from core.config import config_dir
 from core.engine import Engine, EngineOptions
+from core.engine.recovery import with_results
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
-from core.session_recovery import with_results
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
 from tests.support.story import access, project_at, story
@@ -204,7 +204,7 @@ def _in_a_process(project: Path) -> list[str]:
 async def test_a_reader_that_leaves_ends_the_run_without_a_traceback(project):
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
-        "import agent_tui, core.model_access as access, core.headless as headless\n"
+        "import agent_tui, core.engine.models as access, core.headless as headless\n"
         "from tests.support.agent_case import says\n"
         "from tests.support import story\n"
         "run = headless.run_print\n"

@@ -10,9 +10,9 @@ import pytest
 
 from core.cli import Options
 from core.engine import Engine, EngineOptions
+from core.engine.recovery import with_results
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.session_recovery import with_results
 from core.sessions.fold import fold
 from core.sessions.log import scan
 from core.sessions.store import SessionStore

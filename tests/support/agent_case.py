@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from core.agent.loop import Turn
 from core.agent.session import Route, SessionContext
 from core.config import Settings
+from core.engine.runtime import PlanFolder
 from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
 from core.protocol.messages import Message, ToolMessage, Usage
 from core.providers.base import Delta, Finished, ModelInfo, ModelRequest, TextDelta, ToolCallDelta, UsageReport
-from core.session_runtime import PlanFolder
 from core.sessions.fold import SessionState
 from core.shadow import BlobStore, ReviewState, Shadow
 from core.workspace import Workspace

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from core.engine.recovery import INTERRUPTED, close_open_turn, with_results
 from core.protocol import events as ev
 from core.protocol.documents import Text
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from core.session_recovery import INTERRUPTED, close_open_turn, with_results
 from core.sessions.fold import SessionState, fold
 
 CALL = ToolCall(id="call_1", name="read_file", arguments="{}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from core.engine.faults import explained
+from core.engine.runtime import SessionRuntime
+from core.engine.turns import Turns
 from core.errors import AgentTuiError
-from core.faults import explained
-from core.session_runtime import SessionRuntime
-from core.turns import Turns
 
 Effect = Callable[[], Awaitable[None] | None]
 

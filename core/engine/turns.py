@@ -7,14 +7,14 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from core.agent.session import Route, SessionContext
+from core.engine.faults import explained
+from core.engine.models import ModelAccess
+from core.engine.recovery import close_open_turn
+from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, CommandRejected, ConfigError
-from core.faults import explained
 from core.ids import new_id
-from core.model_access import ModelAccess
 from core.protocol.events import TurnEnd, TurnStarted, TurnSteered
 from core.providers.base import Provider
-from core.session_recovery import close_open_turn
-from core.session_runtime import SessionRuntime
 
 Work = Callable[[SessionContext], Awaitable[None]]
 STOP_LIMIT = 5.0

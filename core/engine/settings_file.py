@@ -13,7 +13,7 @@ from core.ids import new_id
 
 
 def remember(*, model: str = "", provider: str = "", base_url: str = "") -> None:
-    """Set the default model, and the address of a provider ("" = leave as it is). Raises `ConfigError`, `StateError`."""
+    """Set the default model and a provider's address; "" leaves one as it is. Raises `ConfigError`, `StateError`."""
     load_settings()  # a file with a fault in it is not made worse
     path = config_dir() / FILE_NAME
     try:

@@ -1,7 +1,7 @@
 """The engine: three verbs (`submit`, `events`, `query`) over the sessions of one workspace.
 
-It routes and answers; what a command does is in `core.effects`, what a question finds in `core.answers`, what a
-session is in `core.session_runtime`.
+It routes and answers; what a command does is in `effects`, what a question finds in `answers`, what a session is in
+`runtime`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pathlib import Path
 
 import msgspec
 
-from core.answers import Answers
 from core.config import LoadedSettings, ProviderSettings, Settings, load_with_notices
-from core.effects import prepare
+from core.engine.answers import Answers
+from core.engine.effects import prepare
+from core.engine.faults import explained
+from core.engine.live import LiveSession
+from core.engine.models import ModelAccess
+from core.engine.runtime import SessionRuntime, Surroundings
+from core.engine.settings_file import remember
+from core.engine.watch import Watch
 from core.errors import AgentTuiError, CommandRejected
-from core.faults import explained
-from core.live_session import LiveSession
-from core.model_access import ModelAccess
 from core.protocol import commands as cmd
 from core.protocol.events import Envelope, ModeName, Notice, SessionStarted
 from core.protocol.queries import AnyAnswer, AnyQuery, Refused
-from core.session_runtime import SessionRuntime, Surroundings
 from core.sessions.fold import SessionState
 from core.sessions.store import SessionStore
-from core.settings_file import remember
-from core.watch import Watch
 from core.workspace import Workspace
 
 

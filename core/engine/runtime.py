@@ -12,11 +12,11 @@ from pathlib import Path
 from core.bus import Bus
 from core.clock import now_ms
 from core.config import Settings
+from core.engine.models import ModelAccess
+from core.engine.recovery import close_open_turn
 from core.errors import AgentTuiError, StateError
-from core.model_access import ModelAccess
 from core.plans.store import PlanStore
 from core.protocol import events as ev
-from core.session_recovery import close_open_turn
 from core.sessions.fold import SessionState, fold
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionDirectory

@@ -9,15 +9,15 @@ import asyncio
 from functools import partial
 from typing import assert_never
 
+from core.engine.live import Effect, LiveSession
+from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
-from core.live_session import Effect, LiveSession
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
 from core.protocol.events import ModeChanged, ModelChanged, PlanUpdated, SessionRenamed, TodoChanged
 from core.protocol.plans import Plan
 from core.protocol.review import Change
-from core.session_runtime import TITLE_LENGTH
 
 SessionCommand = (
     cmd.SessionRename

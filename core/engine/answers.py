@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from core.config import Settings
+from core.engine.file_list import FileList
+from core.engine.live import LiveSession
 from core.errors import AgentTuiError, CommandRejected, PathRefused
-from core.file_list import FileList
 from core.languages import language_of
-from core.live_session import LiveSession
 from core.protocol import queries as q
 from core.sessions.listing import list_sessions, prompts_of
 from core.sessions.store import SessionStore
@@ -47,6 +47,8 @@ class Answers:
                 return q.PromptHistory(prompts=await asyncio.to_thread(prompts_of, self._store, limit=limit))
             case q.ContextQuery():
                 return await self._context(query)
+            case q.SettingsQuery():
+                return q.ScreenSettings(theme=self.settings.ui.theme, keymap=self.settings.ui.keymap)
             case _ as unreachable:
                 assert_never(unreachable)
 
@@ -115,7 +117,7 @@ class Answers:
         live = self._sessions.get(query.session)
         if live is None:
             raise _no_session(query.session)
-        from core.context_report import report
+        from core.engine.context_report import report
 
         return await report(live.turns.context, live.runtime.state)
 
