@@ -69,7 +69,15 @@ class SettingsQuery(Query, frozen=True, kw_only=True, tag="settings"):
 
 
 AnyQuery = (
-    TreeQuery | FileQuery | FindQuery | DiffQuery | SessionsQuery | ModelsQuery | PromptHistoryQuery | ContextQuery
+    TreeQuery
+    | FileQuery
+    | FindQuery
+    | DiffQuery
+    | SessionsQuery
+    | ModelsQuery
+    | PromptHistoryQuery
+    | ContextQuery
+    | SettingsQuery
 )
 
 
