@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Literal, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -102,3 +102,17 @@ class Provider(Protocol):
     async def close(self) -> None:
         """Release connections. Safe to call twice."""
         ...
+
+
+class Suggestion(Struct, frozen=True, kw_only=True):
+    """What the user may say next, and the mode for it ("" = any)."""
+
+    text: str
+    mode: str = ""
+
+
+@runtime_checkable
+class Suggesting(Protocol):
+    """A provider that knows what the user may say next."""
+
+    def suggestion(self, messages: Sequence[Message]) -> Suggestion | None: ...

@@ -40,6 +40,7 @@ OPAQUE: Final = {
     "anthropic.types.beta.message_create_params": frozenset({"MessageCreateParamsBase"}),
 }
 _WAITING_BRANCHES: Final = ("types", "lib", "resources")
+_OF_THE_CODE: Final = ("__all__", "__version__")  # the import system asks for other such names, and means no code
 _import_lock = threading.Lock()
 
 
@@ -47,7 +48,7 @@ class WaitingModule(ModuleType):
     """A module or package whose code runs when a name is missed that nothing cheaper can provide."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name not in _OF_THE_CODE:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name in DEFERRED.get(self.__name__, ()):
             return _waiting_function(self, name)

@@ -64,13 +64,14 @@ class ScriptStep(Struct, frozen=True, kw_only=True):
 
 
 class ScriptTurn(Struct, frozen=True, kw_only=True):
-    """The answers to one prompt. `match` None: any prompt, when it is this turn's turn."""
+    """The answers to one prompt. `match` None: any prompt, when it is this turn's turn. `suggest`: what to say for it."""
 
     line: int
     steps: tuple[ScriptStep, ...]
     match: Pattern | None = None
     mode: str = ""
     repeat: bool = False
+    suggest: str = ""
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -149,7 +150,7 @@ class _Reader:
     def _turn(self, node: Any, line: int) -> ScriptTurn:
         if isinstance(node, list):
             return ScriptTurn(line=line, steps=self._steps(node, line))
-        table = self._table(node, line, ("match", "mode", "repeat", "steps"), "a turn")
+        table = self._table(node, line, ("match", "mode", "repeat", "steps", "suggest"), "a turn")
         steps = self._branch(table, "steps")
         if not steps:
             raise self._wrong(line, "a turn without steps", "Give it `steps:`, a list of answers.")
@@ -159,6 +160,7 @@ class _Reader:
             match=self._pattern(table, "match"),
             mode=self._text(table, "mode"),
             repeat=bool(table.get("repeat", False)),
+            suggest=self._text(table, "suggest"),
         )
 
     def _branch(self, table: Any, key: str) -> tuple[ScriptStep, ...]:

@@ -28,7 +28,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +41,7 @@ from core.providers.base import (
     ModelInfo,
     ModelRequest,
     ReasoningDelta,
+    Suggestion,
     TextDelta,
     ToolCallDelta,
     UsageReport,
@@ -99,6 +100,15 @@ class ScriptedProvider:
 
     async def close(self) -> None:
         """See `Provider`: there is nothing to release."""
+
+    def suggestion(self, messages: Sequence[Message]) -> Suggestion | None:
+        """See `Suggesting`: the first turn that was not played yet and has one."""
+        played: set[int] = set()
+        for each in scenes(messages) if messages else ():
+            self._turn_for(each, played)
+        left = (turn for place, turn in enumerate(self._script.turns) if place not in played and turn.suggest)
+        turn = next(left, None)
+        return Suggestion(text=turn.suggest, mode=turn.mode) if turn else None
 
     def _next(self, request: ModelRequest) -> tuple[ScriptStep, Scene]:
         """The step for this request, found by playing the history so far."""

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from core.config import ProviderSettings, Settings
+from core.providers import discovery
+from core.providers.registry import KNOWN, discover
+from tests.support.provider_server import provider_server
+
+LOCAL = [name for name, known in KNOWN.items() if known.local]
+
+
+@contextlib.asynccontextmanager
+async def listening(answer: bytes | None):
+    """A socket that sends `answer` to whoever connects and closes; None: it never says anything."""
+    end = asyncio.Event()
+
+    async def serve(reader, writer):
+        if answer is None:
+            await end.wait()
+        else:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            with contextlib.suppress(ConnectionError):
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        end.set()
+        server.close()
+
+
+@pytest.fixture
+async def nothing():
+    """Settings whose local servers are ports of this machine on which nothing listens."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    server.close()
+    await server.wait_closed()
+    return settings(**dict.fromkeys(LOCAL, url))
+
+
+def settings(**urls: str) -> Settings:
+    return Settings(providers={name: ProviderSettings(base_url=url) for name, url in urls.items()})
+
+
+def status(found, name):
+    return next(each for each in found.providers if each.id == name)
+
+
+async def test_when_nothing_is_there_the_answer_says_so_at_once(nothing):
+    started = time.monotonic()
+    found = await discover(nothing)
+    assert time.monotonic() - started < 0.4
+    assert (found.models, found.default) == ((), "")
+    assert {each.id for each in found.providers} == set(KNOWN)
+    assert all(status(found, name).problem == "Nothing listens there." for name in LOCAL)
+    assert status(found, "openai").key == ""
+
+
+async def test_a_local_server_is_found_with_its_models():
+    async with provider_server(models=["qwen3:8b", "nomic-embed-text", "llama3"]) as server:
+        found = await discover(settings(ollama=server.openai_url))
+    assert [each.id for each in found.models if each.id.startswith("ollama/")] == ["ollama/qwen3:8b", "ollama/llama3"]
+    assert status(found, "ollama").local
+    assert status(found, "ollama").problem == ""
+    assert found.default == "ollama/qwen3:8b"
+
+
+async def test_servers_are_asked_at_the_same_time_and_a_silent_one_for_a_limited_one(nothing):
+    async with listening(None) as silent, provider_server(models=["m"]) as server:
+        urls = {**dict.fromkeys(LOCAL, silent), "vllm": server.openai_url}
+        started = time.monotonic()
+        found = await discover(settings(**urls))
+        assert time.monotonic() - started < 0.8
+    assert [each.id for each in found.models] == ["vllm/m"]
+    assert status(found, "ollama").problem == "It does not answer in time."
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "something else than a model server listens there."),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>a wiki</html>", "something else than a model server listens there."),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "It answers with status 404."),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "It answers with status 302."),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}", "2 bytes read on a total of 99 expected bytes."),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", ""),
+        (b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data": 3}', ""),
+        (b"", "0 bytes read on a total of undefined expected bytes."),
+    ],
+)
+async def test_whatever_else_listens_there_is_no_model_server(answer, problem):
+    async with listening(answer) as url:
+        found = await discover(settings(llamacpp=url))
+    assert status(found, "llamacpp").problem == problem
+    assert not [each for each in found.models if each.id.startswith("llamacpp/")]
+
+
+async def test_a_key_makes_a_provider_usable_and_is_not_shown(monkeypatch, nothing):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    found = await discover(nothing, probe=False)
+    assert status(found, "openai").key == "environment variable OPENAI_API_KEY"
+    assert [each.id for each in found.models] == [f"openai/{name}" for name in KNOWN["openai"].suggested]
+    assert all(each.source == "environment variable OPENAI_API_KEY" for each in found.models)
+    assert found.default == found.models[0].id
+    assert "sk-planted" not in repr(found)
+
+
+async def test_a_compatible_server_is_asked_with_the_key_of_the_environment(monkeypatch, nothing):
+    async with provider_server(models=["a", "b"]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789")
+        found = await discover(nothing)
+        keys = sorted(each.key for each in server.requests)
+    assert keys == ["sk-ant-planted-0123456789", "sk-planted-0123456789"]
+    assert {each.id for each in found.models} == {"openai/a", "openai/b", "anthropic/a", "anthropic/b"}
+
+
+async def test_a_bad_address_is_the_problem_of_its_provider_alone(monkeypatch, nothing):
+    monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
+    found = await discover(nothing)
+    assert "OPENAI_BASE_URL" in status(found, "openai").problem
+    assert len(found.providers) == len(KNOWN)
+
+
+async def test_a_header_can_not_smuggle_a_line():
+    async with listening(b"HTTP/1.0 200 OK\r\n\r\n{}") as url:
+        with pytest.raises(ValueError, match="line break"):
+            await discovery.get_json(url, {"X": "a\r\nEvil: b"})
+
+
+def test_the_search_imports_no_sdk():
+    code = (
+        "import asyncio, sys\nfrom core.config import Settings\nfrom core.providers.registry import discover\n"
+        "asyncio.run(discover(Settings()))\n"
+        "print([name for name in ('openai', 'anthropic', 'httpx2', 'pydantic', 'genai_prices') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import pytest
+
+from core.config import ProviderSettings, Settings
+from core.errors import ConfigError
+from core.providers.anthropic import AnthropicProvider
+from core.providers.keys import store_key
+from core.providers.openai import OpenAIProvider
+from core.providers.registry import base_url_of, default_model, endpoint_of, kind_of, resolve, split
+from core.providers.scripted import ScriptedProvider
+
+PLAIN = Settings()
+CUSTOM = Settings(
+    providers={
+        "router": ProviderSettings(base_url="https://router.example/api/v1/", headers={"X-Title": "t"}),
+        "claude-proxy": ProviderSettings(
+            base_url="https://proxy.example/v1", kind="anthropic", api_key_env="PROXY_KEY"
+        ),
+        "openai": ProviderSettings(base_url="https://gateway.example/v1"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "name"),
+    [
+        ("openai/gpt-5-mini", OpenAIProvider, "gpt-5-mini"),
+        ("anthropic/claude-sonnet-5", AnthropicProvider, "claude-sonnet-5"),
+        ("ollama/qwen3:8b", OpenAIProvider, "qwen3:8b"),
+        ("lmstudio/org/model", OpenAIProvider, "org/model"),
+        ("llamacpp/x", OpenAIProvider, "x"),
+        ("vllm/org/model", OpenAIProvider, "org/model"),
+        ("router/meta/llama", OpenAIProvider, "meta/llama"),
+        ("claude-proxy/c", AnthropicProvider, "c"),
+    ],
+)
+def test_an_id_leads_to_its_provider(model, kind, name):
+    provider, found = resolve(model, CUSTOM)
+    assert isinstance(provider, kind)
+    assert (provider.name, found) == (model.split("/")[0], name)
+
+
+def test_a_script_is_read_when_it_is_chosen(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("- hello")
+    provider, name = resolve(f"scripted/{path}")
+    assert isinstance(provider, ScriptedProvider)
+    assert name == str(path)
+    path.write_text("- {nonsense: 1}")
+    with pytest.raises(ConfigError, match="line 1"):
+        resolve(f"scripted/{path}")
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("opnai/gpt-5", "Did you mean openai/gpt-5?"),
+        ("Anthropic/x", "Did you mean anthropic/x?"),
+        ("zzz/x", "Valid: anthropic/NAME, openai/NAME"),
+        ("gpt-5", "PROVIDER/NAME"),
+        ("openai/", "PROVIDER/NAME"),
+        ("", "PROVIDER/NAME"),
+    ],
+)
+def test_an_unknown_provider_is_answered_with_the_valid_ones(model, words):
+    with pytest.raises(ConfigError) as caught:
+        split(model, PLAIN)
+    assert words in caught.value.explained()
+    assert "scripted/FILE" in caught.value.hint
+
+
+def test_the_environment_names_the_address_before_the_configuration_does(monkeypatch):
+    assert base_url_of("openai", PLAIN) == "https://api.openai.com/v1"
+    assert base_url_of("openai", CUSTOM) == "https://gateway.example/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/")
+    assert base_url_of("openai", CUSTOM) == "http://127.0.0.1:9/v1"
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/v1")
+    assert base_url_of("anthropic", PLAIN) == "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0:9999", "http://127.0.0.1:9999/v1"),
+        ("box.lan:80", "http://box.lan:80/v1"),
+        ("https://box.lan", "https://box.lan:11434/v1"),
+    ],
+)
+def test_what_ollama_listens_on_becomes_an_address(monkeypatch, host, url):
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert base_url_of("ollama", PLAIN) == url
+
+
+@pytest.mark.parametrize("bad", ["not an address", "ftp://x/v1", "http://", "127.0.0.1:8000/v1"])
+def test_an_address_that_is_none_names_its_source(monkeypatch, bad):
+    monkeypatch.setenv("OPENAI_BASE_URL", bad)
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL"):
+        resolve("openai/x")
+
+
+def test_a_key_is_needed_only_where_the_provider_itself_is_asked():
+    assert endpoint_of("openai", PLAIN).needs_key
+    assert endpoint_of("anthropic", PLAIN).needs_key
+    assert not endpoint_of("openai", CUSTOM).needs_key
+    assert not endpoint_of("ollama", PLAIN).needs_key
+
+
+def test_k9_a_key_that_was_stored_for_one_address_is_not_found_for_another():
+    store_key("openai", "sk-for-the-real-one-123", base_url=base_url_of("openai", PLAIN))
+    assert endpoint_of("openai", PLAIN).find_key()[0] is not None
+    assert endpoint_of("openai", CUSTOM).find_key() == (None, "")
+
+
+def test_each_provider_has_a_variable_for_its_key(monkeypatch):
+    for name in ("OPENAI_API_KEY", "PROXY_KEY", "ROUTER_API_KEY"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    found = {name: endpoint_of(name, CUSTOM).find_key() for name in ("openai", "claude-proxy", "router")}
+    values = {name: secret.reveal() for name, (secret, _) in found.items() if secret}
+    assert values == {
+        "openai": "value-of-OPENAI_API_KEY",
+        "claude-proxy": "value-of-PROXY_KEY",
+        "router": "value-of-ROUTER_API_KEY",
+    }
+    assert endpoint_of("router", CUSTOM).headers == {"X-Title": "t"}
+    assert kind_of("claude-proxy", CUSTOM) == "anthropic"
+
+
+def test_the_model_to_begin_with_is_the_configured_one_or_that_of_a_key(monkeypatch):
+    assert default_model(PLAIN) == ""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-something-1234567")
+    assert default_model(PLAIN).startswith("openai/")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-something-1234567")
+    assert default_model(PLAIN).startswith("anthropic/")
+    assert default_model(Settings(model="ollama/x")) == "ollama/x"
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert default_model(PLAIN) == "", "nobody knows what a compatible server offers"
