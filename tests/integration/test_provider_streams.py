@@ -159,6 +159,7 @@ async def test_v9_closing_the_stream_ends_the_connection(dialect):
         await stream.aclose()
         async with asyncio.timeout(0.3):
             await server.dropped.wait()
+        assert server.dropped.is_set()
 
 
 async def test_v9_cancelling_while_the_server_is_silent_is_quick(dialect):
