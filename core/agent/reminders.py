@@ -46,18 +46,19 @@ def take_in(session: SessionContext) -> None:
 
 
 def report_verdicts(session: SessionContext) -> None:
-    """Tell the model of the verdicts that it does not know, once."""
-    verdicts = session.state.unreported_verdicts
-    if verdicts:
-        remind(session, verdicts_text(verdicts))
-        session.emit(VerdictsReported(ids=tuple(verdict.id for verdict in verdicts)))
+    """Tell the model, once, of the verdicts that it does not know, and of those it knows that no longer stand."""
+    verdicts, undone = session.state.unreported_verdicts, session.state.verdicts_taken_back
+    if verdicts or undone:
+        remind(session, verdicts_text(verdicts, undone))
+        session.emit(VerdictsReported(ids=tuple(verdict.id for verdict in (*undone, *verdicts))))
 
 
-def verdicts_text(verdicts: Sequence[VerdictRecord]) -> str:
+def verdicts_text(verdicts: Sequence[VerdictRecord], undone: Sequence[VerdictRecord] = ()) -> str:
     shown = [_shown(verdict) for verdict in verdicts[-MAX_VERDICTS:]]
     return render(
         "reminders/verdicts",
         verdicts=shown,
+        undone=[_shown(verdict) for verdict in undone[-MAX_VERDICTS:]],
         accepted=any(verdict.verdict == "accept" for verdict in verdicts),
         rejected=any(verdict.verdict == "reject" for verdict in verdicts),
     )

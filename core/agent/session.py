@@ -98,6 +98,11 @@ class StateView(Protocol):
         """Standing verdicts that the model has not been told of, oldest first."""
         ...
 
+    @property
+    def verdicts_taken_back(self) -> Sequence[VerdictRecord]:
+        """Verdicts that the model was told of and that were undone since, oldest first."""
+        ...
+
 
 class Route(Struct, frozen=True, kw_only=True):
     """Where a job's model calls go. `model` is the provider's name for it, `id` is `provider/name`.

@@ -93,6 +93,8 @@ class SessionState:
     messages: list[Message] = field(default_factory=list)
     pending: set[str] = field(default_factory=set)
     unreported: dict[str, VerdictRecord] = field(default_factory=dict)
+    reported: dict[str, VerdictRecord] = field(default_factory=dict)
+    taken_back: dict[str, VerdictRecord] = field(default_factory=dict)
     plan: str = ""
     plans: dict[str, Plan] = field(default_factory=dict)
     todos: tuple[Todo, ...] = ()
@@ -117,6 +119,11 @@ class SessionState:
     def unreported_verdicts(self) -> Sequence[VerdictRecord]:
         """Standing verdicts that the model has not been told of, oldest first."""
         return tuple(self.unreported.values())
+
+    @property
+    def verdicts_taken_back(self) -> Sequence[VerdictRecord]:
+        """Verdicts that the model was told of and that were undone since, oldest first."""
+        return tuple(self.taken_back.values())
 
     def apply(self, envelope: ev.Envelope) -> None:
         """Take one event in. Lossy events and repeated ones change nothing."""
@@ -259,11 +266,16 @@ def _verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictGiven) -> Non
 
 def _verdict_undone(state: SessionState, _: ev.Envelope, event: ev.VerdictUndone) -> None:
     state.unreported.pop(event.id, None)
+    if known := state.reported.pop(event.id, None):
+        state.taken_back[event.id] = known
 
 
 def _verdicts_reported(state: SessionState, _: ev.Envelope, event: ev.VerdictsReported) -> None:
+    """The model knows now: of a verdict, or that one which it knew of no longer stands."""
     for verdict in event.ids:
-        state.unreported.pop(verdict, None)
+        if fresh := state.unreported.pop(verdict, None):
+            state.reported[verdict] = fresh
+        state.taken_back.pop(verdict, None)
 
 
 def _plan(state: SessionState, _: ev.Envelope, event: ev.PlanCreated | ev.PlanUpdated) -> None:

@@ -23,7 +23,12 @@ VARIABLES = {
     "compaction": {"words": 500},
     "plan_build": {"plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,))},
     "reminders/mode": {"mode": "plan", "previous": "agent", "text": "T"},
-    "reminders/verdicts": {"verdicts": [VERDICT, VERDICT | {"verdict": "accept"}], "accepted": True, "rejected": True},
+    "reminders/verdicts": {
+        "verdicts": [VERDICT, VERDICT | {"verdict": "accept"}],
+        "accepted": True,
+        "rejected": True,
+        "undone": [VERDICT],
+    },
     "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},
 }

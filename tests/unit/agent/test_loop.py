@@ -248,6 +248,23 @@ async def test_verdicts_reach_the_model_once_with_their_reason(tmp_path):
     assert len(case.of(ev.VerdictsReported)) == 1
 
 
+async def test_a_verdict_taken_back_is_told_if_the_model_knew_of_it_and_only_once(tmp_path):
+    write = calls(("write", {"file_path": "a.py", "contents": "x = 1\n"}))
+    case = Case(tmp_path, write, says("Proposed."), says("I see."), says("Back."), says("Yes."))
+    await case.turn()
+    case.shadow.resolve("a.py", verdict="reject")
+    case.shadow.undo()
+    case.shadow.resolve("a.py", verdict="reject")
+    await case.turn("Go on")
+    case.shadow.undo()
+    await case.turn("And now")
+    await case.turn("Again")
+    told = [m.content for m in case.messages if isinstance(m, UserMessage) and "no longer rejected: a.py" in m.content]
+    assert len(told) == 1
+    assert "x = 1" in told[0]
+    assert [len(each.ids) for each in case.of(ev.VerdictsReported)] == [1, 1]
+
+
 async def test_a_new_mode_is_told_at_the_next_step_and_only_once(tmp_path):
     switch = [lambda: case.emit(ev.ModeChanged(mode="plan")), *calls(("list_dir", {}))]
     case = Case(tmp_path, switch, calls(("list_dir", {})), says("Done."))
