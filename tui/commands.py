@@ -65,6 +65,11 @@ def completions(pattern: str) -> list[tuple[str, str]]:
     ]
 
 
+def is_complete(typed: str, word: str) -> bool:
+    """Whether a completed command can run as it is: it takes nothing more, or it was written out."""
+    return typed.strip() == f"/{word}" or any(each.word == word and not each.takes for each in SLASHES)
+
+
 class Palette(Provider):
     """All commands and keys, by name."""
 

@@ -21,6 +21,7 @@ from tui.bridge import Bridge, Connect, Wish
 from tui.keymap import bindings
 from tui.screens.actions import MODES, ActingScreen
 from tui.state import Topic
+from tui.text import one_line
 from tui.widgets.prompt import ANSWERING, PLACEHOLDERS, STEERING, Prompt
 from tui.widgets.status import StatusBar
 from tui.widgets.transcript import Transcript
@@ -149,7 +150,15 @@ class MainScreen(ActingScreen):
         if state.questions:
             prompt.say(ANSWERING)
         else:
-            prompt.say(STEERING if state.running else PLACEHOLDERS[mode])
+            prompt.say(STEERING if state.running else self._suggested() or PLACEHOLDERS[mode])
+
+    def _suggested(self) -> str:
+        """What enter on the empty prompt says."""
+        offer = self.state.suggestion
+        if offer is None:
+            return ""
+        mode = f" in {offer.mode.title()} mode" if offer.mode != self.mode else ""
+        return f"{one_line(offer.text, 200)}   enter sends this{mode}"
 
     async def _mounted(self, name: str) -> Any:
         """A widget between conversation and prompt, mounted when it is first needed."""
@@ -189,7 +198,6 @@ class MainScreen(ActingScreen):
         from tui.commands import parsed
 
         prompt = self.query_one(Prompt)
-        prompt.empty()
         if (slash := parsed(event.text)) is not None:
             self.run_worker(self.run_action(f"{slash[0].action}({slash[1]!r})"), group="slash")
             return
@@ -218,6 +226,15 @@ class MainScreen(ActingScreen):
                 prompt.text = text
                 prompt.move_cursor(prompt.document.end)
 
+    @on(Prompt.TakeSuggestion)
+    def _suggestion_taken(self) -> None:
+        if (offer := self.state.suggestion) and not self.state.running:
+            self.run_worker(self._say_suggested(offer.text, offer.mode), group="prompts")
+
+    async def _say_suggested(self, text: str, mode: ModeName) -> None:
+        if mode == self.mode or await self.deliver(commands.ModeSet(mode=mode)):
+            await self._say_to_model(text)
+
     @on(Prompt.Completing)
     def _completing(self, event: Prompt.Completing) -> None:
         self.run_worker(self._complete(event.kind, event.pattern), group="completion", exclusive=True)
@@ -239,6 +256,8 @@ class MainScreen(ActingScreen):
 
     @on(Prompt.CompletionKey)
     def _completion_key(self, event: Prompt.CompletionKey) -> None:
+        from tui.commands import is_complete
+
         prompt = self.query_one(Prompt)
         completion: Any = self.query_one("#completion")
         match event.action:
@@ -246,9 +265,12 @@ class MainScreen(ActingScreen):
                 completion.action_cursor_down()
             case "previous":
                 completion.action_cursor_up()
-            case "accept" if completion.chosen is not None:
+            case "accept" | "send" if completion.chosen is not None:
+                is_whole = completion.kind == "/" and is_complete(prompt.text, completion.chosen)
                 prompt.complete(completion.chosen)
                 self._close_completion()
+                if is_whole and event.action == "send":
+                    prompt.submit()
             case _:
                 self._close_completion()
 

@@ -1,7 +1,10 @@
 """The prompt: many lines, a history, completion of files and commands, and large pastes as chips.
 
-Nothing but the send key sends: a newline inside a paste is text. What is typed is never lost, also not before the
-engine is there.
+Nothing but the send key sends: a newline inside a paste is text, also where the terminal passes a paste on as single
+keys. What is typed is never lost, also not before the engine is there.
+
+A binding runs at once, while the letters typed just before it may still wait in the queue of this widget: after a burst
+of keys it would act on an older text. So every action here passes through that queue as well.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from textual import events
-from textual.actions import SkipAction
 from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
@@ -23,6 +25,7 @@ from tui.keymap import bindings
 CHIP_FROM: Final = 4_000
 CHIP_LINES: Final = 80
 HISTORY_KEPT: Final = 500
+BURST: Final = 0.01  # seconds; no hand strikes two keys within it
 
 _CHIP = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
 _FILE_WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
@@ -62,8 +65,11 @@ class Prompt(TextArea):
         kind: str
         pattern: str
 
+    class TakeSuggestion(Message):
+        """The send key on an empty prompt."""
+
     class CompletionKey(Message):
-        """A key that belongs to the open completion: `action` is next, previous, accept or close."""
+        """A key that belongs to the open completion: `action` is next, previous, accept, send or close."""
 
         def __init__(self, action: str) -> None:
             super().__init__()
@@ -80,6 +86,7 @@ class Prompt(TextArea):
         self._place = 0
         self._draft = ""
         self._word = ("", "")
+        self._enters = 0
 
     def say(self, placeholder: str) -> None:
         """The text of the empty prompt."""
@@ -107,14 +114,21 @@ class Prompt(TextArea):
         number = int(chip.group(1))
         return self._pasted[number - 1] if 0 < number <= len(self._pasted) else chip.group()
 
-    def empty(self) -> None:
-        """Clear the prompt after its text has been taken."""
-        self.text = ""
-        self._pasted.clear()
+    def submit(self) -> None:
+        """Post what is written, and be empty: what is typed from now on is another prompt."""
+        self._enters = 0
+        if self.text.strip():
+            text = self.expanded
+            self.text = ""
+            self._pasted.clear()
+            self.post_message(self.Submitted(text))
+        else:
+            self.post_message(self.TakeSuggestion())
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
+        self._break_lines()
         text = _PASTE_MARK.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n")).replace("\x00", "")
         if len(text) >= CHIP_FROM or text.count("\n") >= CHIP_LINES:
             self._pasted.append(text)
@@ -145,40 +159,70 @@ class Prompt(TextArea):
 
     def action_send(self) -> None:
         """Send what is written; with the completion open, take its choice."""
+        self.call_later(self._enter)
+
+    def _enter(self) -> None:
         if self.completing:
-            self.post_message(self.CompletionKey("accept"))
-        elif self.text.strip():
-            self.post_message(self.Submitted(self.expanded))
+            self.post_message(self.CompletionKey("send"))
+            return
+        self._enters += 1
+        if self._enters == 1:  # through the queue of the app, behind the keys that wait there
+            self.set_timer(BURST, lambda: self.app.call_later(self.call_later, self._send))
+
+    def _send(self) -> None:
+        if self._enters:
+            self.submit()
+
+    def _break_lines(self) -> bool:
+        """More of the same burst follows: what came as the send key was a newline of a paste. True: there was one."""
+        count, self._enters = self._enters, 0
+        if count:
+            self.insert("\n" * count)
+        return bool(count)
 
     def action_newline(self) -> None:
         """A new line at the cursor."""
-        self.insert("\n")
+        self.call_later(self._newline)
+
+    def _newline(self) -> None:
+        if not self._break_lines():  # else it was the second half of CR LF
+            self.insert("\n")
 
     def action_complete(self) -> None:
-        """Take the completion that is marked."""
-        if not self.completing:
-            raise SkipAction
-        self.post_message(self.CompletionKey("accept"))
+        """Take the completion that is marked, else go on to the next pane."""
+        self.call_later(self._complete)
+
+    def _complete(self) -> None:
+        if self.completing:
+            self.post_message(self.CompletionKey("accept"))
+        else:
+            self.screen.focus_next()
 
     def action_older(self) -> None:
-        """The prompt before this one, from the first line."""
+        """The prompt before this one, from the first line; else a line up."""
+        self.call_later(self._older)
+
+    def _older(self) -> None:
         if self.completing:
             self.post_message(self.CompletionKey("previous"))
-            return
-        if not self.cursor_at_first_line or self._place == 0:
-            raise SkipAction
-        if self._place == len(self._history):
-            self._draft = self.text
-        self._recall(self._place - 1)
+        elif not self.cursor_at_first_line or self._place == 0:
+            self.action_cursor_up()
+        else:
+            if self._place == len(self._history):
+                self._draft = self.text
+            self._recall(self._place - 1)
 
     def action_newer(self) -> None:
-        """The prompt after this one, from the last line."""
+        """The prompt after this one, from the last line; else a line down."""
+        self.call_later(self._newer)
+
+    def _newer(self) -> None:
         if self.completing:
             self.post_message(self.CompletionKey("next"))
-            return
-        if not self.cursor_at_last_line or self._place >= len(self._history):
-            raise SkipAction
-        self._recall(self._place + 1)
+        elif not self.cursor_at_last_line or self._place >= len(self._history):
+            self.action_cursor_down()
+        else:
+            self._recall(self._place + 1)
 
     def _recall(self, place: int) -> None:
         self._place = place
@@ -195,6 +239,8 @@ class Prompt(TextArea):
         if event.key == "enter":  # sending has its own binding; a remapped one leaves enter without effect
             event.prevent_default()
             return
+        if event.is_printable:
+            self._break_lines()
         await super()._on_key(event)
 
     def get_line(self, line_index: int) -> Any:

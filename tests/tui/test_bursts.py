@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from textual.events import Key
+
+from benchmarks.terminal import Terminal
+from core.protocol import commands as c
+from tests.support import recorded
+
+ROOT = Path(__file__).parents[2]
+
+
+def strike(on, text: str) -> None:
+    names = {"\r": "enter", "\n": "ctrl+j", " ": "space"}
+    for letter in text:
+        on.app.post_message(Key(names.get(letter, letter), letter))
+
+
+async def test_enter_in_the_same_burst_as_the_text_sends_all_of_it(stage):
+    async with stage(recorded.opening()) as on:
+        strike(on, "abc\r")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text == "abc"
+        assert on.prompt.text == ""
+
+
+async def test_what_is_typed_after_it_was_sent_stays(stage):
+    async with stage(recorded.opening()) as on:
+        strike(on, "abc\r")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        strike(on, "next")
+        await on.until(lambda: on.prompt.text == "next")
+        assert [each.text for each in on.sent(c.TurnSubmit)] == ["abc"]
+
+
+@pytest.mark.parametrize("newline", ["\r", "\n", "\r\n", "\r\r"])
+async def test_t7_a_newline_inside_a_paste_that_comes_as_keys_does_not_send(stage, newline):
+    async with stage(recorded.opening()) as on:
+        strike(on, f"line1{newline}line2")
+        expected = f"line1{newline}line2".replace("\r\n", "\n").replace("\r", "\n")
+        await on.until(lambda: on.prompt.text == expected)
+        await on.pilot.pause(0.05)
+        assert on.prompt.text == expected
+        assert on.sent(c.TurnSubmit) == []
+
+
+async def test_a_slash_command_in_a_burst_is_carried_out(stage):
+    async with stage(recorded.opening()) as on:
+        strike(on, "/mode ask\r")
+        await on.until(lambda: on.sent(c.ModeSet))
+        assert on.sent(c.ModeSet)[0].mode == "ask"
+
+
+async def test_enter_on_a_completed_command_without_an_argument_runs_it(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("/", "c", "o", "m")
+        await on.until(lambda: on.prompt.completing)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.ContextCompact))
+        assert on.prompt.text == ""
+
+
+PROGRAM = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from core.protocol.commands import TurnSubmit
+from tests.support.scripted_client import ScriptedClient
+from tui.app import AgentApp
+from tui.bridge import Wish
+
+def react(client, command):
+    if isinstance(command, TurnSubmit):
+        Path(sys.argv[1]).write_text(command.text)
+
+async def connect():
+    return ScriptedClient(react=react)
+
+AgentApp(connect, Wish(model="m")).run()
+"""
+
+
+@pytest.mark.parametrize("struck", ["one\r", "one\rtwo\r", "one\r\ntwo\r"])
+def test_t7_on_a_real_terminal_a_burst_is_sent_once_and_whole(tmp_path, struck):
+    sent = tmp_path / "sent"
+    with Terminal([sys.executable, "-c", PROGRAM, str(sent)], cwd=tmp_path) as terminal:
+        terminal.wait_for(b"What shall be done?")
+        terminal.write(struck.encode())
+        terminal.wait_for(lambda _: sent.exists() and bool(sent.read_text()))
+    assert sent.read_text() == struck.replace("\r\n", "\n").replace("\r", "\n").strip()
