@@ -2,7 +2,8 @@
 
 A stored key belongs to one address: it is kept under provider and origin (`openai https://api.openai.com`), so that a
 key which was stored for one host can't be sent to another. A keyring that is missing, locked, broken or slow is no
-error: it is asked in a thread, for a limited time, and then passed over.
+error: it is asked in a thread, for a limited time, and then passed over. For a server on this machine it is not asked
+at all: such a server seldom has a key, and the question costs a tenth of a second.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 
 from core.config import state_dir
 from core.errors import ConfigError, StateError
+from core.providers.endpoint import is_loopback
 from core.providers.private_file import read_private, write_private
 from core.secrets import Secret
 
@@ -47,7 +49,11 @@ def find_key(
     if variable and (value := os.environ.get(variable, "").strip()):
         return Secret(value), f"environment variable {variable}"
     name = account(provider, base_url)
-    if keyring and (stored := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds)):
+    if (
+        keyring
+        and not is_loopback(base_url)
+        and (stored := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds))
+    ):
         return Secret(str(stored)), KEYRING
     path = state_dir() / FILE_NAME
     value = _read(path).get(name, "")
@@ -61,7 +67,7 @@ def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRIN
         raise ConfigError("that does not look like a key.", hint="Paste the key alone, one word.")
     secret, name = Secret(key), account(provider, base_url)
     path = state_dir() / FILE_NAME
-    if _ask_keyring(lambda ring: _kept(ring, name, secret), seconds):
+    if not is_loopback(base_url) and _ask_keyring(lambda ring: _kept(ring, name, secret), seconds):
         if name in (kept := _read(path)):
             _write(path, {other: value for other, value in kept.items() if other != name})
         return KEYRING

@@ -64,7 +64,7 @@ class ScriptStep(Struct, frozen=True, kw_only=True):
 
 
 class ScriptTurn(Struct, frozen=True, kw_only=True):
-    """The answers to one prompt. `match` None: any prompt, when it is this turn's turn. `suggest`: what to say for it."""
+    """The answers to one prompt. `match` None: any prompt, when it is this turn's turn. `suggest`: a prompt for it."""
 
     line: int
     steps: tuple[ScriptStep, ...]

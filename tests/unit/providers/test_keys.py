@@ -94,6 +94,14 @@ def test_k9_a_stored_key_is_not_given_to_another_host(other):
     assert find(base_url="https://API.openai.com/other/path")[0] == KEY
 
 
+def test_for_a_server_on_this_machine_no_keyring_is_asked(ring):
+    local = "http://127.0.0.1:8000/v1"
+    source = store_key("vllm", KEY, base_url=local)
+    assert source.endswith("keys.json")
+    assert find("vllm", base_url=local) == (KEY, source)
+    assert ring.kept == {}
+
+
 def test_a_broken_keyring_is_passed_over(monkeypatch):
     def broken(*_):
         raise OSError("no bus")
