@@ -90,6 +90,7 @@ class ViewState:
     questions: dict[str, events.QuestionAsked] = field(default_factory=dict)
     touched_paths: set[str] = field(default_factory=set)
     removed_blocks: int = 0
+    suggestion: events.PromptSuggested | None = None
 
     @property
     def pending_hunks(self) -> int:
@@ -138,6 +139,7 @@ class ViewState:
         match event:
             case events.TurnStarted():
                 self.running, self.turn, self.step = True, envelope.turn, 0
+                self.suggestion = None
                 self.mode, self.model = event.mode, event.model or self.model
                 self._add(Block(f"prompt:{envelope.seq}", "prompt", envelope.turn, text=event.prompt))
             case events.TurnSteered():
@@ -152,6 +154,9 @@ class ViewState:
                 return _topics("status")
             case events.StepRetried():
                 self._retried(event, envelope)
+            case events.PromptSuggested():
+                self.suggestion = event
+                return _topics("session")
             case events.TurnFinished():
                 self._finish_turn(event, envelope)
                 return _topics("blocks", "status", "ask")

@@ -10,12 +10,12 @@ from functools import partial
 from typing import assert_never
 
 from core.engine.live import Effect, LiveSession
-from core.engine.runtime import TITLE_LENGTH
+from core.engine.runtime import TITLE_LENGTH, SessionRuntime
 from core.errors import CommandRejected
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
-from core.protocol.events import ModeChanged, ModelChanged, PlanUpdated, SessionRenamed, TodoChanged
+from core.protocol.events import ModeChanged, ModelChanged, Notice, PlanUpdated, SessionRenamed, TodoChanged
 from core.protocol.plans import Plan
 from core.protocol.review import Change
 
@@ -36,6 +36,7 @@ SessionCommand = (
     | cmd.ContextCompact
 )
 MAX_PROMPT = 4_000_000
+MAX_NAMED = 10
 
 
 async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
@@ -162,11 +163,30 @@ def _resolve_one(live: LiveSession, command: cmd.HunkResolve) -> None:
 def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
     runtime = live.runtime
     if command.verdict == "accept":
-        runtime.accept_everything()
-        return
-    for change in runtime.shadow.changes():
-        if not change.protected:
-            runtime.shadow.resolve(change.path, (), "reject", command.reason)
+        left = runtime.accept_everything()
+    else:
+        left = [change.path for change in runtime.shadow.changes() if change.protected]
+        for change in runtime.shadow.changes():
+            if not change.protected:
+                runtime.shadow.resolve(change.path, (), "reject", command.reason)
+    if left:
+        runtime.emit(_left_out(runtime, left))
+
+
+def _left_out(runtime: SessionRuntime, paths: list[str]) -> Notice:
+    """What a verdict on everything did not touch, and why."""
+    told = [f"{path} ({_why_left(runtime.review.changes.get(path))})" for path in paths[:MAX_NAMED]]
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
+    return Notice(
+        level="warning", message=f"{count} left for you: {', '.join(told)}{more}.", hint="Decide on each of them by itself."
+    )
+
+
+def _why_left(change: Change | None) -> str:
+    if change is not None and change.conflict:
+        return change.conflict.rstrip(".")
+    return "protected" if change is not None and change.protected else "could not be written"
 
 
 def _undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from core import demo
 from core.config import LoadedSettings, ProviderSettings, Settings, load_with_notices
 from core.engine.answers import Answers
 from core.engine.effects import prepare
@@ -125,8 +126,10 @@ class Engine:
         return self._house
 
     async def _open(self, command: cmd.SessionOpen) -> cmd.Ack:
+        if command.demo:
+            self._move_to(demo.prepare())
         house = self._ready()
-        model = command.model or self._options.model or self._models.default(house.around.settings)
+        model = self._model(command, house)
         started = SessionStarted(
             workspace=str(house.around.workspace.root),
             mode=self._mode(command, house),
@@ -142,6 +145,18 @@ class Engine:
             raise
         return self._admit(runtime, house)
 
+    def _model(self, command: cmd.SessionOpen, house: _House) -> str:
+        if command.demo:
+            return demo.model()
+        return command.model or self._options.model or self._models.default(house.around.settings)
+
+    def _move_to(self, directory: Path) -> None:
+        """Work in another workspace from the next session on."""
+        self._directory, self._house = directory, None
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
     def _mode(self, command: cmd.SessionOpen, house: _House) -> ModeName:
         """A client that says nothing special gets what the command line says, else what is configured."""
         if command.mode != "agent":
@@ -152,6 +167,9 @@ class Engine:
         house = self._ready()
         if command.session in self._sessions:
             return _ack(self._sessions[command.session])
+        if command.session and not house.store.holds(command.session) and (copy := demo.copy_of(command.session)):
+            self._move_to(copy)
+            house = self._ready()
         session = command.session or house.store.latest()
         if not session:
             raise CommandRejected(
@@ -174,6 +192,8 @@ class Engine:
             runtime.emit(Notice(level="warning", message=notice))
         house.notices.clear()
         live.turns.preload()
+        if runtime.state.demo:
+            live.schedule(live.turns.suggest)
         if self._options.watch and self._watch is None:
             self._watch = Watch(house.around.workspace, self._disk_changed)
             self._watch.start()

@@ -139,11 +139,15 @@ class SessionRuntime:
         """Promote every change that may be accepted in bulk. Returns the paths left: protected, or in conflict."""
         left = []
         for change in self.shadow.changes():
-            if change.protected or change.conflict:
+            if change.protected:
                 left.append(change.path)
                 continue
             try:
-                self.accept(change.path)
+                now = self.shadow.check_disk(change.path)
+                if now is not None and now.conflict:
+                    left.append(change.path)
+                elif now is not None:
+                    self.accept(change.path)
             except StateError:
                 raise
             except AgentTuiError as problem:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import threading
 from collections.abc import Awaitable, Callable
 
@@ -13,8 +15,9 @@ from core.engine.recovery import close_open_turn
 from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, CommandRejected, ConfigError
 from core.ids import new_id
-from core.protocol.events import TurnEnd, TurnStarted, TurnSteered
-from core.providers.base import Provider
+from core.modes import Mode
+from core.protocol.events import PromptSuggested, TurnEnd, TurnStarted, TurnSteered
+from core.providers.base import Provider, Suggesting
 
 Work = Callable[[SessionContext], Awaitable[None]]
 STOP_LIMIT = 5.0
@@ -41,6 +44,9 @@ class Turns:
         self._task: asyncio.Task[None] | None = None
         self._context: SessionContext | None = None
         self._route: Route | None = None
+        self._small: Route | None = None
+        self._small_problem: AgentTuiError | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._reserved = False
 
     @property
@@ -65,6 +71,24 @@ class Turns:
     def _window(self, model: str) -> int:
         return self._session.settings.context.window or self._session.state.context_window or self._models.window(model)
 
+    def _resolve(self) -> None:
+        """Both routes. What `route` raises is raised; a small model that can't be used is done without, and said."""
+        self.route()
+        name, settings = self._session.settings.small_model, self._session.settings
+        if not name or name == self._session.state.model or (self._small is not None and self._small.id == name):
+            return
+        try:
+            provider, model = self._models.resolve(name, settings)
+            self._small = Route(provider=provider, model=model, id=name, window=self._models.window(name))
+        except AgentTuiError as problem:
+            self._small, self._small_problem = None, problem
+
+    def _complain_of_small_model(self) -> None:
+        if (problem := self._small_problem) is not None:
+            message = f"The small model {self._session.settings.small_model} can't be used: {problem.message}"
+            self._small_problem = None
+            self._session.emit(Notice(level="warning", message=message, hint=problem.hint))
+
     def check_model(self, model: str) -> None:
         """Raises `ConfigError` or `ProviderError` for a model that can't be used."""
         self._models.resolve(model, self._session.settings)
@@ -74,6 +98,18 @@ class Turns:
         model = self._session.state.model
         if model:
             threading.Thread(target=_preload, args=(self._models, model), daemon=True, name="preload").start()
+            if self._warming is None:
+                self._warming = asyncio.create_task(self._warm_up(), name=f"warming {self._session.id}")
+
+    async def _warm_up(self) -> None:
+        """Read rules and layout and make the prefix while the user still types; the turn meets every fault again."""
+        with contextlib.suppress(Exception):
+            await asyncio.to_thread(self._resolve)
+            await asyncio.to_thread(importlib.import_module, "core.agent.loop")
+            if not self.running:
+                from core.agent.context import prepared
+
+                await prepared(self._ready_context())
 
     async def reserve(self) -> None:
         """Claim the next turn. `CommandRejected` while one runs; else what `route` and the log raise."""
@@ -84,7 +120,7 @@ class Turns:
         self._reserved = True
         try:
             self._session.log.flush()
-            await asyncio.to_thread(self.route)
+            await asyncio.to_thread(self._resolve)
         except BaseException:
             self._reserved = False
             raise
@@ -147,6 +183,16 @@ class Turns:
             session.complain(problem)
         finally:
             session.turn_id = ""
+        self.suggest()
+
+    def suggest(self) -> None:
+        """Offer what the user may say next, if the provider knows."""
+        state = self._session.state
+        provider: object = self.route().provider if state.demo else self._route and self._route.provider
+        if not isinstance(provider, Suggesting):
+            return
+        if (found := provider.suggestion(state.messages)) is not None:
+            self._session.emit_surely(PromptSuggested(text=found.text, mode=Mode(found.mode or state.mode).value))
 
     def _ready_context(self) -> SessionContext:
         session, route = self._session, self.route()
@@ -165,6 +211,8 @@ class Turns:
                 interactive=session.interactive,
             )
         self._context.route, self._context.settings = route, session.settings
+        self._context.small = self._small
+        self._complain_of_small_model()
         self._context.steers.clear()
         return self._context
 
@@ -189,11 +237,15 @@ class Turns:
             await asyncio.wait({task}, timeout=STOP_LIMIT)
             task.cancel()
             await asyncio.wait({task}, timeout=STOP_LIMIT)
+        if self._warming is not None:  # it writes into the session's directory, which may be about to go
+            await asyncio.wait({self._warming}, timeout=STOP_LIMIT)
         await self.drop_provider()
 
     async def drop_provider(self) -> None:
-        """Forget the provider (its model, key or address has changed)."""
-        route, self._route = self._route, None
-        if route is not None:
-            provider: Provider = route.provider
-            await provider.close()
+        """Forget the providers (a model, a key or an address has changed)."""
+        routes = (self._route, self._small)
+        self._route = self._small = None
+        for route in routes:
+            if route is not None:
+                provider: Provider = route.provider
+                await provider.close()

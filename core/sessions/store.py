@@ -136,13 +136,17 @@ class SessionStore:
     def open(self, session: str) -> SessionDirectory:
         """A session that exists, locked. `StateError`: unknown, or open elsewhere."""
         path = self.sessions / session
-        if not _SESSION_ID.fullmatch(session) or not (path / "log.jsonl").is_file():
+        if not self.holds(session):
             raise StateError(
                 f"there is no session {session!r} in this workspace.",
                 hint="`agent-tui sessions` lists those there are.",
                 code="session_unknown",
             )
         return SessionDirectory(path)
+
+    def holds(self, session: str) -> bool:
+        """Whether there is a session of this id."""
+        return bool(_SESSION_ID.fullmatch(session)) and (self.sessions / session / "log.jsonl").is_file()
 
     def directories(self) -> list[Path]:
         """Every session's directory, the one written last first."""

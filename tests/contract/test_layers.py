@@ -21,8 +21,8 @@ LADDER: tuple[frozenset[str], ...] = (
     ),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
-    frozenset({"core.engine", "core.bus", "core.response"}),
-    frozenset({"core.transports", "core.cli", "core.headless", "core.printer", "core.doctor", "core.demo"}),
+    frozenset({"core.engine", "core.bus", "core.response", "core.demo"}),
+    frozenset({"core.transports", "core.cli", "core.headless", "core.printer", "core.doctor"}),
 )
 STRANGERS = LADDER[2]
 SEEN_BY_TUI = ("core.protocol", "core.errors")
