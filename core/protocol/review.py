@@ -67,7 +67,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     """One verdict on hunks of one file, with the states before and after it, so that it can be undone.
 
     Accepting moves the base (and the file on disk) from `base_before` to `base_after`; rejecting moves the pending
-    state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant.
+    state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant. `directories` were
+    made for the file when it was accepted, outermost first; they go with it when that is undone.
     """
 
     id: str
@@ -80,6 +81,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     pending_after: FileState
     reason: str = ""
     excerpt: str = ""
+    directories: tuple[str, ...] = ()
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

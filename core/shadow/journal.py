@@ -20,7 +20,8 @@ from core.protocol.review import FileState
 class Write(Struct, frozen=True, kw_only=True):
     """One path to be taken from `before` to `after`; `temporary` is a name in the same directory.
 
-    `pending`: what was proposed for the path when this was decided (None: nothing).
+    `pending`: what was proposed for the path when this was decided (None: nothing). `directories`, outermost first, are
+    made for a new file, and removed with one that goes, as far as they are empty.
     """
 
     path: str

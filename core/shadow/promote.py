@@ -234,6 +234,8 @@ class Promotion:
     def _finish(self, intent: Intent, emit: Emit) -> None:
         for write in intent.writes:
             self._discard(write)
+            if write.after.kind == "absent":
+                self._workspace.remove_directories(list(write.directories))
         self._step("cleaned")
         for event in intent.events:
             emit(event)

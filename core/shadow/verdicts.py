@@ -155,8 +155,14 @@ class Verdicts:
             pending_after=sides.pending,
             reason=reason,
             excerpt=excerpt(change, chosen, old, new),
+            directories=self._made_for(change, sides, verdict),
         )
         return _Planned(change, record, narrowed(change, sides, left) if left else None)
+
+    def _made_for(self, change: Change, sides: Sides, verdict: Verdict) -> tuple[str, ...]:
+        """The directories that accepting a new file will make."""
+        is_new = verdict == "accept" and change.base.kind == "absent" != sides.base.kind
+        return tuple(self._workspace.missing_directories(change.path)) if is_new else ()
 
     def _after(self, change: Change, chosen: tuple[Hunk, ...], left: tuple[Hunk, ...], verdict: Verdict) -> Sides:
         if not left:
@@ -221,6 +227,8 @@ class Verdicts:
             self._tell(events)
         else:
             write = self._promotion.planned(record.path, disk, sides.base, change.pending if change else None)
+            if sides.base.kind == "absent":
+                write = replace(write, directories=record.directories)
             self._promote([write], [FileWritten(path=record.path, state=sides.base), *events])
         return record
 

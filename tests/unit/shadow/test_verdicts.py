@@ -272,3 +272,16 @@ def test_d1_the_events_alone_give_the_same_review(seed):
             assert change.hunks
             assert adds_up(desk, change)
         assert not [name for name in desk.files() if name.endswith(".tmp")]
+
+
+def test_undoing_a_creation_takes_the_directories_made_for_it_and_no_others(desk):
+    desk.put("kept/old.txt", b"old\n")
+    for path in ("kept/a/b/new.txt", "kept/a/b/two.txt", "kept/c/new.txt"):
+        desk.shadow.write(path, b"x\n")
+        desk.shadow.resolve(path, verdict="accept")
+    (desk.root / "kept/c/mine.txt").write_text("mine\n")
+    for _ in range(3):
+        desk.shadow.undo()
+    assert not (desk.root / "kept/a").exists()
+    assert desk.files() == {"kept/old.txt": b"old\n", "kept/c/mine.txt": b"mine\n"}
+    assert sorted(desk.state.changes) == ["kept/a/b/new.txt", "kept/a/b/two.txt", "kept/c/new.txt"]
