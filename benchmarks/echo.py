@@ -46,7 +46,10 @@ def measure(*, quick: bool) -> Iterator[Result]:
         yardstick_name="bare app",
     )
     yield Result(
-        what=f"key echo, 95th percentile, while {RATE} tokens/s stream", value=percentile(streaming), unit="ms", limit=16
+        what=f"key echo, 95th percentile, while {RATE} tokens/s stream",
+        value=percentile(streaming),
+        unit="ms",
+        limit=16,
     )
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,12 @@ def _wall(argv: list[str], place: Path, env: Mapping[str, str]) -> float:
     return took
 
 
+@dataclass
 class _Clocked(ProviderServer):
     """A model server that notes when a request was there and when its answer was sent."""
 
-    def __post_init__(self) -> None:
-        self.came: list[float] = []
-        self.sent: list[float] = []
+    came: list[float] = field(default_factory=list)
+    sent: list[float] = field(default_factory=list)
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         self.came.append(time.perf_counter())

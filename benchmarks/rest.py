@@ -38,7 +38,7 @@ def _turn(number: int) -> tuple[dict[str, object], dict[str, object]]:
 def _turns(terminal: Terminal, stops: tuple[int, int]) -> Iterator[Result]:
     first, last = stops
     for number in range(last):
-        terminal.write(b"go on\r")
+        terminal.send("go on")
         terminal.wait_for(f"number {number:04}".encode(), limit=TURN_LIMIT)
         terminal.settle(0.15)
         if number + 1 == first:

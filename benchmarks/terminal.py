@@ -91,6 +91,12 @@ class Terminal:
         """Press keys."""
         os.write(self.fd, data)
 
+    def send(self, text: str) -> None:
+        """Type a line and press Enter, a moment apart: keys and Enter in one go would be a paste."""
+        self.write(text.encode())
+        self.drain(0.1)
+        self.write(b"\r")
+
     def read(self, seconds: float) -> int:
         """Wait at most `seconds` for output; the number of bytes that came (0: none, or the program ended)."""
         ready, _, _ = select.select([self.fd], [], [], max(0.0, seconds))

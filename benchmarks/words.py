@@ -6,7 +6,23 @@ import itertools
 from collections.abc import Iterator
 
 END = "END-OF-ANSWER"
-_WORDS = "the quick brown fox jumps over a lazy dog while streams of words go by".split()
+_WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "a",
+    "lazy",
+    "dog",
+    "while",
+    "streams",
+    "of",
+    "words",
+    "go",
+    "by",
+]
 _CODE = "\n\n```python\ndef area(width: int, height: int) -> int:\n    return width * height\n```\n\n"
 
 

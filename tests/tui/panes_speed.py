@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any
+
+from textual.app import App
 
 from core.protocol.queries import Tree, TreeEntry
 from core.protocol.review import ChangeDiff
@@ -22,7 +25,7 @@ def large_diff(count: int = 10_000) -> ChangeDiff:
     return diff_of("src/large.py", blocks)
 
 
-def _draw(app: ReviewApp) -> None:
+def draw(app: App[Any]) -> None:
     update = app.screen._compositor.render_update(full=True)
     assert update.render_segments(app.console)  # type: ignore[union-attr]
 
@@ -44,7 +47,7 @@ async def diff_speed(count: int = 10_000, steps: int = 200, *, split: bool = Fal
             for index in range(steps):
                 started = perf_counter()
                 view.scroll_to(y=(index + 1) * size, animate=False)
-                _draw(app)
+                draw(app)
                 times.append(perf_counter() - started)
                 await pilot.pause(0)
             times.sort()

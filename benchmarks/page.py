@@ -1,0 +1,50 @@
+"""docs/performance.md: the table and how it came about."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.table import Result, markdown
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+
+TEXT = """\
+# Performance
+
+Made by `make bench`; `make bench ARGS='echo --quick'` runs a part of it. Every number was measured in one run on one
+machine, so compare the ratios rather than the seconds: they hold on other machines, too.
+
+Last run: Python {python}, Textual {textual}, {cores} cores.
+
+{table}
+
+## How it is measured
+
+- **On a pseudo-terminal of 120 × 40 cells**, as a user meets it: the program is started with `exec`, keys are written
+  to the terminal, what comes back is read and looked at with its escape sequences taken out. The model is a server on
+  the loopback interface that streams in the dialect of the provider, so the official SDKs do all they do in earnest.
+- **CPU and memory are those of all processes** of the program (screen and engine), user and system time together;
+  memory is the sum of what each holds resident, shared pages counted twice. The model server does not count.
+- **Start**: from `exec` until a letter shows that is typed every 20 ms. Medians; the yardstick, a Textual app with
+  one `Input`, is started in turns with ours, so that a busy moment of the machine meets both.
+- **Echo**: from writing the key to reading its letter, keys 60 to 100 ms apart at random, 95th percentiles.
+- **Streams**: from Enter until the last word shows. The yardstick is a Textual app with the stock `Markdown` widget
+  and its stream, which makes its words itself: no model, no network, no second process. Tokens are five characters.
+- **Idle**: nothing is typed and nothing runs, after the engine has imported the SDK in use.
+- **Headless**: the wall time of the whole process, beside a script of ten lines with the plain SDK. The engine's part
+  of a tool step is the time between the end of one answer and the next request, as the server sees it: the SDK, the
+  tool, the log and the gate are in it, the server's own time is not.
+- **Panes** run in one process on a screen without a terminal; a frame is drawn in full for each step.
+- **Replay** writes a log, reads it with its check sums, and folds it as the engine and as the screen do.
+"""
+
+
+def write_page(results: Sequence[Result]) -> Path:
+    """Returns where the page is, below the project's root."""
+    facts = {"python": platform.python_version(), "textual": version("textual"), "cores": os.cpu_count()}
+    PAGE.write_text(TEXT.format(table=markdown(results), **facts), "utf-8")
+    return PAGE.relative_to(PAGE.parent.parent)

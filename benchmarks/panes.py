@@ -1,0 +1,79 @@
+"""Large things on the screen: a diff of 10,000 lines, a tree of 50,000 files, a conversation of 300 answers."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+
+from textual.app import App, ComposeResult
+
+from benchmarks.table import Result
+from benchmarks.words import text
+from core.protocol.documents import Text
+from core.protocol.events import DocumentFinished, Envelope
+from tests.tui.panes_speed import diff_speed, tree_speed
+from tui.state import ViewState
+from tui.widgets.transcript import Transcript
+
+ROUNDS = 40
+
+
+def measure(*, quick: bool) -> Iterator[Result]:
+    """In one process, on a screen without a terminal: what the widgets themselves take."""
+    lines, files = (2_000, 5_000) if quick else (10_000, 50_000)
+    for layout, split in (("one column", False), ("two columns", True)):
+        found = asyncio.run(diff_speed(lines, 60 if quick else 200, split=split))
+        what = f"diff of {lines:,} lines, {layout}"
+        yield Result(what=f"{what}: open", value=found["open"], unit="s", limit=0.3)
+        yield Result(what=f"{what}: scroll a row, 95th percentile", value=found["step_p95"] * 1000, unit="ms", limit=16)
+        yield Result(what=f"{what}: a page, 95th percentile", value=found["jump_p95"] * 1000, unit="ms", limit=16)
+    found = asyncio.run(tree_speed(files))
+    yield Result(what=f"tree of {files:,} files in 500 directories: open", value=found["open"], unit="s")
+    yield Result(what=f"directory of {files:,} files: unfold", value=found["flat"], unit="s", limit=1.0)
+    few, many = asyncio.run(_one_more(10)), asyncio.run(_one_more(300))
+    yield Result(
+        what="one more line under 300 answers",
+        value=many * 1000,
+        unit="ms",
+        limit=16,
+        yardstick=few * 1000,
+        yardstick_name="under 10 answers",
+        ratio_limit=1.5,
+    )
+
+
+class _TranscriptApp(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+
+def _state(answers: Sequence[str]) -> ViewState:
+    state = ViewState(session="bench")
+    for number, content in enumerate(answers, 1):
+        _add(state, number, content)
+    return state
+
+
+def _add(state: ViewState, number: int, content: str) -> None:
+    document = Text(id=f"doc_{number}", sequence=number, content=content)
+    state.apply(Envelope(seq=number, session="bench", at=number, event=DocumentFinished(document=document)))
+
+
+async def _one_more(answers: int) -> float:
+    """Median seconds from an event to the frame that shows it."""
+    app = _TranscriptApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        state = _state([text(200)] * answers)
+        transcript = app.query_one(Transcript)
+        transcript.show(state.blocks)
+        await pilot.pause()
+        times = []
+        for number in range(ROUNDS):
+            begin = time.perf_counter()
+            _add(state, answers + 1 + number, f"line {number}")
+            transcript.show(state.blocks)
+            await pilot.pause()
+            times.append(time.perf_counter() - begin)
+        return statistics.median(times)
