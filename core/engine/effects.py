@@ -179,7 +179,9 @@ def _left_out(runtime: SessionRuntime, paths: list[str]) -> Notice:
     more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
     return Notice(
-        level="warning", message=f"{count} left for you: {', '.join(told)}{more}.", hint="Decide on each of them by itself."
+        level="warning",
+        message=f"{count} left for you: {', '.join(told)}{more}.",
+        hint="Decide on each of them by itself.",
     )
 
 

@@ -16,7 +16,7 @@ from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, CommandRejected, ConfigError
 from core.ids import new_id
 from core.modes import Mode
-from core.protocol.events import PromptSuggested, TurnEnd, TurnStarted, TurnSteered
+from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted, TurnSteered
 from core.providers.base import Provider, Suggesting
 
 Work = Callable[[SessionContext], Awaitable[None]]

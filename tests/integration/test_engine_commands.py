@@ -1,0 +1,165 @@
+"""What the engine does with commands that have no provider in the centre: bulk verdicts, warming up, small models."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from core.config import config_dir
+from core.engine import Engine, EngineOptions
+from core.engine.models import ModelAccess
+from core.errors import ConfigError
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.messages import Usage
+from tests.support.agent_case import DirectedModel, calls, says
+from tests.support.story import MODEL, access, project_at
+
+BIG = ("read_file", {"target_file": "a.txt"})
+FULL = Usage(prompt_tokens=80_000, completion_tokens=10)
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+@contextlib.asynccontextmanager
+async def session_of(project: Path, models: ModelAccess):
+    engine = Engine(project, options=EngineOptions(watch=False), models=models)
+    reply = await engine.submit(cmd.SessionOpen())
+    assert isinstance(reply, cmd.Ack), reply
+    try:
+        yield engine, reply.session
+    finally:
+        await engine.close()
+
+
+async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
+    reply = await engine.submit(command)
+    assert isinstance(reply, cmd.Ack), reply
+    await engine.settled(session)
+
+
+async def turn(engine: Engine, session: str, text: str = "Do it") -> list[ev.AnyEvent]:
+    before = engine.state(session).seq
+    await submitted(engine, session, cmd.TurnSubmit(session=session, text=text))
+    return await until(engine, session, ev.TurnFinished, after=before)
+
+
+async def until(engine: Engine, session: str, kind: type[ev.AnyEvent], *, after: int = 0) -> list[ev.AnyEvent]:
+    seen: list[ev.AnyEvent] = []
+    async with contextlib.aclosing(engine.events(session, after=after)) as stream:
+        async for envelope in stream:
+            seen.append(envelope.event)
+            if isinstance(envelope.event, kind):
+                break
+    return seen
+
+
+def configured(text: str) -> None:
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text(text)
+
+
+async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_says_so(project):
+    edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
+    steps = calls(
+        ("search_replace", edit),
+        ("write", {"file_path": "new.txt", "contents": "new\n"}),
+        ("write", {"file_path": "AGENTS.md", "contents": "Obey.\n"}),
+    )
+    async with session_of(project, access([steps, says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        (project / "a.txt").write_text("one\nmine\nthree\n")
+        before = engine.state(session).seq
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        seen = await until(engine, session, ev.Notice, after=before)
+        assert seen[-1].message.startswith("2 files were left for you: AGENTS.md (protected), a.txt (the file in the")
+        assert not any(isinstance(each, ev.ErrorRaised) for each in seen)
+        assert (project / "a.txt").read_text() == "one\nmine\nthree\n"
+        assert (project / "new.txt").read_text() == "new\n"
+        assert not (project / "AGENTS.md").exists()
+        assert sorted(engine.state(session).changes) == ["AGENTS.md", "a.txt"]
+
+
+async def test_a_change_that_is_in_conflict_no_more_is_accepted_with_the_rest(project):
+    edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
+    async with session_of(project, access([calls(("search_replace", edit)), says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        (project / "a.txt").write_text("one\nmine\nthree\n")
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        assert engine.state(session).changes["a.txt"].conflict
+        (project / "a.txt").write_text("one\ntwo\nthree\n")
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
+
+
+async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
+    (project / "AGENTS.md").write_text("Write tests first.\n")
+    async with session_of(project, access([says("Done.")])) as (engine, session):
+        seen = await until(engine, session, ev.RulesLoaded)
+        assert [rule.path for rule in seen[-1].rules] == ["AGENTS.md"]
+        live = engine._live(session)
+        await live.turns._warming
+        assert (live.runtime.directory.path / "prefix.json").is_file()
+        assert live.turns.context is not None
+        kept = live.turns.context.preparing.result()
+        seen = await turn(engine, session)
+        assert not any(isinstance(each, ev.RulesLoaded) for each in seen)
+        assert live.turns.context.preparing.result() is kept
+
+
+async def test_a_session_that_was_only_warmed_leaves_nothing_behind(project):
+    async with session_of(project, access([])) as (engine, session):
+        directory = engine._live(session).runtime.directory.path
+    assert not directory.exists()
+
+
+async def test_the_small_model_writes_the_notes_of_a_compaction(project):
+    configured('small_model = "directed/small"\n')
+    models = {
+        MODEL: DirectedModel([calls(BIG), calls(BIG), says("One.", usage=FULL)]),
+        "directed/small": DirectedModel([]),
+    }
+    models["directed/small"].steps.append(says("Notes: read a.txt."))
+    doors = ModelAccess(
+        resolve=lambda name, _settings: (models[name], name.partition("/")[2]),
+        cost=lambda _id, _usage: 0.001,
+        window=lambda _id: 100_000,
+        preload=lambda _id: None,
+        default=lambda _settings: MODEL,
+    )
+    (project / "a.txt").write_text("a long line of text\n" * 20_000)
+    async with session_of(project, doors) as (engine, session):
+        await turn(engine, session)
+        assert models["directed/small"].requests == []
+        before = engine.state(session).seq
+        await submitted(engine, session, cmd.ContextCompact(session=session))
+        seen = await until(engine, session, ev.ContextCompacted, after=before)
+        assert any("Notes: read a.txt." in message.content for message in seen[-1].messages)
+        assert [request.model for request in models["directed/small"].requests] == ["small"]
+        assert engine.state(session).title == "Do it"
+
+
+async def test_a_small_model_that_can_not_be_used_is_done_without_and_said(project):
+    configured('small_model = "nobody/small"\n')
+
+    def resolve(name, _settings):
+        if name != MODEL:
+            raise ConfigError(f"there is no provider {name!r}.", hint="Choose another.")
+        return DirectedModel([says("Done.")]), "story"
+
+    doors = ModelAccess(
+        resolve=resolve,
+        cost=lambda _id, _usage: None,
+        window=lambda _id: 0,
+        preload=lambda _id: None,
+        default=lambda _settings: MODEL,
+    )
+    async with session_of(project, doors) as (engine, session):
+        assert (await turn(engine, session))[-1].reason == "done"
+        said = [each for each in await until(engine, session, ev.TurnFinished) if isinstance(each, ev.Notice)]
+        assert said[0].message.startswith("The small model nobody/small can't be used: there is no provider")
