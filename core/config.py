@@ -28,6 +28,8 @@ CommandPolicy = Literal["confirm", "auto", "human"]
 EditPolicy = Literal["review", "auto"]
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
+_KeyId = Annotated[str, Meta(pattern=r"^[a-z_]+\.[a-z_]+$")]
+_Keys = Annotated[str, Meta(pattern=r"^\S{1,40}( *, *\S{1,40})*$")]
 
 _ALIASES = {("commands", "policy"): {"yolo": "auto"}}
 
@@ -53,10 +55,10 @@ class Edits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Interface(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`keymap` maps a binding's id to keys, `theme` "" = the program's own."""
+    """`keymap` maps a binding's id to keys, `theme` "" = the program's own. Which of them exist the screen knows."""
 
-    theme: str = ""
-    keymap: dict[str, str] = field(default_factory=dict)
+    theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
+    keymap: dict[_KeyId, _Keys] = field(default_factory=dict)
     mouse: bool = True
 
 
@@ -168,7 +170,8 @@ def _text_of(path: Path) -> str | None:
         raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check its permissions.") from None
 
 
-_AT = re.compile(r" - at `\$(?:\.)?(?P<path>[^`]*)`$")
+_AT = re.compile(r" - at (?:`key` in )?`\$(?:\.)?(?P<path>[^`]*)`$")
+_PATTERN = re.compile(r"Expected `str` matching regex .*")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
@@ -176,7 +179,7 @@ def _explained(path: Path, text: str, problem: str) -> ConfigError:
     """A validation error in the words of the file's reader: which key, on which line, what is valid."""
     at = _AT.search(problem)
     where = at["path"].replace("[...]", "") if at else ""
-    reason = _AT.sub("", problem)
+    reason = _PATTERN.sub("it does not have the form that is wanted here", _AT.sub("", problem))
     hint = ""
     if unknown := _UNKNOWN.search(reason):
         valid = _valid_keys(where)
@@ -211,6 +214,8 @@ _VALUES = {
     "commands.policy": "confirm, auto (or yolo), human",
     "edits.policy": "review, auto",
     "context.compact_at": "a number from 0.1 to 0.98",
+    "ui.theme": "the name of a theme, such as nord (/theme lists them)",
+    "ui.keymap": '"scope.action" = "keys", such as "review.accept" = "a" or "prompt.newline" = "ctrl+j,shift+enter"',
     "limits.max_steps": "a whole number, 0 = no limit",
     "limits.max_tokens": "a whole number, 0 = no limit",
     "limits.max_cost": "a number of US dollars, 0 = no limit",

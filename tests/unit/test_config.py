@@ -118,3 +118,23 @@ def test_the_directories_follow_the_environment(monkeypatch, tmp_path, isolated)
     assert isolated in state_dir().parents
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "s"))
     assert state_dir() == tmp_path / "s"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "valid"),
+    [
+        ('[ui]\ntheme = "two words"', 2, "nord"),
+        ("[ui]\nmouse = true\ntheme = 3", 3, "nord"),
+        ('[ui.keymap]\n"review.accept" = ""', 1, "review.accept"),
+        ('[ui.keymap]\n"review.accept" = "ctrl x"', 1, "review.accept"),
+        ('[ui.keymap]\naccept = "a"', 1, "review.accept"),
+        ('[ui]\nkeymap = "vi"', 2, "review.accept"),
+    ],
+)
+def test_a_theme_or_a_key_that_can_not_be_one_is_refused_with_an_example(user_file, text, line, valid):
+    user_file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    assert f"line {line}: `ui." in caught.value.message
+    assert "regex" not in caught.value.message
+    assert valid in caught.value.hint
