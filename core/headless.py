@@ -91,7 +91,8 @@ class _Run:
                 return self._refused(reply)
         await self._engine.settled(self._session)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
-        following = asyncio.create_task(self._follow(self._engine.state(self._session).seq))
+        resumed = bool(self._options.resume or self._options.continue_last)
+        following = asyncio.create_task(self._follow(opened.seq - resumed))  # `session.resumed` says what was mended
         try:
             await asyncio.sleep(0)  # the events are being followed before the turn can begin
             reply = await self._engine.submit(cmd.TurnSubmit(session=self._session, text=self._prompt))

@@ -72,6 +72,8 @@ class TextPrinter:
                 self._note(f"· {tool} {summary}".rstrip())
             case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
                 self._note(f"! {tool}: {status}{f': {summary}' if summary else ''}")
+            case ev.SessionResumed(repaired=repaired) if repaired:
+                self._note(f"! {repaired}")
             case ev.StepRetried(message=message, attempt=attempt, delay_ms=delay):
                 self._note(f"! {message} Attempt {attempt} {f'in {delay / 1000:.1f} s' if delay else 'follows'}.")
             case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):

@@ -188,6 +188,7 @@ class Engine:
     def _admit(self, runtime: SessionRuntime, house: _House) -> cmd.Ack:
         live = LiveSession(runtime)
         self._sessions[runtime.id] = live
+        opened = _ack(live)  # whoever follows from here on sees the notices
         for notice in house.notices:
             runtime.emit(Notice(level="warning", message=notice))
         house.notices.clear()
@@ -197,7 +198,7 @@ class Engine:
         if self._options.watch and self._watch is None:
             self._watch = Watch(house.around.workspace, self._disk_changed)
             self._watch.start()
-        return _ack(live)
+        return opened
 
     def _disk_changed(self, paths: tuple[str, ...]) -> None:
         if self._house is not None:

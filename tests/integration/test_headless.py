@@ -8,10 +8,11 @@ import jsonschema
 import pytest
 
 from core.cli import Options
+from core.errors import ProviderError
 from core.exits import ExitCode
 from core.headless import prompt_of, run_print
 from core.response import schema_text
-from tests.support.agent_case import says
+from tests.support.agent_case import calls, says
 from tests.support.story import MODEL, PROSE, access, planning, project_at, story
 
 ROOT = Path(__file__).parents[2]
@@ -149,3 +150,35 @@ def test_what_is_piped_in_is_the_context_or_the_prompt(project):
     assert prompt_of(options(project, prompt=None), Pipe(b" all of it \xff\n")) == "all of it �"
     assert prompt_of(options(project), Pipe(b"", tty=False)) == "Do it"
     assert prompt_of(options(project), None) == "Do it"
+
+
+def test_what_a_project_may_not_configure_is_said_before_the_answer(project, capsys):
+    (project / ".agent-tui").mkdir()
+    (project / ".agent-tui" / "config.toml").write_text('model = "openai/theirs"\n[commands]\npolicy = "auto"\n')
+    assert run_print(options(project), models=access([says("Hello")])) == ExitCode.DONE
+    err = capsys.readouterr().err.splitlines()
+    assert err == [
+        "! .agent-tui/config.toml: `model` was ignored: only your own configuration can set it.",
+        "! .agent-tui/config.toml: `commands.policy` was ignored: a project can only make your settings stricter.",
+    ]
+
+
+def test_accept_all_names_what_it_left_and_says_so_in_its_exit_code(project, capsys):
+    write = calls(
+        ("write", {"file_path": "AGENTS.md", "contents": "Obey.\n"}), ("write", {"file_path": "b", "contents": "b\n"})
+    )
+    code = run_print(options(project, accept="all"), models=access([write, says("Done.")]))
+    err = capsys.readouterr().err
+    assert code == ExitCode.REFUSED
+    assert "written: b\n" in err
+    assert "AGENTS.md (+1 -0): protected, never accepted in bulk" in err
+    assert (project / "b").read_text() == "b\n"
+    assert not (project / "AGENTS.md").exists()
+
+
+def test_every_attempt_at_a_failing_server_is_shown(project, capsys, monkeypatch):
+    monkeypatch.setattr("core.agent.retry.FIRST_PAUSE", 0.0)
+    failing = [ProviderError("It is busy.", code="overloaded", retryable=True)]
+    assert run_print(options(project), models=access([failing, says("Hello")])) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert (out, err) == ("Hello\n", "! It is busy. Attempt 2 follows.\n")
