@@ -33,7 +33,8 @@ def measure(*, quick: bool) -> Iterator[Result]:
         for envelope in found.envelopes:
             state.apply(envelope)
         shown = time.perf_counter()
-    assert len(found.envelopes) == count and found.whole
+    assert len(found.envelopes) == count
+    assert found.whole
     yield Result(what=f"log of {count:,} events: read and check", value=read - begin, unit="s")
     yield Result(what=f"log of {count:,} events: fold in the engine", value=folded - read, unit="s")
     yield Result(what=f"log of {count:,} events: fold on the screen", value=shown - folded, unit="s")

@@ -16,18 +16,21 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """Idle first, then after 30 turns and after 200. A turn reads a file and says 200 tokens."""
     seconds, turns = (3, (5, 20)) if quick else (10, (30, 200))
     steps = [step for number in range(turns[-1]) for step in _turn(number)]
-    with home() as folder, model_server(*steps) as url:
-        with screen(project(folder / "small", 50), environment(folder, url)) as terminal:
-            terminal.until_typed()
-            terminal.settle(1.5)
-            terminal.drain(3.0)
-            yield Result(what="memory idle, all processes", value=_megabytes(terminal), unit="MB", limit=115)
-            before = terminal.cost().cpu
-            written = terminal.drain(seconds)
-            busy = (terminal.cost().cpu - before) / seconds * 100
-            yield Result(what=f"idle for {seconds} s: CPU", value=busy, unit="%", limit=0.2)
-            yield Result(what=f"idle for {seconds} s: bytes to the terminal", value=written, unit="B", limit=0)
-            yield from _turns(terminal, turns)
+    with (
+        home() as folder,
+        model_server(*steps) as url,
+        screen(project(folder / "small", 50), environment(folder, url)) as terminal,
+    ):
+        terminal.until_typed()
+        terminal.settle(1.5)
+        terminal.drain(3.0)
+        yield Result(what="memory idle, all processes", value=_megabytes(terminal), unit="MB", limit=115)
+        before = terminal.cost().cpu
+        written = terminal.drain(seconds)
+        busy = (terminal.cost().cpu - before) / seconds * 100
+        yield Result(what=f"idle for {seconds} s: CPU", value=busy, unit="%", limit=0.2)
+        yield Result(what=f"idle for {seconds} s: bytes to the terminal", value=written, unit="B", limit=0)
+        yield from _turns(terminal, turns)
 
 
 def _turn(number: int) -> tuple[dict[str, object], dict[str, object]]:

@@ -17,7 +17,7 @@ RATE = 150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """`seen`: seconds from Enter to the end of the answer on the screen; `cpu` seconds of all processes; bytes written."""
+    """`seen`: seconds from Enter until the end of the answer shows; `cpu`: of all processes; `written`: bytes."""
 
     seen: float
     cpu: float
@@ -45,9 +45,12 @@ def _result(what: str, unit: str, value: float, limit: float, stock: float) -> R
 
 def _ours(tokens: int, rate: float) -> Streamed:
     steps = answer(text(tokens), rate=rate, piece=5)
-    with home() as folder, model_server(steps) as url:
-        with screen(project(folder / "small", 50), environment(folder, url)) as terminal:
-            return _streamed(terminal)
+    with (
+        home() as folder,
+        model_server(steps) as url,
+        screen(project(folder / "small", 50), environment(folder, url)) as terminal,
+    ):
+        return _streamed(terminal)
 
 
 def _stock(tokens: int, rate: float) -> Streamed:

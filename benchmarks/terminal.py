@@ -124,7 +124,7 @@ class Terminal:
         raise TimeoutError(f"not seen within {limit} s: {seen!r}; the end of the output: {tail}")
 
     def until_typed(self, letter: bytes = b"y", *, limit: float = 30.0) -> float:
-        """Seconds from exec until a letter shows as it was typed: in capitals, every 20 ms, as by somebody in a hurry."""
+        """Seconds from exec until a capital letter shows that is typed every 20 ms, as by somebody in a hurry."""
         letter = letter.upper()
         while time.perf_counter() - self.started < limit:
             self.write(letter)

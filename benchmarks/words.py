@@ -6,29 +6,13 @@ import itertools
 from collections.abc import Iterator
 
 END = "END-OF-ANSWER"
-_WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "a",
-    "lazy",
-    "dog",
-    "while",
-    "streams",
-    "of",
-    "words",
-    "go",
-    "by",
-]
+_SENTENCE = "the quick brown fox jumps over a lazy dog while streams of words go by"
 _CODE = "\n\n```python\ndef area(width: int, height: int) -> int:\n    return width * height\n```\n\n"
 
 
 def words(count: int) -> Iterator[str]:
     """So many words (a token each), in paragraphs, with some bold and a code block here and there."""
-    for number, word in zip(range(count), itertools.cycle(_WORDS), strict=False):
+    for number, word in zip(range(count), itertools.cycle(_SENTENCE.split()), strict=False):
         shown = f"**{word}**" if number % 23 == 22 else word
         if number % 400 == 399:
             yield shown + _CODE
