@@ -31,7 +31,8 @@ class Block:
 
     `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
     streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
-    with every change, so that what was drawn of a block can be told to be stale.
+    with every change, so that what was drawn of a block can be told to be stale. Of a call, `subject` says what it is
+    about (a path, a command), `summary` what came of it.
     """
 
     key: str
@@ -46,6 +47,7 @@ class Block:
     output: str = ""
     document: AnyDocument | None = None
     status: str = ""
+    subject: str = ""
     summary: str = ""
     duration_ms: int = 0
     usage: Usage | None = None
@@ -200,7 +202,7 @@ class ViewState:
                 self.calls[event.call] = event.document
                 if block_of_call := self.by_key.get(event.document):
                     block_of_call.title = block_of_call.title or event.tool
-                    block_of_call.summary = event.summary
+                    block_of_call.subject = event.summary
                     block_of_call.revision += 1
             case events.ToolOutput():
                 if block_of_call := self.by_key.get(self.calls.get(event.call, "")):

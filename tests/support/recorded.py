@@ -66,7 +66,7 @@ def reading() -> list[e.AnyEvent]:
         arguments={"target_file": "shop/tax.py", "should_read_entire_file": True},
         result=d.ToolResult(status="success", data="1|RATE = 1.19\n2|def total(lines):"),
         duration_ms=12,
-        summary="shop/tax.py · 214 lines",
+        summary="214 lines",
     )
     return [
         e.DocumentStarted(id="r1", kind="reasoning", sequence=1),
@@ -79,9 +79,7 @@ def reading() -> list[e.AnyEvent]:
         e.DocumentStarted(id="t1", kind="tool_call", sequence=2, title="read_file"),
         e.ToolRequested(call="c1", tool="read_file", arguments="{}", document="t1", summary="shop/tax.py"),
         e.DocumentFinished(document=d.ToolCallDocument(id="t1", sequence=2, metadata=call)),
-        e.ToolFinished(
-            call="c1", tool="read_file", status="completed", duration_ms=12, summary="shop/tax.py · 214 lines"
-        ),
+        e.ToolFinished(call="c1", tool="read_file", status="completed", duration_ms=12, summary="214 lines"),
     ]
 
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Final
 
 from rich.cells import cell_len
 
 Piece = tuple[str, str]
+GUTTER: Final[Piece] = ("  ", "")
+INDENT: Final[list[Piece]] = [("    ", "")]
 
 _WORD = re.compile(r"\s*\S+|\s+$")
 

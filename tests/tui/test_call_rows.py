@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.protocol import documents as d
+from core.protocol import events as e
+from tests.support import recorded
+
+START = e.TurnStarted(prompt="go", mode="plan", model="m")
+
+
+def call(tool: str, subject: str, arguments: dict[str, Any], summary: str, status: e.ToolStatus) -> list[e.AnyEvent]:
+    result = d.ToolResult(status="success" if status == "completed" else "error", data="what the model was told")
+    made = d.ToolCallMetadata(tool_name=tool, tool_call_id="c", arguments=arguments, result=result, summary=summary)
+    return [
+        e.DocumentStarted(id="t", kind="tool_call", sequence=1, title=tool),
+        e.ToolRequested(call="c", tool=tool, arguments="{}", document="t", summary=subject),
+        e.DocumentFinished(document=d.ToolCallDocument(id="t", sequence=1, metadata=made)),
+        e.ToolFinished(call="c", tool=tool, status=status, duration_ms=3, summary=summary),
+    ]
+
+
+READ = ("read_file", "rich/align.py from line 1, 60 lines", {"target_file": "rich/align.py", "limit": 60})
+GREP = ("grep", "class Align in rich", {"query": "class Align", "path": "rich"})
+REFUSAL = "Not run: plan mode does not allow search_replace (propose). Nothing was changed."
+
+
+@pytest.mark.parametrize(
+    ("events", "row"),
+    [
+        (
+            call(*READ, "lines 1-60 of 320", "completed"),
+            "▸ read_file rich/align.py · lines 1-60 of 320 · 3 ms",
+        ),
+        (call(*GREP, "1 match in 1 file", "completed"), '▸ grep "class Align" in rich · 1 match in 1 file · 3 ms'),
+        (call(*READ, "There is no file rich/align.py.", "failed"), "✕ read_file rich/align.py · There is no file"),
+    ],
+)
+async def test_the_row_of_a_call_says_what_it_was_about_and_what_came_of_it(stage, events, row):
+    async with stage([*recorded.opening(), START, *events]) as on:
+        assert any(row in line for line in on.lines()), on.lines()
+
+
+async def test_a_running_call_says_what_it_is_about(stage):
+    async with stage([*recorded.opening(), START, *call(*GREP, "", "completed")[:2]]) as on:
+        assert any("◌ grep class Align in rich" in line for line in on.lines()), on.lines()
+
+
+async def test_an_edit_that_the_mode_refuses_says_so_and_opens_to_what_the_model_was_told(stage):
+    edit = d.FileEditMetadata(file_path="rich/box.py", operation="edit", status="error", tool_call_id="c")
+    events = [
+        e.DocumentStarted(id="t", kind="file_edit", sequence=1, title="search_replace"),
+        e.ToolRequested(call="c", tool="search_replace", arguments="{}", document="t", summary="rich/box.py"),
+        e.DocumentFinished(document=d.FileEdit(id="t", sequence=1, content=REFUSAL, metadata=edit)),
+        e.ToolFinished(call="c", tool="search_replace", status="denied", summary=REFUSAL),
+    ]
+    async with stage([*recorded.opening("plan"), START, *events]) as on:
+        assert any("⊘ edit rich/box.py · not in Plan mode" in line for line in on.lines()), on.lines()
+        assert not any("Nothing was changed" in line for line in on.lines())
+        await on.pilot.press("ctrl+up", "enter")
+        assert any("Nothing was changed" in line for line in on.lines())
+
+
+async def test_a_command_that_the_user_refused_says_so(stage):
+    told = "Not run: The user refused this call. Nothing was changed."
+    run = d.TerminalCommandMetadata(command="make", output=told, tool_call_id="c")
+    events = [
+        e.DocumentStarted(id="t", kind="terminal_command", sequence=1, title="run_terminal_cmd"),
+        e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="t", summary="make"),
+        e.DocumentFinished(document=d.TerminalCommand(id="t", sequence=1, metadata=run)),
+        e.ToolFinished(call="c", tool="run_terminal_cmd", status="denied", summary=told),
+    ]
+    async with stage([*recorded.opening(), START, *events]) as on:
+        assert any("⊘ $ make · The user refused this call" in line for line in on.lines()), on.lines()
