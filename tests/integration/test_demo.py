@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from core import demo
+from core.engine import Engine, EngineOptions
+from core.errors import StateError
+from core.protocol import commands as cmd
+from core.providers.scripted import ScriptedProvider
+from tui.app import AgentApp
+from tui.bridge import Wish
+from tui.widgets.diff_view import DiffView
+
+FIXED = "return (cents * rate + 50) // 100"
+
+
+def outcome_of(project: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-B", "-m", "unittest"], cwd=project, capture_output=True, text=True, check=False
+    )
+
+
+class Newcomer:
+    """Somebody at the keyboard, who sees the screen's state and the files on disk."""
+
+    def __init__(self, app: AgentApp, pilot: Pilot[Any]) -> None:
+        self.app, self.pilot = app, pilot
+
+    @property
+    def state(self):
+        return self.app.main.state
+
+    @property
+    def project(self) -> Path:
+        return Path(self.state.workspace)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        for _ in range(1500):
+            if holds():
+                await self.pilot.pause(0.05)
+                return
+            await self.pilot.pause(0.01)
+        raise AssertionError(f"it never came to hold; the last blocks: {self.state.blocks[-3:]}")
+
+    async def press_until(self, key: str, holds: Callable[[], object]) -> None:
+        """Keys that give consent are not taken in the first half second, so somebody in a hurry presses again."""
+        for _ in range(200):
+            await self.pilot.press(key)
+            if holds():
+                return
+        raise AssertionError(f"{key} had no effect")
+
+    async def take_suggestion(self, text: str) -> None:
+        await self.until(lambda: self.state.suggestion and self.state.suggestion.text == text)
+        await self.pilot.press("enter")
+        await self.until(lambda: self.state.suggestion is None or self.state.suggestion.text != text)
+
+    async def turn_over(self, turns: int) -> None:
+        await self.until(lambda: sum(block.kind == "turn_end" for block in self.state.blocks) >= turns)
+
+
+@pytest.mark.slow
+async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENT_TUI_SCRIPT_SPEED", "0")
+    (tmp_path / "own.txt").write_text("mine")
+    engine = Engine(tmp_path, options=EngineOptions(watch=False))
+
+    async def connect() -> Engine:
+        return engine
+
+    app = AgentApp(connect, Wish(demo=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        user = Newcomer(app, pilot)
+        await user.take_suggestion("Why do the tests fail?")
+        await user.turn_over(1)
+        assert user.state.demo
+        assert user.state.mode == "ask"
+        assert outcome_of(user.project).stderr.count("FAIL:") == 3
+        await user.take_suggestion("Plan the smallest fixes.")
+        await user.turn_over(2)
+        assert [todo.dependencies for todo in user.state.todos][-1] == ("rounding", "steps", "merge")
+        await user.take_suggestion("Build the plan.")
+        await user.turn_over(3)
+        assert sorted(user.state.changes) == ["till/basket.py", "till/discount.py", "till/money.py"]
+        assert FIXED not in (user.project / "till/money.py").read_text()
+        await review(user)
+        await pilot.press("escape")
+        await user.take_suggestion("Run the tests.")
+        await user.until(lambda: user.state.approvals)
+        await pilot.press("f2")
+        await pilot.pause(0.6)  # the keys of an approval wait until it has been seen
+        await pilot.press("y")
+        await user.turn_over(4)
+        assert [todo.status for todo in user.state.todos] == ["completed"] * 4
+        assert outcome_of(user.project).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["own.txt"]
+
+
+async def review(user: Newcomer) -> None:
+    """Accept the three fixes, reject the changed docstring."""
+    await user.pilot.press("ctrl+r")
+    await user.until(lambda: user.app.main.query(DiffView))
+    view = user.app.main.query_one(DiffView)
+    docstring = user.state.changes["till/basket.py"].hunks[0].id
+    while left := user.state.pending_hunks:
+        await user.until(lambda: view.diff and view.diff.change.path in user.state.changes and view.current >= 0)
+        hunk = view.diff.change.hunks[view.current].id
+        await user.press_until("r" if hunk == docstring else "a", lambda left=left: user.state.pending_hunks < left)
+    assert FIXED in (user.project / "till/money.py").read_text()
+    assert "one line an article" not in (user.project / "till/basket.py").read_text()
+
+
+async def test_a_demo_goes_on_in_its_own_project_after_the_engine_was_lost(tmp_path):
+    first = Engine(tmp_path, options=EngineOptions(watch=False))
+    opened = await first.submit(cmd.SessionOpen(demo=True))
+    copy = Path(first.state(opened.session).workspace)
+    await first.submit(cmd.TurnSubmit(session=opened.session, text="Why do the tests fail?"))
+    await first.settled(opened.session)
+    await first.close()
+    second = Engine(tmp_path, options=EngineOptions(watch=False))
+    resumed = await second.submit(cmd.SessionResume(session=opened.session))
+    assert isinstance(resumed, cmd.Ack)
+    assert Path(second.state(opened.session).workspace) == copy
+    await second.close()
+
+
+def test_every_demo_has_a_fresh_copy_and_old_ones_go(isolated):
+    copies = [demo.prepare() for _ in range(demo.KEPT + 2)]
+    assert len(set(copies)) == demo.KEPT + 2
+    assert [copy.is_dir() for copy in copies] == [False] * 2 + [True] * demo.KEPT
+    assert (copies[-1] / "till" / "money.py").is_file()
+
+
+def test_a_state_directory_that_is_a_file_is_named(monkeypatch, tmp_path):
+    (tmp_path / "state").write_text("")
+    monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "state"))
+    with pytest.raises(StateError, match="sample project"):
+        demo.prepare()
+
+
+def test_the_script_of_the_demo_is_sound_and_offers_its_first_prompt():
+    provider = ScriptedProvider.from_file(demo.model().partition("/")[2])
+    offer = provider.suggestion(())
+    assert offer is not None
+    assert (offer.text, offer.mode) == ("Why do the tests fail?", "ask")
