@@ -14,6 +14,7 @@ from core.languages import language_of
 from core.protocol import queries as q
 from core.sessions.listing import list_sessions, prompts_of
 from core.sessions.store import SessionStore
+from core.sessions.summary import Summary
 from core.workspace import IgnoreRules, Workspace
 
 MAX_ENTRIES = 2_000
@@ -40,17 +41,22 @@ class Answers:
             case q.TreeQuery() | q.FileQuery() | q.FindQuery() | q.DiffQuery():
                 return await self._about_files(query)
             case q.SessionsQuery(limit=limit):
-                return q.Sessions(sessions=await asyncio.to_thread(list_sessions, self._store, limit=limit))
+                listed = await asyncio.to_thread(list_sessions, self._store, limit=limit, known=self._summaries())
+                return q.Sessions(sessions=listed)
             case q.ModelsQuery(discover=discover):
                 return await self._models(discover=discover)
             case q.PromptHistoryQuery(limit=limit):
-                return q.PromptHistory(prompts=await asyncio.to_thread(prompts_of, self._store, limit=limit))
+                prompts = await asyncio.to_thread(prompts_of, self._store, limit=limit, known=self._summaries())
+                return q.PromptHistory(prompts=prompts)
             case q.ContextQuery():
                 return await self._context(query)
             case q.SettingsQuery():
                 return q.ScreenSettings(theme=self.settings.ui.theme, keymap=self.settings.ui.keymap)
             case _ as unreachable:
                 assert_never(unreachable)
+
+    def _summaries(self) -> dict[str, Summary]:
+        return {name: live.runtime.summary() for name, live in self._sessions.items()}
 
     async def _about_files(self, query: q.TreeQuery | q.FileQuery | q.FindQuery | q.DiffQuery) -> q.AnyAnswer:
         live = self._sessions.get(query.session)

@@ -20,6 +20,7 @@ from core.protocol import events as ev
 from core.sessions.fold import SessionState, fold
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionDirectory
+from core.sessions.summary import Summary, keep, summary_of
 from core.shadow import BlobStore, ReviewState, Shadow
 from core.workspace import Workspace
 
@@ -178,6 +179,15 @@ class SessionRuntime:
             ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, retryable=retryable)
         )
 
+    def summary(self) -> Summary:
+        """What a list of sessions shows of this one."""
+        return summary_of(self.state, name=self.id, size=self.log.size)
+
+    def keep_summary(self) -> None:
+        """Spare the next list of sessions the reading of this log."""
+        if not self.log.deferred:
+            keep(self.directory.path, self.summary())
+
     @property
     def outputs(self) -> Path:
         return self.directory.outputs
@@ -187,6 +197,7 @@ class SessionRuntime:
         idle = not self.state.turns and not self.state.pending
         if not idle:
             self.emit_surely(ev.SessionClosed(reason=reason))
+            self.keep_summary()
         self.bus.close()
         self.log.close()
         if idle:

@@ -179,6 +179,7 @@ class Turns:
         try:
             close_open_turn(session.state, session.emit_surely, reason=reason, message=message)
             session.log.sync()
+            session.keep_summary()
         except AgentTuiError as problem:
             session.complain(problem)
         finally:

@@ -4,67 +4,67 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from core.errors import StateError
 from core.exits import ExitCode
-from core.protocol.events import Envelope, TurnStarted
 from core.protocol.queries import SessionInfo
 from core.sessions.fold import fold
 from core.sessions.log import scan
 from core.sessions.store import SessionStore, is_locked
+from core.sessions.summary import Summary, kept, summary_of
 
 _PRINTED = 50
+DAMAGED = "The log is damaged; what is whole of it can be resumed."
 
 
-def list_sessions(store: SessionStore, *, limit: int) -> tuple[SessionInfo, ...]:
-    """At most `limit` sessions, the one written last first. A log that can't be read is listed with its `problem`."""
-    return tuple(_info(directory) for directory in store.directories()[: max(limit, 0)])
+def list_sessions(
+    store: SessionStore, *, limit: int, known: Mapping[str, Summary] | None = None
+) -> tuple[SessionInfo, ...]:
+    """At most `limit` sessions, the one written last first. A log that can't be read is listed with its `problem`.
+
+    `known` are summaries of sessions that are open in this process. Only a log without a fitting summary is read.
+    """
+    directories = store.directories()[: max(limit, 0)]
+    return tuple(_summary(directory, known or {}).info for directory in directories)
 
 
-def _info(directory: Path) -> SessionInfo:
+def _summary(directory: Path, known: Mapping[str, Summary]) -> Summary:
     locked = is_locked(directory)
+    found = known.get(directory.name) or kept(directory, growing=locked) or _read(directory, locked=locked)
+    return replace(found, info=replace(found.info, locked=locked))
+
+
+def _read(directory: Path, *, locked: bool) -> Summary:
     try:
         found = scan(directory / "log.jsonl")
     except StateError as problem:
-        written = (directory / "log.jsonl").stat().st_mtime_ns // 1_000_000
-        return SessionInfo(
-            id=directory.name,
-            title="",
-            started=0,
-            updated=written,
-            model="",
-            mode="",
-            locked=locked,
-            problem=problem.message,
-        )
-    state = fold(found.envelopes)
+        return Summary(size=0, info=_unreadable(directory, problem))
+    summary = summary_of(fold(found.envelopes), name=directory.name, size=found.size)
+    if found.whole or locked:
+        return summary
+    return replace(summary, info=replace(summary.info, problem=DAMAGED))
+
+
+def _unreadable(directory: Path, problem: StateError) -> SessionInfo:
+    written = (directory / "log.jsonl").stat().st_mtime_ns // 1_000_000
     return SessionInfo(
-        id=directory.name,
-        title=state.title,
-        started=state.started,
-        updated=state.updated,
-        model=state.model,
-        mode=state.mode,
-        turns=len(state.turns),
-        pending=len(state.pending),
-        locked=locked,
-        problem="" if found.whole or locked else "The log is damaged; what is whole of it can be resumed.",
+        id=directory.name, title="", started=0, updated=written, model="", mode="", problem=problem.message
     )
 
 
-def prompts_of(store: SessionStore, *, limit: int, sessions: int = 30) -> tuple[str, ...]:
+def prompts_of(
+    store: SessionStore, *, limit: int, sessions: int = 30, known: Mapping[str, Summary] | None = None
+) -> tuple[str, ...]:
     """What the user typed in the latest sessions, oldest first, without repeating a prompt right after itself."""
-    found: list[Envelope] = []
-    for directory in store.directories()[:sessions]:
-        try:
-            found += [each for each in scan(directory / "log.jsonl").envelopes if isinstance(each.event, TurnStarted)]
-        except StateError:
-            continue
+    found = [prompt for each in store.directories()[:sessions] for prompt in _summary(each, known or {}).prompts]
     prompts: list[str] = []
-    for each in sorted(found, key=lambda each: each.at):
-        if isinstance(each.event, TurnStarted) and (not prompts or prompts[-1] != each.event.prompt):
-            prompts.append(each.event.prompt)
+    for each in sorted(found, key=lambda prompt: prompt.at):
+        if not prompts or prompts[-1] != each.text:
+            prompts.append(each.text)
     return tuple(prompts[-limit:]) if limit > 0 else ()
 
 

@@ -149,6 +149,11 @@ class SessionLog:
         return len(self._starts) + len(self._deferred)
 
     @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return self._size
+
+    @property
     def deferred(self) -> int:
         """How many records wait in memory for the disk to take them."""
         return len(self._deferred)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from core.clock import monotonic
+from core.protocol.documents import Text
+from core.protocol.events import DocumentFinished, Envelope, SessionRenamed, SessionStarted, TurnFinished, TurnStarted
+from core.sessions.fold import fold
+from core.sessions.listing import list_sessions, prompts_of
+from core.sessions.log import SessionLog, scan
+from core.sessions.store import SessionStore
+from core.sessions.summary import FILE, LONGEST_PROMPT, keep, kept, summary_of
+
+
+@pytest.fixture
+def store(tmp_path) -> SessionStore:
+    (tmp_path / "project").mkdir()
+    return SessionStore(tmp_path / "project")
+
+
+def session(store: SessionStore, title: str, *prompts: str, records: int = 0):
+    """A closed session with its summary; its directory."""
+    directory = store.create()
+    log = SessionLog(directory.log)
+    said = [SessionStarted(workspace="/w", mode="agent", model="m/x", title=title)]
+    said += [DocumentFinished(document=Text(id=f"d{n}", sequence=1, content="x" * 400)) for n in range(records)]
+    for prompt in prompts:
+        said += [TurnStarted(prompt=prompt, mode="agent", model="m/x"), TurnFinished(reason="done")]
+    for seq, event in enumerate(said, 1):
+        log.append(Envelope(seq=seq, session=directory.id, at=time.time_ns() // 1_000_000, event=event, turn="t"))
+    log.close()
+    found = scan(directory.log)
+    keep(directory.path, summary_of(fold(found.envelopes), name=directory.id, size=found.size))
+    directory.close()
+    return directory
+
+
+def test_a_log_with_a_fitting_summary_is_not_read(store):
+    directory = session(store, "The title", "one", "two")
+    directory.log.write_bytes(b"x" * directory.log.stat().st_size)
+    (found,) = list_sessions(store, limit=10)
+    assert (found.id, found.title, found.turns, found.problem) == (directory.id, "The title", 2, "")
+    assert prompts_of(store, limit=10) == ("one", "two")
+
+
+def test_a_summary_of_another_log_counts_as_none(store):
+    directory = session(store, "Before")
+    log, envelopes, _ = SessionLog.load(directory.log)
+    log.append(Envelope(seq=2, session=directory.id, at=envelopes[0].at, event=SessionRenamed(title="After")))
+    log.close()
+    assert list_sessions(store, limit=1)[0].title == "After"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"size":1}'])
+def test_a_damaged_summary_counts_as_none(store, data):
+    directory = session(store, "Right")
+    (directory.path / FILE).write_bytes(data)
+    assert kept(directory.path) is None
+    assert list_sessions(store, limit=1)[0].title == "Right"
+
+
+def test_a_session_that_is_open_elsewhere_is_shown_as_of_its_last_turn(store):
+    directory = session(store, "Open")
+    again = store.open(directory.id)
+    with directory.log.open("ab") as log:
+        log.write(b"half a rec")
+    (found,) = list_sessions(store, limit=1)
+    again.close()
+    assert (found.title, found.locked, found.problem) == ("Open", True, "")
+    assert "damaged" in list_sessions(store, limit=1)[0].problem
+
+
+def test_a_summary_holds_no_prompt_that_nobody_wants_to_see_again(store):
+    session(store, "Long", "short", "x" * (LONGEST_PROMPT + 1), "last")
+    assert prompts_of(store, limit=10) == ("short", "last")
+
+
+def test_fifty_large_sessions_are_listed_at_once(store):
+    for number in range(50):
+        session(store, f"Number {number}", "go", records=400)
+    begun = monotonic()
+    found = list_sessions(store, limit=50)
+    prompts_of(store, limit=50)
+    assert monotonic() - begun < 0.2
+    assert len({each.title for each in found}) == 50
