@@ -287,7 +287,12 @@ class MainScreen(ActingScreen):
 
     def on_review_pane_resolve(self, event: Any) -> None:
         """A verdict from the review."""
-        self.send(commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason))
+        verdict = commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason)
+        self.run_worker(self._judge(verdict), group="commands")
+
+    async def _judge(self, verdict: commands.HunkResolve) -> None:
+        if not await self.deliver(verdict):
+            self.panes.verdict_failed(verdict.path)
 
     def on_review_pane_undo(self) -> None:
         """The last verdict is to be taken back."""

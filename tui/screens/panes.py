@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from textual.containers import Vertical
 from textual.widget import Widget
 
+from core.errors import AgentTuiError
 from core.protocol import queries
 from core.protocol.review import ChangeDiff
 from tui.state import Topic
@@ -43,6 +44,8 @@ class Panes:
 
     async def _load_diff(self, path: str) -> ChangeDiff | None:
         answer = await self._bridge.query(queries.DiffQuery(path=path))
+        if isinstance(answer, queries.Refused):
+            raise AgentTuiError(answer.message, hint=answer.hint)
         return answer.diff if isinstance(answer, queries.Diff) else None
 
     # Files.
@@ -69,7 +72,7 @@ class Panes:
             return
         await self.hide_side_if_narrow()
         await self.show_files()
-        self._focus(self._screen.query_one("#left"))
+        self._screen.query_one("#left > *").focus()
 
     async def hide_side_if_narrow(self) -> None:
         """Below 100 columns one pane at a time is shown."""
@@ -124,7 +127,7 @@ class Panes:
         if name == "review":
             pane.arm()
         if focus:
-            self._focus(pane)
+            pane.focus()
 
     async def toggle(self, name: str) -> None:
         """Show a pane and go there; hide it when it has the focus."""
@@ -145,13 +148,11 @@ class Panes:
         focused = self._screen.focused
         return focused is not None and widget in focused.ancestors_with_self
 
-    def _focus(self, widget: Widget) -> None:
-        if widget.focusable:
-            widget.focus()
-            return
-        inner = next((each for each in widget.query("*") if each.focusable), None)
-        if inner is not None:
-            inner.focus()
+    def verdict_failed(self, path: str) -> None:
+        """The engine did not take a verdict on this file ("" = on any): its hunks can be judged again."""
+        review: Any = self.side.pane("review") if self.side else None
+        if review is not None:
+            review.restore(path)
 
     async def preview(self, path: str, line: int = 0) -> None:
         """Show a file, at a line."""
@@ -190,7 +191,7 @@ class Panes:
         if "review" in topics:
             side.count("review", str(len(state.changes)) if state.changes else "")
             if (review := side.pane("review")) is not None:
-                cast("Any", review).set_changes(tuple(state.changes.values()))
+                cast("Any", review).set_changes(tuple(change for _, change in sorted(state.changes.items())))
         if "plan" in topics:
             open_todos = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
             side.count("plan", str(open_todos) if open_todos else "")

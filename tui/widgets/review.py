@@ -41,7 +41,7 @@ CONFLICT_ADVICE: Final = (
     "makes its edit again on top of yours."
 )
 
-Goal = Literal["first", "last", "keep"]
+Goal = Literal["first", "last", "keep"] | int
 
 
 class ReasonInput(Input):
@@ -105,6 +105,7 @@ class ReviewPane(Vertical):
         self._reason_for: tuple[str, tuple[str, ...]] = ("", ())
         self._slow: Timer | None = None
         self._sent_at = 0.0
+        self._before_undo: frozenset[str] | None = None
 
     def compose(self) -> ComposeResult:
         yield ReviewFiles()
@@ -129,6 +130,8 @@ class ReviewPane(Vertical):
             self.arm()
         self._changes = changes
         self._forget_settled()
+        if self._show_what_came_back():
+            return
         paths = [change.path for change in changes]
         stays = path in paths
         self._index = paths.index(path) if stays else max(min(self._index, len(paths) - 1), 0)
@@ -138,6 +141,17 @@ class ReviewPane(Vertical):
             self._show_header()
         else:
             self._show_file("keep" if stays else "first")
+
+    def _show_what_came_back(self) -> bool:
+        """After an undo: go to the first hunk that was not there before it."""
+        before = self._before_undo
+        for index, change in enumerate(self._changes if before is not None and self.is_mounted else ()):
+            for number, hunk in enumerate(change.hunks):
+                if hunk.id not in (before or ()):
+                    self._before_undo = None
+                    self._go(index, number)
+                    return True
+        return False
 
     def arm(self) -> None:
         """The pane has just appeared: verdict keys are ignored for half a second."""
@@ -210,7 +224,8 @@ class ReviewPane(Vertical):
             self._view.show_text(GONE)
             return
         last = len(diff.change.hunks) - 1
-        self._view.show(diff, {"first": 0, "last": last, "keep": None}[goal])
+        places = {"first": 0, "last": last, "keep": None}
+        self._view.show(diff, min(goal, last) if isinstance(goal, int) else places[goal])
         if goal == "first" and self._is_sent(self._view.current):
             self._advance()
 
@@ -302,6 +317,7 @@ class ReviewPane(Vertical):
         self.action_resolve_hunk(event.verdict)
 
     def _judge(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
+        self._before_undo = None
         self._sent.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
         self._sent_at = self._clock()
         self.post_message(self.Resolve(path, ids, verdict, reason))
@@ -328,6 +344,7 @@ class ReviewPane(Vertical):
         if self._is_asleep():
             return
         self.restore()
+        self._before_undo = frozenset(hunk.id for change in self._changes for hunk in change.hunks)
         self.post_message(self.Undo())
 
     def action_reason(self) -> None:

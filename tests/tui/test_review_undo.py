@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol.queries import Diff, DiffQuery
+from core.protocol.review import ChangeDiff
+from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tests.tui.review_case import ADDED, PRICES, TESTS, ReviewApp
+from tests.tui.test_review import IDS, settle, text_of, without
+from tui.widgets.diff_view import DiffView
+
+
+def shown(app: ReviewApp) -> tuple[str, int]:
+    view = app.query_one(DiffView)
+    return view.diff.change.path, view.current
+
+
+def moved_on(app: ReviewApp, *diffs: ChangeDiff) -> None:
+    app.diffs = {each.change.path: each for each in diffs}
+    app.pane.set_changes(app.changes)
+
+
+async def test_after_an_undo_the_cursor_is_on_the_hunk_that_came_back():
+    app = ReviewApp([PRICES, TESTS])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "j", "j", "a")
+        moved_on(app, without(PRICES, 2), TESTS)
+        await settle(pilot, "]", "u")
+        assert shown(app)[0] == TESTS.change.path
+        moved_on(app, PRICES, TESTS)
+        await settle(pilot)
+        assert shown(app) == (PRICES.change.path, 2)
+        assert app.query_one(DiffView).diff.change.hunks[2].id == IDS[2]
+
+
+async def test_after_an_undo_of_a_whole_file_it_is_shown_again():
+    app = ReviewApp([ADDED, TESTS])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "a")
+        moved_on(app, TESTS)
+        await settle(pilot, "u")
+        moved_on(app, ADDED, TESTS)
+        await settle(pilot)
+        assert shown(app) == (ADDED.change.path, 0)
+
+
+async def test_what_the_agent_adds_without_an_undo_does_not_move_the_cursor():
+    app = ReviewApp([PRICES])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "j")
+        moved_on(app, PRICES, TESTS)
+        await settle(pilot)
+        assert shown(app) == (PRICES.change.path, 1)
+
+
+async def test_files_stand_by_path_whatever_the_order_of_their_events(stage):
+    events = [e.ChangeProposed(change=recorded.change(path)) for path in ("z.py", "a.py", "m.py")]
+    async with stage(recorded.opening()) as on:
+        await on.emit(*events)
+        await on.until(lambda: on.screen.panes.side is not None)
+        await on.emit(e.ChangeResolved(path="a.py"), e.ChangeProposed(change=recorded.change("a.py")))
+        review = on.screen.panes.side.pane("review")
+        assert [each.path for each in review._changes] == ["a.py", "m.py", "z.py"]
+
+
+async def test_a_refused_verdict_can_be_given_again(stage):
+    def refuse(_: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
+        refusal = c.Reject(code="unknown_hunk", message="That hunk is gone.")
+        return refusal if isinstance(command, c.HunkResolve) else None
+
+    path = PRICES.change.path
+    async with stage(recorded.opening(), react=refuse, answers={DiffQuery: Diff(diff=PRICES)}) as on:
+        await on.emit(e.ChangeProposed(change=PRICES.change))
+        await on.pilot.press("ctrl+r")
+        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
+        review = on.screen.panes.side.pane("review")
+        review._awake_at = 0.0
+        await on.until(lambda: on.screen.query_one(DiffView).diff is not None)
+        await on.pilot.press("a")
+        await on.until(lambda: on.sent(c.HunkResolve))
+        await on.until(lambda: not review._sent.get(path))
+        assert [each.message for each in on.app._notifications] == ["That hunk is gone."]
+
+
+async def test_a_change_that_can_not_be_read_says_why(stage):
+    async with stage(recorded.opening()) as on:
+        await on.emit(e.ChangeProposed(change=PRICES.change))
+        await on.pilot.press("ctrl+r")
+        await on.until(lambda: on.screen.query(DiffView))
+        await on.until(lambda: "nothing is scripted for that" in text_of(on.screen.query_one(DiffView)))
