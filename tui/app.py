@@ -15,6 +15,7 @@ from textual.screen import Screen
 from core.protocol.events import ModeName
 from tui.bridge import Connect, Wish
 from tui.keymap import checked
+from tui.paint import Shown
 from tui.screens.main import MainScreen
 from tui.text import arm_renderer
 from tui.themes import DEFAULT, THEMES
@@ -76,6 +77,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.theme = theme if theme in self.available_themes else DEFAULT
         self.animation_level = "none"
         self.main = MainScreen(connect, wish)
+        self._shown = Shown()
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
@@ -85,6 +87,9 @@ class AgentApp(App[int], inherit_bindings=False):
             self.set_keymap(self.keymap)
         for problem in self._wrong_keys:
             self.notify(problem, severity="warning", markup=False)
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        super()._display(screen, self._shown.of(screen, renderable))
 
     async def on_unmount(self) -> None:
         await self.main.bridge.close()

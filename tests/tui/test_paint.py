@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.segment import Segment
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.geometry import Region
+from textual.strip import Strip
+
+from tui.paint import Shown
+
+WIDTH, HEIGHT, CUT = 12, 10, 9
+CONSOLE = Console(width=WIDTH, height=HEIGHT, color_system=None)
+TOKENS = re.compile(
+    r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<region>[\d;]*)r|\x1b\[[\d;]*m|(?P<up>\x1bM)|(?P<one>.)", re.S
+)
+
+Frame = list[tuple[str, str]]
+
+
+class Vt:
+    """The least of a terminal: places, margins, line feed, reverse index, letters."""
+
+    def __init__(self) -> None:
+        self.cells = [["?"] * WIDTH for _ in range(HEIGHT)]
+        self.row = self.column = 0
+        self.top, self.bottom = 0, HEIGHT - 1
+
+    def feed(self, text: str) -> None:
+        for token in TOKENS.finditer(text):
+            if token["row"]:
+                self.row, self.column = int(token["row"]) - 1, int(token["column"]) - 1
+            elif token["region"] is not None:
+                first, _, last = token["region"].partition(";")
+                self.top, self.bottom = int(first or 1) - 1, int(last or HEIGHT) - 1
+                self.row = self.column = 0
+            elif token["up"]:
+                self._roll(self.top, self.bottom) if self.row == self.top else None
+            elif token["one"] == "\n":
+                self._roll(self.bottom, self.top) if self.row == self.bottom else None
+            elif token["one"] is not None:
+                self.cells[self.row][self.column] = token["one"]
+                self.column += 1
+
+    def _roll(self, gained: int, lost: int) -> None:
+        del self.cells[lost]
+        self.cells.insert(gained, ["?"] * WIDTH)
+
+    @property
+    def lines(self) -> list[str]:
+        return ["".join(row) for row in self.cells]
+
+
+def strip(text: str) -> Strip:
+    return Strip([Segment(text)], len(text))
+
+
+def full(frame: Frame) -> LayoutUpdate:
+    return LayoutUpdate([[strip(left), strip(right)] for left, right in frame], Region(0, 0, WIDTH, HEIGHT))
+
+
+def partial(frame: Frame, rows: list[int], spans: tuple[int, int] = (0, WIDTH)) -> ChopsUpdate:
+    first, last = spans
+    chops = [{0: strip(left), CUT: strip(right)} for left, right in frame]
+    return ChopsUpdate(chops, [(y, first, last) for y in rows], [[CUT, WIDTH]] * HEIGHT)
+
+
+def painted(shown: Shown, screen: object, update: CompositorUpdate) -> str:
+    found = shown.of(screen, update)
+    assert isinstance(found, CompositorUpdate)
+    return found.render_segments(CONSOLE)
+
+
+def lines(frame: Frame) -> list[str]:
+    return [left + right for left, right in frame]
+
+
+def numbered(first: int) -> Frame:
+    return [(f"line {first + y:04}", "  |") for y in range(HEIGHT)]
+
+
+left_texts = st.sampled_from(["aaaaaaaaa", "bbbbbbbbb", "ccccccccc", "ddddddddd", "         "])
+frames = st.lists(st.tuples(left_texts, st.sampled_from(["  |", "  #"])), min_size=HEIGHT, max_size=HEIGHT)
+steps = st.lists(st.tuples(st.integers(-4, 4), frames, st.booleans()), min_size=1, max_size=6)
+
+
+@given(first=frames, steps=steps)
+def test_whatever_changes_the_terminal_shows_the_last_frame(first: Frame, steps):
+    shown, vt, screen = Shown(), Vt(), object()
+    vt.feed(painted(shown, screen, full(first)))
+    frame = first
+    for by, fresh, whole in steps:
+        moved = [frame[y + by] if 0 <= y + by < HEIGHT else fresh[y] for y in range(HEIGHT)]
+        after = moved if whole else [*moved[:7], *frame[7:]]
+        rows = [y for y in range(HEIGHT) if after[y] != frame[y]]
+        if rows:
+            vt.feed(painted(shown, screen, partial(after, rows)))
+        frame = after
+        assert vt.lines == lines(frame)
+
+
+def test_a_conversation_that_moves_up_is_moved_and_not_written_again():
+    shown, vt, screen = Shown(), Vt(), object()
+    vt.feed(painted(shown, screen, full(numbered(0))))
+    sequence = painted(shown, screen, partial(numbered(1), list(range(HEIGHT))))
+    vt.feed(sequence)
+    assert vt.lines == lines(numbered(1))
+    assert sequence.count("line") == 1
+
+
+def test_what_stands_there_already_is_not_written():
+    shown, screen = Shown(), object()
+    painted(shown, screen, full(numbered(0)))
+    assert painted(shown, screen, partial(numbered(0), list(range(HEIGHT)))) == ""
+
+
+def test_a_part_of_a_row_is_written_and_the_rest_of_it_is_compared_no_more():
+    shown, vt, screen = Shown(), Vt(), object()
+    vt.feed(painted(shown, screen, full(numbered(0))))
+    vt.feed(painted(shown, screen, partial(numbered(50), [3], (0, 4))))
+    vt.feed(painted(shown, screen, partial(numbered(50), [3])))
+    assert vt.lines[3] == "line 0053  |"
+
+
+def test_another_screen_is_written_in_full():
+    shown, screen = Shown(), object()
+    painted(shown, screen, full(numbered(0)))
+    assert painted(shown, object(), partial(numbered(0), [0, 1])).count("line") == 2
+
+
+def test_a_full_frame_is_written_in_full_so_that_it_heals_the_screen():
+    shown, screen = Shown(), object()
+    painted(shown, screen, full(numbered(0)))
+    assert painted(shown, screen, full(numbered(0))).count("line") == HEIGHT

@@ -1,0 +1,171 @@
+"""What the terminal shows, so that only what differs is written to it.
+
+Textual writes every part of every row that a widget asked to be drawn again. Of a conversation that moved up by one
+row that is the whole of it, many times a second while a model speaks. Here the parts are compared with what stands
+there already; rows that only moved are moved by the terminal itself (DECSTBM and a line feed or a reverse index at the
+margin, as every terminal since the VT100 can).
+
+A full frame is always written in full and starts the comparison anew, so a resize, a return from another program or a
+new screen heals whatever somebody else has written over ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rich.console import Console
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+
+SHIFT_AT_MOST: Final = 12
+WORTH_MOVING: Final = 4  # rows
+GAP_AT_MOST: Final = 2  # unchanged rows inside of what may have moved
+GOOD_ENOUGH: Final = 3
+
+Row = dict[int, str]
+
+
+@dataclass(slots=True)
+class Shown:
+    """Row by row, what was written at which column. A row that is not here is not known."""
+
+    rows: dict[int, Row] = field(default_factory=dict)
+    screen: object = None
+
+    def of(self, screen: object, update: Any) -> Any:
+        """An update of a screen as the difference to what is shown; one of another kind is left as it is."""
+        if screen is not self.screen:
+            self.screen = screen
+            self.rows.clear()
+        match update:
+            case None:
+                return None
+            case ChopsUpdate():
+                return _Difference(self, update)
+            case LayoutUpdate():
+                return _FullFrame(self, update)
+            case _:
+                self.rows.clear()
+                return update
+
+
+class _FullFrame(CompositorUpdate):
+    def __init__(self, shown: Shown, update: LayoutUpdate) -> None:
+        self._shown, self._update = shown, update
+
+    def render_segments(self, console: Console) -> str:
+        """Everything, and the start of a new comparison."""
+        region = self._update.region
+        self._update.strips = [list(row) for row in self._update.strips]
+        rows = self._shown.rows
+        rows.clear()
+        for y, strips in enumerate(self._update.strips, region.y):
+            row, x = Row(), region.x
+            for strip in strips:
+                row[x] = strip.render(console)
+                x += strip.cell_length
+            rows[y] = row
+        return self._update.render_segments(console)
+
+
+class _Difference(CompositorUpdate):
+    def __init__(self, shown: Shown, update: ChopsUpdate) -> None:
+        self._shown, self._update = shown, update
+
+    def render_segments(self, console: Console) -> str:
+        """What makes the rows look as wanted."""
+        rows = self._shown.rows
+        wanted, pieces = self._wanted(console)
+        changed = _longest_run(sorted(y for y, row in wanted.items() if row != rows.get(y)))
+        move = _best_move(rows, wanted, changed) if len(changed) >= WORTH_MOVING else None
+        written = []
+        if move is not None:
+            written.append(move.sequence)
+            wanted = {y: wanted.get(y) or rows[y] for y in range(move.first, move.last + 1)} | wanted
+            rows.update(move.moved(rows))
+        for y in sorted(wanted):
+            written += _differences(y, rows.get(y, {}), wanted[y])
+            rows[y] = wanted[y]
+        return "".join([*written, *pieces])
+
+    def _wanted(self, console: Console) -> tuple[dict[int, Row], list[str]]:
+        """Rows as they are to be, and the parts of rows that were cut and are written as they are."""
+        wanted: dict[int, Row] = {}
+        pieces: list[str] = []
+        for y, first, last in self._update.spans:
+            chops = self._update.chops[y]
+            known = wanted.get(y) or self._shown.rows.get(y, {})
+            row = dict(known) if known.keys() == chops.keys() else Row()
+            for end, (x, strip) in zip(self._update.chop_ends[y], chops.items(), strict=False):
+                if strip is None or x > last or end <= first:
+                    continue
+                if first <= x < last and end <= last:
+                    row[x] = strip.render(console)
+                else:
+                    pieces.append(_at(x, y) + strip.crop(0, min(end, last) - x).render(console))
+                    row.pop(x, None)
+            wanted[y] = row
+        return wanted, pieces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Move:
+    """The rows from `first` to `last` move up by `by` (down if it is negative)."""
+
+    first: int
+    last: int
+    by: int
+
+    @property
+    def sequence(self) -> str:
+        edge = _at(0, self.last) + "\n" * self.by if self.by > 0 else _at(0, self.first) + "\x1bM" * -self.by
+        return f"\x1b[0m\x1b[{self.first + 1};{self.last + 1}r{edge}\x1b[r"
+
+    def moved(self, rows: Mapping[int, Row]) -> dict[int, Row]:
+        """The rows as they are after it; those that came in are empty."""
+        inside = range(self.first, self.last + 1)
+        return {y: rows[y + self.by] if y + self.by in inside else {} for y in inside}
+
+
+def _at(x: int, y: int) -> str:
+    return f"\x1b[{y + 1};{x + 1}H"
+
+
+def _differences(y: int, before: Row, after: Row) -> list[str]:
+    return [_at(x, y) + text for x, text in after.items() if before.get(x) != text]
+
+
+def _size(before: Row, after: Row) -> int:
+    return sum(len(text) for x, text in after.items() if before.get(x) != text)
+
+
+def _longest_run(changed: list[int]) -> list[int]:
+    """The longest part of the rows that has no large gap."""
+    runs: list[list[int]] = [[]]
+    for y in changed:
+        if runs[-1] and y - runs[-1][-1] > GAP_AT_MOST + 1:
+            runs.append([])
+        runs[-1].append(y)
+    return max(runs, key=len)
+
+
+def _best_move(rows: Mapping[int, Row], wanted: Mapping[int, Row], changed: list[int]) -> _Move | None:
+    """The move after which the least is left to write; None if writing alone is as short."""
+    first, last = changed[0], changed[-1]
+    inside = range(first, last + 1)
+    if any(not rows.get(y) or (y in wanted and wanted[y].keys() != rows[y].keys()) for y in inside):
+        return None
+    target = {y: wanted.get(y, rows[y]) for y in inside}
+    alone = least = sum(_size(rows[y], target[y]) for y in changed)
+    best = None
+    reach = min(SHIFT_AT_MOST, len(inside) - 1)
+    for by in [sign * distance for distance in range(1, reach + 1) for sign in (1, -1)]:
+        move = _Move(first=first, last=last, by=by)
+        moved = move.moved(rows)
+        size = len(move.sequence) + sum(_size(moved[y], target[y]) for y in inside)
+        if size < least:
+            best, least = move, size
+            if size * GOOD_ENOUGH < alone:
+                break
+    return best
