@@ -24,7 +24,6 @@ Accept = Literal["none", "all"]
 MODES: tuple[ModeName, ...] = get_args(ModeName)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 ACCEPT: tuple[Accept, ...] = get_args(Accept)
-PROVIDERS = ("anthropic", "openai", "scripted")
 SUBCOMMANDS = ("sessions", "doctor")
 
 
@@ -60,9 +59,9 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui --demo"""
 
 DESCRIPTION = """\
-A terminal chat IDE. The agent works in a shadow of your project: it edits files
-and runs commands there, and nothing reaches your files until you accept it,
-hunk by hunk."""
+A terminal chat IDE. The agent edits in a shadow of your project: nothing
+reaches your files until you accept it, hunk by hunk. Commands run in the
+project itself, and each one waits for your yes."""
 
 EXAMPLES = """\
 commands:
@@ -76,6 +75,7 @@ examples:
   agent-tui --demo                 the whole job on a sample project, no key
   agent-tui ~/src/shop -c          go on with the last session there
   agent-tui --mode plan --model openai/gpt-5
+  agent-tui --model ollama/qwen3   a model server on this machine
   agent-tui -p "why does test_tax fail?" --mode ask
   git diff | agent-tui -p "review this" --output-format json
   agent-tui -p "fix the failing test" --accept all --max-cost 0.50"""
@@ -83,7 +83,12 @@ examples:
 ENVIRONMENT = """\
 environment:
   OPENAI_API_KEY, OPENAI_BASE_URL         a server that speaks chat completions
-  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server that speaks messages"""
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server that speaks messages
+  OLLAMA_HOST                             where Ollama listens
+  AGENT_TUI_CONFIG_DIR                    where config.toml is
+  AGENT_TUI_STATE_DIR                     where sessions and pasted keys are
+  AGENT_TUI_TRACEBACK=1                   show where an error came from
+  VISUAL, EDITOR                          the editor that Ctrl+G opens"""
 
 
 def _epilog() -> str:
@@ -120,10 +125,12 @@ def _dollars(text: str) -> float:
 
 
 def _model(text: str) -> str:
-    provider, slash, name = text.partition("/")
-    if not slash or not name.strip() or provider not in PROVIDERS:
-        wanted = ", ".join(f"{known}/NAME" for known in PROVIDERS)
-        raise argparse.ArgumentTypeError(f"{text!r} does not name a model; expected one of {wanted}")
+    """`provider/name`; which providers there are only the configuration knows, so the engine says that."""
+    provider, _, name = text.partition("/")
+    if not provider.strip() or not name.strip():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not name a model; expected PROVIDER/NAME, such as openai/gpt-5 or ollama/qwen3"
+        )
     return text
 
 
@@ -164,7 +171,13 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--mode", choices=MODES, metavar="MODE", help=f"{', '.join(MODES)} (ask and plan change nothing)"
     )
-    group.add_argument("--model", type=_model, metavar="NAME", help="openai/NAME, anthropic/NAME or scripted/FILE")
+    group.add_argument(
+        "--model",
+        type=_model,
+        metavar="NAME",
+        help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a provider that is "
+        "configured, or scripted/FILE",
+    )
     which.add_argument("--demo", action="store_true", help="a sample project and a scripted model: needs no key")
     group.add_argument("--max-steps", type=_count, metavar="N", help="end a turn after N model calls")
     group.add_argument("--max-cost", type=_dollars, metavar="USD", help="end a turn when it has cost this much")

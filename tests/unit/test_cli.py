@@ -71,6 +71,11 @@ def test_the_prompt_may_come_from_a_pipe(monkeypatch):
     assert (options.front, options.prompt) == ("print", None)
 
 
+@pytest.mark.parametrize("model", ["ollama/qwen3:8b", "work/team/model", "scripted/demo.yaml"])
+def test_a_model_of_any_provider_may_be_named(model):
+    assert parse(["--model", model]).model == model
+
+
 @pytest.mark.parametrize("stdin", [Terminal(), None])
 def test_a_printed_run_without_any_prompt_is_refused(monkeypatch, capsys, stdin):
     monkeypatch.setattr("sys.stdin", stdin)
@@ -99,9 +104,9 @@ def test_the_engine_takes_the_options_of_a_session(project):
         (["sessions", "--mode", "ask"], "sessions takes no options"),
         (["doctor", "-p", "x"], "doctor takes no options"),
         (["--mode", "yolo"], "invalid choice: 'yolo'"),
-        (["--model", "gpt-5"], "anthropic/NAME, openai/NAME, scripted/NAME"),
+        (["--model", "gpt-5"], "expected PROVIDER/NAME"),
         (["--model", "openai/"], "does not name a model"),
-        (["--model", "nobody/x"], "does not name a model"),
+        (["--model", "/gpt-5"], "does not name a model"),
         (["--resume", "../../etc"], "not a session id"),
         (["-c", "--resume", "s-1"], "not allowed with"),
         (["--demo", "-c"], "not allowed with"),
