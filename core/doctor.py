@@ -1,49 +1,104 @@
-"""`agent-tui doctor`: what this installation has and what it lacks. Names of keys only, never a key."""
+"""`agent-tui doctor`: what this installation has and what it lacks. Names of keys, never a key; nothing is made."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import platform
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
 from core import __version__
 from core.cli import Options
-from core.config import FILE_NAME, PROJECT_FILE, Settings, config_dir, load_with_notices, state_dir
+from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, config_dir, load_with_notices, state_dir
 from core.errors import AgentTuiError
 from core.exits import ExitCode
-from core.protocol.queries import Models
+from core.printer import plain
+from core.protocol.queries import Models, ProviderStatus
+from core.sessions.store import SessionStore
 from core.tools.ripgrep import program
 from core.workspace import Workspace
 
 _SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
+_WIDTH = 12
 
 
 def report(options: Options) -> int:
     """Print the report. `ExitCode.FAILED` if something would keep a session from working."""
-    problems: list[str] = []
-    for label, text in _lines(options.directory, problems):
-        sys.stdout.write(f"{label:<12}{text}\n")
-    for problem in problems:
-        sys.stdout.write(f"! {problem}\n")
-    return ExitCode.FAILED if problems else ExitCode.DONE
+    check = _Check(options.directory)
+    for label, text in check.lines():
+        sys.stdout.write(f"{label:<{_WIDTH}}{plain(text)}\n")
+    for note in check.notes:
+        sys.stdout.write(f"{'note':<{_WIDTH}}{plain(note)}\n")
+    for problem in check.problems:
+        sys.stdout.write(f"{'PROBLEM':<{_WIDTH}}{plain(problem)}\n")
+    return ExitCode.FAILED if check.problems else ExitCode.DONE
 
 
-def _lines(directory: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
-    yield "agent-tui", f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
-    yield "ripgrep", _tried(program, problems)
-    yield "workspace", _tried(lambda: str(Workspace(directory).root), problems)
-    yield "state", _state(problems)
-    settings = _configured(directory, problems)
-    yield "config", f"{config_dir() / FILE_NAME}{'' if (config_dir() / FILE_NAME).is_file() else ' (none)'}"
-    if (directory / PROJECT_FILE).is_file():
-        yield "project", PROJECT_FILE.as_posix()
-    yield "commands", "not contained: each one runs in your project itself, after you allow it"
-    yield from _models(settings)
+class _Check:
+    """What was found; `problems` keep a session from working, `notes` do not."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        yield (
+            "agent-tui",
+            f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        )
+        yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
+        yield "ripgrep", self._tried(program)
+        yield "git", shutil.which("git") or "none: the model is not told which files have changed"
+        yield "workspace", self._tried(self._workspace)
+        yield "state", self._tried(self._state)
+        settings = self._configured()
+        own = config_dir() / FILE_NAME
+        yield "config", f"{own}{'' if own.is_file() else ' (none: the defaults hold)'}"
+        if (self._directory / PROJECT_FILE).is_file():
+            yield "project", f"{PROJECT_FILE.as_posix()} (can only make your settings stricter)"
+        yield "commands", "not contained: each one runs in your project itself, after you allow it"
+        found = asyncio.run(_models(settings))
+        yield from _table(found)
+        yield "model", found.default or "none: set a key, start a local model server, or try agent-tui --demo"
+
+    def _tried(self, find: Callable[[], object]) -> str:
+        try:
+            return str(find())
+        except AgentTuiError as problem:
+            self.problems.append(problem.explained())
+            return "unusable, see below"
+
+    def _workspace(self) -> str:
+        root = Workspace(self._directory).root
+        if not os.access(root, os.W_OK | os.X_OK):
+            self.notes.append(f"{root} can't be written: hunks can be reviewed, but not accepted.")
+        return f"{root}{'' if (root / '.git').exists() else ' (no git repository)'}"
+
+    def _state(self) -> str:
+        directory = state_dir()
+        nearest = next(path for path in (directory, *directory.parents) if path.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            self.problems.append(
+                f"The state directory {directory} can't be written. Set AGENT_TUI_STATE_DIR to one that can."
+            )
+        if nearest != directory:
+            return f"{directory} (will be made)"
+        count = len(SessionStore(self._directory).directories())
+        return f"{directory} ({count} {'session' if count == 1 else 'sessions'} of this workspace)"
+
+    def _configured(self) -> Settings:
+        loaded = LoadedSettings(settings=Settings())
+        try:
+            loaded = load_with_notices(self._directory)
+        except AgentTuiError as problem:
+            self.problems.append(problem.explained())
+        self.notes += loaded.notices
+        return loaded.settings
 
 
 def _version(name: str) -> str:
@@ -53,42 +108,39 @@ def _version(name: str) -> str:
         return "missing"
 
 
-def _tried(find: object, problems: list[str]) -> str:
-    assert callable(find)
-    try:
-        return str(find())
-    except AgentTuiError as problem:
-        problems.append(problem.explained())
-        return "unusable"
-
-
-def _state(problems: list[str]) -> str:
-    """Whether sessions can be kept; nothing is made to find out."""
-    directory = state_dir()
-    nearest = next(path for path in (directory, *directory.parents) if path.exists())
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        problems.append(f"The state directory {directory} can't be written. Set AGENT_TUI_STATE_DIR to one that can.")
-    return str(directory)
-
-
-def _configured(directory: Path, problems: list[str]) -> Settings:
-    try:
-        loaded = load_with_notices(directory)
-    except AgentTuiError as problem:
-        problems.append(problem.explained())
-        return Settings()
-    problems += loaded.notices
-    return loaded.settings
-
-
-def _models(settings: Settings) -> Iterator[tuple[str, str]]:
+async def _models(settings: Settings) -> Models:
     from core.providers.registry import discover
 
-    found: Models = asyncio.run(discover(settings))
-    for provider in found.providers:
-        count = sum(model.id.startswith(f"{provider.id}/") for model in found.models)
-        known = f"key: {provider.key}" if provider.key else ("local server" if provider.local else "no key")
-        where = f", {provider.base_url}" if provider.base_url else ""
-        state = provider.problem or f"{count} models"
-        yield "provider", f"{provider.id}: {known}{where}: {state}"
-    yield "model", found.default or "none: set a key, start a local model server, or try agent-tui --demo"
+    return await discover(settings)
+
+
+def _table(found: Models) -> Iterator[tuple[str, str]]:
+    """A row for each provider, in columns: name, state, key, address."""
+    rows = [
+        (status.id, _standing(status, found), status.key or ("-" if status.local else "no key"), status.base_url)
+        for status in found.providers
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for number, row in enumerate(rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "" if number else "providers", "  ".join((*cells, row[3])).rstrip()
+
+
+def _standing(status: ProviderStatus, found: Models) -> str:
+    from core.providers.discovery import NOT_LISTENING
+
+    count = sum(model.id.startswith(f"{status.id}/") for model in found.models)
+    if status.problem == NOT_LISTENING and status.local:
+        return "not running"
+    if status.problem:
+        return status.problem.rstrip(".")
+    if count:
+        return f"{count} {'model' if count == 1 else 'models'}"
+    return "no models" if status.local or status.key else _wanted(status.id)
+
+
+def _wanted(provider: str) -> str:
+    from core.providers.registry import KNOWN
+
+    known = KNOWN.get(provider)
+    return f"set {known.key_variable}" if known is not None and known.key_variable else "not configured"

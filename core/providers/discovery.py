@@ -33,6 +33,7 @@ _OTHER_THAN_CHAT: Final = re.compile(
     r"embed|whisper|tts|dall-e|image|audio|realtime|moderation|transcribe|davinci|babbage|sora|rerank|^ft:gpt-3",
     re.IGNORECASE,
 )
+NOT_LISTENING: Final = "Nothing listens there."
 Found = tuple[ProviderStatus, list[ModelChoice]]
 
 
@@ -94,9 +95,9 @@ async def _listed(endpoint: Endpoint, secret: Secret | None, kind: str, *, local
     except TimeoutError:
         return "It does not answer in time.", []
     except ConnectionRefusedError:
-        return "Nothing listens there.", []
+        return NOT_LISTENING, []
     except (OSError, ValueError, EOFError) as error:
-        return f"{one_line(str(error)) or type(error).__name__}.", []
+        return f"{one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
     if status != 200:
         return f"It answers with status {status}.", []
     return "", [info for info in model_infos(body) if not _OTHER_THAN_CHAT.search(info.name)]

@@ -76,18 +76,32 @@ def print_sessions(directory: Path) -> int:
         return ExitCode.DONE
     for line in _table(found):
         sys.stdout.write(f"{line}\n")
+    sys.stdout.write("Go on with the last one: agent-tui -c; with another one: agent-tui --resume SESSION\n")
     return ExitCode.DONE
 
 
 def _table(sessions: tuple[SessionInfo, ...]) -> list[str]:
-    width = max(len(each.id) for each in sessions)
-    lines = [f"{'SESSION':<{width}}  {'LAST USED':<16}  TURNS  PENDING  TITLE"]
-    for each in sessions:
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.updated / 1000))
-        note = " (open)" if each.locked else ""
-        title = _plain(each.problem or each.title or "Untitled")
-        lines.append(f"{each.id:<{width}}  {used:<16}  {each.turns:>5}  {each.pending:>7}  {title}{note}")
-    return lines
+    rows = [
+        (each.id, _day(each.updated), str(each.turns), str(each.pending), each.mode or "-", _title(each))
+        for each in sessions
+    ]
+    heads = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(5)]
+    return [
+        f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  "
+        f"{row[4]:<{widths[4]}}  {row[5]}"
+        for row in (heads, *rows)
+    ]
+
+
+def _day(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
+
+
+def _title(session: SessionInfo) -> str:
+    """What the session is about, then what is special about it."""
+    notes = ["open now"] * session.locked + [session.problem] * bool(session.problem)
+    return _plain(session.title or "Untitled") + "".join(f" ({_plain(note)})" for note in notes)
 
 
 def _plain(text: str) -> str:

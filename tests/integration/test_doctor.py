@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from core.cli import Options
+from core.doctor import report
+from core.exits import ExitCode
+from core.sessions.store import SessionStore
+from tests.support.provider_server import provider_server
+from tests.support.story import project_at
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    for name in ("OLLAMA_HOST", "OPENAI_BASE_URL"):  # nobody is asked that this machine may happen to run
+        monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
+    return project_at(tmp_path / "project")
+
+
+def told(project, capsys) -> tuple[int, dict[str, str], list[str]]:
+    """The exit code, the text of each label (the last of a label), and all lines."""
+    code = report(Options(front="doctor", directory=project))
+    lines = capsys.readouterr().out.splitlines()
+    return code, {line[:12].strip(): line[12:] for line in lines}, lines
+
+
+def test_a_fresh_machine_is_told_what_to_do_and_nothing_is_made(project, capsys, isolated):
+    before = sorted(isolated.rglob("*"))
+    code, found, lines = told(project, capsys)
+    assert code == ExitCode.DONE
+    assert found["model"].startswith("none: set a key, start a local model server")
+    assert found["workspace"] == f"{project} (no git repository)"
+    assert found["state"].endswith("agent-tui (will be made)")
+    assert found["config"].endswith("(none: the defaults hold)")
+    providers = [line[12:] for line in lines if "http" in line]
+    assert len({line.index("http") for line in providers}) == 1
+    assert sorted(isolated.rglob("*")) == before
+
+
+async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed(project, monkeypatch):
+    from core.config import Settings
+    from core.doctor import _models, _table
+
+    async with provider_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-secret-secret")
+        rows = [text for _, text in _table(await _models(Settings()))]
+    row = next(text for text in rows if text.startswith("openai"))
+    assert "2 models" in row
+    assert "environment variable OPENAI_API_KEY" in row
+    assert server.openai_url in row
+    assert "secret" not in "".join(rows)
+
+
+def test_what_a_project_may_not_set_is_a_note_and_no_failure(project, capsys):
+    (project / ".agent-tui").mkdir()
+    (project / ".agent-tui" / "config.toml").write_text('model = "x/y"\n')
+    code, found, _ = told(project, capsys)
+    assert code == ExitCode.DONE
+    assert "`model` was ignored" in found["note"]
+
+
+def test_what_keeps_a_session_from_working_fails_and_says_what_to_do(project, capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "file" / "state"))
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("mode = 'agnet'\n")
+    code, _, lines = told(project, capsys)
+    problems = [line for line in lines if line.startswith("PROBLEM")]
+    assert code == ExitCode.FAILED
+    assert "Set AGENT_TUI_STATE_DIR to one that can" in problems[0]
+    assert "config.toml, line 1: `mode`" in problems[1]
+    assert SessionStore(project).directories() == []
+
+
+def test_the_root_of_the_file_system_is_refused_with_advice(capsys, project):
+    from pathlib import Path
+
+    code, found, _ = told(Path("/"), capsys)
+    assert code == ExitCode.FAILED
+    assert "Start in a project's own directory" in found["PROBLEM"]
