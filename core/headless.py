@@ -24,6 +24,7 @@ from core.response import refusal, response_of
 from core.transports.startup import engine_options
 
 MAX_STDIN = 16 * 1024 * 1024
+REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 def run_print(options: Options, *, models: ModelAccess | None = None) -> int:
@@ -46,9 +47,20 @@ def prompt_of(options: Options, stdin: TextIO | None) -> str:
                 code="stdin_too_large",
             )
         piped = data.decode("utf-8", "replace")
+        if REPLACED in piped and (bad := _bad_byte(data)) >= 0:
+            sys.stderr.write(f"! standard input is not UTF-8 (byte {bad}): what could not be read became {REPLACED}.\n")
     if not piped.strip():
         return said
     return f"{said}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if said else piped.strip()
+
+
+def _bad_byte(data: bytes) -> int:
+    """The place of the first byte that is not UTF-8, -1 = there is none."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        return problem.start
+    return -1
 
 
 def _printer(options: Options, out: TextIO, err: TextIO) -> Printer:
@@ -149,8 +161,7 @@ class _Run:
         turn = state.turns[-1]
         before = {change.path for change in state.changes.values()}
         if self._options.accept == "all" and turn.reason == "done" and before:
-            await self._engine.submit(cmd.HunkResolve(session=self._session, path="", verdict="accept"))
-            await self._engine.settled(self._session)
+            await self._accept_all()
         accepted = tuple(sorted(before - set(state.changes)))
         self._printer.end(response_of(turn, state, accepted=accepted))
         match turn.reason:
@@ -163,6 +174,19 @@ class _Run:
                 return ExitCode.INTERRUPTED
             case _:
                 return ExitCode.FAILED
+
+    async def _accept_all(self) -> None:
+        """Write the edits; what went wrong is printed."""
+        state = self._engine.state(self._session)
+        before = state.seq
+        await self._engine.submit(cmd.HunkResolve(session=self._session, path="", verdict="accept"))
+        await self._engine.settled(self._session)
+        if state.seq > before:
+            async with contextlib.aclosing(self._engine.events(self._session, after=before)) as stream:
+                async for envelope in stream:
+                    self._printer.event(envelope)
+                    if envelope.seq >= state.seq:
+                        return
 
     def _refused(self, reply: cmd.Reject) -> int:
         mode = self._options.mode or "agent"

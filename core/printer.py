@@ -51,50 +51,64 @@ def _why(protected: bool, conflict: str) -> str:
 
 
 class TextPrinter:
-    """The model's words to `out` as they come. What it does goes to `err`, if a person sits there."""
+    """The model's words to `out`, what it does to `err`.
+
+    On a terminal the words come as they flow. In a pipe a step's words wait until the step is done, so that an answer
+    that was cut off and given again is there once.
+    """
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = out
         self._err = err
         self._tty = err.isatty()
+        self._live = out.isatty()
+        self._held: list[tuple[str, str | None]] = []  # document and text; None: a new part begins
         self._printed: dict[str, int] = {}
+        self._noted: set[str] = set()
         self._spoke = False
 
     def event(self, envelope: ev.Envelope) -> None:
         match envelope.event:
             case ev.DocumentStarted(kind="text", id=document):
-                self._begin(document)
+                self._printed[document] = 0
             case ev.DocumentDelta(id=document, text=text) if document in self._printed:
                 self._say(document, text)
             case ev.DocumentFinished(document=document):
                 self._finish(document)
+            case ev.StepRetried(void_documents=void):
+                self._held = [each for each in self._held if each[0] not in void]
+                self._note(_told(envelope.event))
+            case ev.StepFinished():
+                self._release()
             case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
                 self._note(f"· {tool} {summary}".rstrip())
-            case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
-                self._note(f"! {tool}: {status}{f': {summary}' if summary else ''}")
-            case ev.SessionResumed(repaired=repaired) if repaired:
-                self._note(f"! {repaired}")
-            case ev.StepRetried(message=message, attempt=attempt, delay_ms=delay):
-                self._note(f"! {message} Attempt {attempt} {f'in {delay / 1000:.1f} s' if delay else 'follows'}.")
-            case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
-                self._note(f"! {message} {hint}".rstrip())
-            case _:
-                pass
-
-    def _begin(self, document: str) -> None:
-        self._printed[document] = 0
+            case ev.RulesLoaded(rules=rules):
+                told = (f"! {rule.path}: {rule.note}" for rule in rules if rule.note)
+                self._note(*(line for line in told if line.removeprefix("! ") not in self._noted))
+            case other:
+                self._note(_told(other))
 
     def _say(self, document: str, text: str) -> None:
+        """More of a document; its first words stand apart from what was said before."""
         if not self._printed[document] and text:
-            self._part()
+            self._put(document, None)
         self._printed[document] += len(text)
-        self._out.write(plain(text))
-        self._out.flush()
+        self._put(document, plain(text))
 
-    def _part(self) -> None:
-        if self._spoke:
-            self._out.write("\n\n")
-        self._spoke = True
+    def _put(self, document: str, text: str | None) -> None:
+        self._held.append((document, text))
+        if self._live:
+            self._release()
+
+    def _release(self) -> None:
+        for _, text in self._held:
+            if text is not None:
+                self._out.write(text)
+            elif self._spoke:
+                self._out.write("\n\n")
+            self._spoke = True
+        self._held.clear()
+        self._out.flush()
 
     def _finish(self, document: d.AnyDocument) -> None:
         """What was not streamed of a text; code whole, in the fence that it came in."""
@@ -107,40 +121,56 @@ class TextPrinter:
                     self._say(document.id, rest)
                 self._out.flush()
             case d.CodeBlock(metadata=block):
-                self._fence(block.language, content)
+                self._fence(document.id, block.language, content)
             case d.CodeReference(metadata=reference):
-                self._fence(f"{reference.start_line}:{reference.end_line}:{reference.file_path}", content)
+                head = f"{reference.start_line}:{reference.end_line}:{reference.file_path}"
+                self._fence(document.id, head, content)
             case d.Clarification(metadata=asked):
-                self._note("\n".join(f"? {question.text}" for question in asked.questions))
+                self._note(*(f"? {question.text}" for question in asked.questions))
             case _:
                 pass
 
-    def _fence(self, head: str, content: str) -> None:
-        self._part()
+    def _fence(self, document: str, head: str, content: str) -> None:
         mark = "```"
         while mark in content:
             mark += "`"
-        self._out.write(plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
-        self._out.flush()
+        self._put(document, None)
+        self._put(document, plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
 
-    def _note(self, text: str) -> None:
-        self._err.write(f"{plain(text)}\n")
+    def _note(self, *lines: str) -> None:
+        for line in filter(None, lines):
+            self._noted.add(line.removeprefix("! "))
+            self._err.write(f"{plain(line)}\n")
         self._err.flush()
 
     def end(self, response: Response) -> None:
+        self._release()
         if self._spoke:
             self._out.write("\n")
         self._out.flush()
         meta = response.metadata
         if response.status == "error" and not response.id:
-            for line in _failure(response):
-                self._note(line)
-        elif meta.stop_reason != "done":
+            self._note(*_failure(response))
+        elif meta.stop_reason != "done" and meta.stop_message not in self._noted:
             self._note(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
         if meta.accepted_changes:
             self._note(f"written: {', '.join(meta.accepted_changes)}")
-        for line in review_notice(response):
-            self._note(line)
+        self._note(*review_notice(response))
+
+
+def _told(event: ev.AnyEvent) -> str:
+    """What a person has to know of an event, "" = nothing."""
+    match event:
+        case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
+            return f"! {tool}: {status}{f': {summary}' if summary else ''}"
+        case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
+            return f"! {message} {hint}".rstrip()
+        case ev.SessionResumed(repaired=repaired) if repaired:
+            return f"! {repaired}"
+        case ev.StepRetried(message=message, attempt=attempt, delay_ms=delay):
+            return f"! {message} Attempt {attempt} {f'in {delay / 1000:.1f} s' if delay else 'follows'}."
+        case _:
+            return ""
 
 
 def _failure(response: Response) -> list[str]:

@@ -29,6 +29,7 @@ from core.tools.base import Outcome, Tool, ToolType
 from core.tools.registry import find_tool, parse_call
 
 PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
+MAX_SUMMARY = 200  # characters of a refusal that are shown in one line
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 NOT_RUN = "Cancelled by the user before it ran."
 # Seconds that a call may take; what waits for the user, or has a limit of its own, has none here.
@@ -277,7 +278,7 @@ def _record(documents: Documents, call: Call) -> None:
     call.settled = True
     desk = call.capability if isinstance(call.capability, UserDesk) else None
     duration = round((monotonic() - call.started) * 1000)
-    summary = call.outcome.summary or ("" if call.status == "completed" else call.text.split("\n", 1)[0][:200])
+    summary = call.outcome.summary or ("" if call.status == "completed" else _first_line(call.text))
     ended = Ended(
         opened=call.opened,
         tool=call.name,
@@ -302,6 +303,11 @@ def _record(documents: Documents, call: Call) -> None:
             spilled=call.spilled,
         )
     )
+
+
+def _first_line(text: str) -> str:
+    line = text.split("\n", 1)[0]
+    return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY].rpartition(' ')[0]}…"
 
 
 def _answer(call: Call, warning: str = "") -> None:

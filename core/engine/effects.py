@@ -10,7 +10,7 @@ from functools import partial
 from typing import assert_never
 
 from core.engine.live import Effect, LiveSession
-from core.engine.runtime import TITLE_LENGTH, SessionRuntime
+from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
 from core.prompts import render
 from core.protocol import commands as cmd
@@ -169,26 +169,18 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
         for change in runtime.shadow.changes():
             if not change.protected:
                 runtime.shadow.resolve(change.path, (), "reject", command.reason)
-    if left:
-        runtime.emit(_left_out(runtime, left))
+    changes = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
+    if named := [change for change in changes if change.protected or change.conflict]:
+        runtime.emit(_left_out(named))
 
 
-def _left_out(runtime: SessionRuntime, paths: list[str]) -> Notice:
-    """What a verdict on everything did not touch, and why."""
-    told = [f"{path} ({_why_left(runtime.review.changes.get(path))})" for path in paths[:MAX_NAMED]]
+def _left_out(changes: list[Change]) -> Notice:
+    """What a verdict on everything did not touch, and why. (What could not be written has said so itself.)"""
+    paths = [f"{change.path} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
     more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
-    return Notice(
-        level="warning",
-        message=f"{count} left for you: {', '.join(told)}{more}.",
-        hint="Decide on each of them by itself.",
-    )
-
-
-def _why_left(change: Change | None) -> str:
-    if change is not None and change.conflict:
-        return change.conflict.rstrip(".")
-    return "protected" if change is not None and change.protected else "could not be written"
+    message = f"{count} left for you: {', '.join(paths[:MAX_NAMED])}{more}."
+    return Notice(level="warning", message=message, hint="Decide on each of them by itself.")
 
 
 def _undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:

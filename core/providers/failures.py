@@ -9,6 +9,7 @@ from __future__ import annotations
 import email.utils
 import html
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from core.errors import AgentTuiError, ContextOverflow, ProviderError
 from core.secrets import redact
 
 MAX_DETAIL: Final = 300
+LONG_WAIT: Final = 20.0  # seconds that a person wants to be told of
 _OVERFLOW: Final = re.compile(
     r"context[ _]length[ _]exceeded|maximum context length|context (window|size|length).{0,60}exceed"
     r"|exceed.{0,60}context (window|size|length)|prompt is too long|input is too long|too many (input )?tokens"
@@ -93,7 +95,16 @@ def _busy(status: int, detail: str, headers: Mapping[str, str], api: Api) -> Pro
         what, code = f"{api.label} failed ({status})", "server_failed"
     else:
         return None
-    return _error(what, detail, code=code, hint="Try again in a moment.", retryable=True, retry_after=wait)
+    when = (
+        f"It asks to be left alone for {_duration(wait)}." if wait and wait >= LONG_WAIT else "Try again in a moment."
+    )
+    return _error(what, detail, code=code, hint=when, retryable=True, retry_after=wait)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 2 * 60:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} hours"
 
 
 def _invalid(status: int, detail: str, api: Api) -> ProviderError:
@@ -172,7 +183,7 @@ def _transport(chain: list[BaseException], api: Api, *, started: bool) -> Provid
 
 
 def _unreachable(chain: list[BaseException], api: Api) -> ProviderError:
-    reason = one_line(str(chain[-1])) or type(chain[-1]).__name__
+    reason = one_line(_system_words(chain[-1])) or type(chain[-1]).__name__
     lowered = " ".join(str(each) for each in chain).lower()
     if "name or service" in lowered or "getaddrinfo" in lowered or "nodename" in lowered or "resolution" in lowered:
         what, hint = "its name can't be resolved", "Check the network and the base URL."
@@ -182,6 +193,13 @@ def _unreachable(chain: list[BaseException], api: Api) -> ProviderError:
         what, hint = "nothing answers there", "Check that the server runs, the network and the base URL."
     text = f"{api.label} can't be reached at {redact(api.base_url)}: {what} ({reason})."
     return ProviderError(text, code="unreachable", retryable=True, hint=hint)
+
+
+def _system_words(error: BaseException) -> str:
+    """What the system calls it, without numbers and addresses."""
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror or ""
+    return str(error)
 
 
 def cut(api: Api, *, started: bool) -> ProviderError:

@@ -1,0 +1,73 @@
+"""The program as a user starts it: `agent_tui.py` in a process of its own, against a model server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.provider_server import ProviderServer
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = (sys.executable, str(ROOT / "agent_tui.py"))
+KEY = "sk-test-0123456789abcdef"
+_DROP_BOUND, _POWERS = 24, (1, 2, 3)  # prctl(PR_CAPBSET_DROP): to write, read and own what is not ours
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(server: ProviderServer | None, **more: str) -> dict[str, str]:
+    """This process's environment with a model server in it."""
+    found = dict(os.environ)
+    if server is not None:
+        found |= {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
+        found |= {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    return found | more
+
+
+def without_powers() -> None:
+    """Between fork and exec: a superuser has to obey permissions like everybody else."""
+    if os.geteuid() == 0:
+        library = ctypes.CDLL(None, use_errno=True)
+        for power in _POWERS:
+            library.prctl(_DROP_BOUND, power, 0, 0, 0)
+
+
+async def run(
+    project: Path,
+    *arguments: str,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    before: Callable[[], None] | None = None,
+    seconds: float = 20,
+) -> Ended:
+    """Run `agent-tui ARGUMENTS` in a project and wait for its end."""
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        *arguments,
+        cwd=project,
+        env=dict(env),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        preexec_fn=before,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await process.communicate(stdin)
+    except TimeoutError:
+        process.kill()
+        raise
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
