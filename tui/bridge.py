@@ -54,6 +54,9 @@ class Listener(Protocol):
     def trouble(self, message: str, hint: str) -> None:
         """The engine is gone or refused; something the user has to know."""
 
+    def connected(self) -> None:
+        """The engine answers."""
+
     def ready(self) -> None:
         """A session is open."""
 
@@ -76,6 +79,8 @@ class Bridge:
         self._next_flush = 0.0
         self._switched = False
         self._closing = False
+        self._caught_up = asyncio.Event()
+        self._logged = 0
 
     async def run(self) -> None:
         """Connect and pump until `close`. Never raises `EngineGone`."""
@@ -85,6 +90,7 @@ class Bridge:
             try:
                 self._client = await self._connect()
                 self._connected.set()
+                self._listener.connected()
                 if not await self._open_session():
                     return
                 while not self._closing:
@@ -125,7 +131,7 @@ class Bridge:
             if not isinstance(models, queries.Models) or not await self._ask(models):
                 return False
             reply = await self._client.submit(self._opening())
-        self._take_session(reply.session)
+        self._take_session(reply)
         return True
 
     async def _ask(self, models: queries.Models) -> bool:
@@ -141,9 +147,12 @@ class Bridge:
             return commands.SessionResume(session=wish.resume)
         return commands.SessionOpen(mode=wish.mode, model=wish.model, demo=wish.demo)
 
-    def _take_session(self, session: str) -> None:
-        if session != self.state.session:
-            self.state = ViewState(session=session)
+    def _take_session(self, opened: commands.Ack) -> None:
+        if opened.session != self.state.session:
+            self.state = ViewState(session=opened.session)
+        self._logged = opened.seq
+        self._caught_up.clear()
+        self._see_whether_caught_up()
         self._open.set()
         self._listener.ready()
 
@@ -157,11 +166,16 @@ class Bridge:
             if topics := self.state.apply(envelope):
                 self._topics |= topics
                 self._schedule()
+            self._see_whether_caught_up()
             if time.monotonic() - since > SLICE:  # a burst must not keep a keystroke waiting
                 await asyncio.sleep(0)
                 since = time.monotonic()
         if not self._switched and not self._closing:
             raise EngineGone("the stream of events ended")
+
+    def _see_whether_caught_up(self) -> None:
+        if self.state.seq >= self._logged:
+            self._caught_up.set()
 
     def _schedule(self) -> None:
         if self._timer is None:
@@ -183,22 +197,41 @@ class Bridge:
     async def submit(self, command: commands.AnyCommand) -> commands.Reply:
         """Send a command for the open session, after all that was submitted before it.
 
-        Waits for the engine when it is not there (yet), and sends again what it was not there to take. A command
-        without a session gets the open one.
+        Waits for the engine when it is not there (yet). What was under way when the engine ended is sent again only if
+        that does nothing twice. A command without a session gets the open one.
         """
         from msgspec.structs import replace
 
         wants_session = not isinstance(command, commands.SessionOpen | commands.ProviderConfigure)
+        before: int | None = None
         async with self._order:
             while True:
                 await (self._open if wants_session else self._connected).wait()
+                if before is not None and (reply := await self._reply_to_lost(command, before)) is not None:
+                    return reply
                 try:
                     assert self._client is not None
+                    before = self.state.seq
                     addressed = command if command.session or not wants_session else None
                     return await self._client.submit(addressed or replace(command, session=self.state.session))
                 except EngineGone:
                     self._open.clear()
                     self._connected.clear()
+
+    async def _reply_to_lost(self, command: commands.AnyCommand, before: int) -> commands.Reply | None:
+        """The reply to a command that a dead engine may have carried out after event `before`; None: it did not."""
+        match command:
+            case commands.TurnSubmit(text=text) | commands.TurnSteer(text=text):
+                await self._caught_up.wait()
+                taken = text in self.state.said_after(before)
+                return commands.Ack(session=self.state.session, seq=self.state.seq) if taken else None
+            case commands.VerdictUndo() | commands.HunkResolve() | commands.PlanBuild() | commands.ContextCompact():
+                message = "The engine ended before it answered."
+                return commands.Reject(code="engine_gone", message=message, hint="Look first; it may have been done.")
+            case commands.TurnInterrupt():
+                return commands.Ack(session=self.state.session, seq=self.state.seq)
+            case _:
+                return None
 
     async def query(self, query: queries.AnyQuery) -> queries.AnyAnswer:
         """Ask. `Refused` when the engine is not there."""

@@ -104,6 +104,11 @@ class ViewState:
         """The plan that was created or changed last."""
         return self.plans.get(self.plan)
 
+    def said_after(self, seq: int) -> list[str]:
+        """What the user said to the model after that event."""
+        said = (block for block in self.blocks if block.kind in {"prompt", "steer"})
+        return [block.text for block in said if int(block.key.partition(":")[2]) > seq]
+
     def apply(self, envelope: events.Envelope) -> frozenset[Topic]:
         """Take one event in. An envelope that was seen already changes nothing."""
         event = envelope.event

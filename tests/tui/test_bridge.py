@@ -66,6 +66,64 @@ async def test_a_dead_engine_is_started_again_and_nothing_appears_twice():
         assert first.closed
 
 
+class DyingClient(ScriptedClient):
+    """Ends in the middle of a command, before or after it wrote the turn to its log."""
+
+    def __init__(self, *, writes: bool) -> None:
+        super().__init__(recorded.opening())
+        self._writes = writes
+
+    async def submit(self, command: c.AnyCommand) -> c.Reply:
+        if isinstance(command, c.TurnSubmit | c.VerdictUndo):
+            self.commands.append(command)
+            if self._writes:
+                self.emit(e.TurnStarted(prompt="fix it", mode="agent", model="m"))
+            self.die()
+        return await super().submit(command)
+
+
+@pytest.mark.parametrize("was_written", [True, False])
+async def test_a_prompt_under_way_when_the_engine_ended_runs_once(was_written):
+    first = DyingClient(writes=was_written)
+    second = ScriptedClient([envelope.event for envelope in first.log])
+    clients: list[ScriptedClient] = [first, second]
+
+    async def connect() -> ScriptedClient:
+        if len(clients) == 1 and was_written:
+            second.emit(e.TurnStarted(prompt="fix it", mode="agent", model="m"))
+            second.emit(e.TurnFinished(reason="interrupted"))
+        return clients.pop(0)
+
+    app = AgentApp(connect, Wish(model="m"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        while not app.main.state.session:
+            await pilot.pause(0.01)
+        await pilot.press(*"fix it", "enter")
+        while len(second.commands) < (1 if was_written else 2):
+            await pilot.pause(0.01)
+        await pilot.pause(0.1)
+        resent = [each for each in second.commands if isinstance(each, c.TurnSubmit)]
+        assert [each.text for each in resent] == ([] if was_written else ["fix it"])
+        assert app.main.query_one("#prompt").text == ""
+
+
+async def test_a_verdict_under_way_when_the_engine_ended_is_not_undone_twice():
+    first, second = DyingClient(writes=False), ScriptedClient(recorded.opening())
+    clients: list[ScriptedClient] = [first, second]
+
+    async def connect() -> ScriptedClient:
+        return clients.pop(0)
+
+    app = AgentApp(connect, Wish(model="m"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        while not app.main.state.session:
+            await pilot.pause(0.01)
+        app.main.action_undo_verdict()
+        while not any("before it answered" in each.message for each in app._notifications):
+            await pilot.pause(0.01)
+        assert [each for each in second.commands if isinstance(each, c.VerdictUndo)] == []
+
+
 async def test_a_refused_prompt_comes_back_and_says_why(stage):
     def refuse(_: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
         refusal = c.Reject(code="no_model", message="No model is chosen.", hint="/model chooses one.")

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from tui.bridge import Bridge, Connect, Wish
-from tui.keymap import bindings
+from tui.keymap import bindings, checked
 from tui.screens.actions import MODES, ActingScreen
 from tui.state import Topic
 from tui.text import one_line
@@ -50,6 +50,7 @@ class MainScreen(ActingScreen):
         self._wish = wish
         self._panes: Panes | None = None
         self._note = "starting…"
+        self._is_set_up = False
 
     @property
     def mode(self) -> ModeName:
@@ -111,29 +112,33 @@ class MainScreen(ActingScreen):
         self.say(message, hint, is_error=True)
 
     async def first_run(self, models: queries.Models) -> Wish | None:
-        from tui.screens.welcome import Welcome
+        from tui.screens.first_run import first_run
 
-        while True:
-            welcome = Welcome(models, self._wish)
-            looking = self.run_worker(self._look_around(welcome), group="welcome", exclusive=True)
-            answer = await self.app.push_screen_wait(welcome)
-            looking.cancel()
-            match answer:
-                case None:
-                    self.app.exit()
-                    return None
-                case Wish():
-                    return answer
-                case commands.ProviderConfigure():
-                    await self.deliver(answer)
-            found = await self.bridge.query(queries.ModelsQuery())
-            models = found if isinstance(found, queries.Models) else models
+        wish = await first_run(self, models, self._wish)
+        if wish is None:
+            self.app.exit()
+        return wish
 
-    async def _look_around(self, welcome: Any) -> None:
-        """Local servers take a moment to answer; the welcome screen is there at once."""
-        found = await self.bridge.query(queries.ModelsQuery(discover=True))
-        if isinstance(found, queries.Models) and welcome.is_mounted:
-            welcome.show_models(found)
+    def connected(self) -> None:
+        if not self._is_set_up:
+            self._is_set_up = True
+            self.run_worker(self._adopt_settings(), group="settings", exclusive=True)
+
+    async def _adopt_settings(self) -> None:
+        """The user's colours and keys; what is wrong in them is told and the rest is taken."""
+        settings = await self.bridge.query(queries.SettingsQuery())
+        if not isinstance(settings, queries.ScreenSettings):
+            return
+        if settings.theme in self.app.available_themes:
+            self.app.theme = settings.theme
+        elif settings.theme:
+            self.say(f"ui.theme: there is no theme {settings.theme!r}.", "/theme lists them.", is_error=True)
+        keymap, wrong = checked(settings.keymap)
+        for problem in wrong:
+            self.say(problem, is_error=True)
+        app: Any = self.app
+        app.keymap = {**keymap, **app.keymap}
+        app.set_keymap(app.keymap)
 
     # What is shown.
 

@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.protocol.commands import ProviderConfigure
-from core.protocol.queries import Models
+from core.protocol.queries import Models, ProviderStatus
 from tui.bridge import Wish
 from tui.screens.dialog import Dialog
 from tui.text import clean, one_line
@@ -32,6 +32,7 @@ class Welcome(Dialog[Answer | None]):
         super().__init__()
         self._models, self._wish = models, wish
         self._provider = ""
+        self._looking = True
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog welcome"):
@@ -50,42 +51,47 @@ class Welcome(Dialog[Answer | None]):
 
     def on_mount(self) -> None:
         self.query_one("#welcome-key", Input).display = False
-        self.show_models(self._models)
+        self._show()
         self.query_one("#welcome-ways").focus()
 
     def show_models(self, models: Models) -> None:
-        """What was found; called again when the search of local servers has ended."""
-        self._models = models
+        """What was found; called when the search of servers has ended."""
+        self._models, self._looking = models, False
+        self._show()
+
+    def _show(self) -> None:
+        """The demo stands first and marked; what the user has marked meanwhile stays marked."""
         self.query_one("#welcome-found", Static).update(self._found())
         ways = self.query_one("#welcome-ways", OptionList)
-        options = [
-            Option(Content.assemble("Take the demo", ("   a scripted model, no key", "$foreground 60%")), id="demo")
+        marked = ways.highlighted_option.id if ways.highlighted_option else "demo"
+        options = [_way("demo", "Take the demo", "a scripted model on a sample project, no key")]
+        if count := len(self._models.models):
+            options.append(_way("pick", "Choose a model", f"{count} found"))
+        options += [
+            _way(f"key:{each.id}", f"Paste a key for {one_line(each.label, 40)}")
+            for each in self._models.providers
+            if not each.local and not each.key
         ]
-        if models.models:
-            label = Content.assemble("Choose a model", (f"   {len(models.models)} found", "$foreground 60%"))
-            options.insert(0, Option(label, id="pick"))
-        for provider in models.providers:
-            if not provider.local:
-                options.append(
-                    Option(Content(f"Paste a key for {one_line(provider.label, 40)}"), id=f"key:{provider.id}")
-                )
-        options.append(Option(Content("Leave"), id="leave"))
+        options.append(_way("leave", "Leave"))
         ways.set_options(options)
-        ways.highlighted = 0
+        ways.highlighted = next((index for index, each in enumerate(options) if each.id == marked), 0)
 
     def _found(self) -> Content:
         parts: list[tuple[str, str]] = []
         for provider in self._models.providers:
-            usable = bool(provider.key) or (provider.local and not provider.problem)
-            what = provider.problem or provider.key or provider.base_url or "no key found"
+            usable, what = self._state_of(provider)
             parts.append(("✓ " if usable else "· ", "$success" if usable else "$foreground 60%"))
-            parts.append((one_line(provider.label, 30).ljust(22), "" if usable else "$foreground 60%"))
+            parts.append((one_line(provider.label, 22).ljust(22), "" if usable else "$foreground 60%"))
             parts.append((f"{one_line(clean(what), 60)}\n", "$foreground 60%"))
-        return (
-            Content.assemble(*parts)
-            if parts
-            else Content.assemble(("Nothing was found to work with yet.\n", "$foreground 60%"))
-        )
+        return Content.assemble(*parts or [("Nothing was found to work with yet.\n", "$foreground 60%")])
+
+    def _state_of(self, provider: ProviderStatus) -> tuple[bool, str]:
+        """Whether it can be used as far as is known, and why or why not."""
+        if provider.local:
+            if self._looking:
+                return False, "looking…"
+            return not provider.problem, provider.problem or provider.base_url
+        return bool(provider.key) and not provider.problem, provider.problem or provider.key or "no key found"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         match event.option.id:
@@ -131,3 +137,7 @@ class Welcome(Dialog[Answer | None]):
     def action_leave(self) -> None:
         """Leave the program."""
         self.give(None)
+
+
+def _way(name: str, label: str, note: str = "") -> Option:
+    return Option(Content.assemble(label, (f"   {note}" if note else "", "$foreground 60%")), id=name)

@@ -14,6 +14,7 @@ from tui.text import one_line
 
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
 FRAME_TIME: Final = 0.25
+COMMANDS_ASK: Final = ("agent", "debug")
 _METER: Final = 8
 
 Part = tuple[str, str | Style]
@@ -63,7 +64,8 @@ class StatusBar(Widget):
         """Facts with the most important last."""
         state = self._state
         tokens = state.prompt_tokens + state.completion_tokens
-        facts: list[list[Part]] = [[("commands: ask", "$foreground 60%")]]
+        commands = "ask" if state.mode in COMMANDS_ASK else "off"
+        facts: list[list[Part]] = [[(f"commands: {commands}", "$foreground 60%")]]
         if tokens:
             facts.append([(f"{compact(tokens)} tokens", "$foreground 60%")])
         if state.cost is not None:

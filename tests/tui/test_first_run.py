@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Input, OptionList, Static
+
+from core.protocol import commands as c
+from core.protocol.queries import (
+    AnyAnswer,
+    AnyQuery,
+    ModelChoice,
+    Models,
+    ModelsQuery,
+    ProviderStatus,
+    ScreenSettings,
+    SettingsQuery,
+)
+from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tui.bridge import Wish
+
+OLLAMA = ProviderStatus(id="ollama", label="Ollama", base_url="http://127.0.0.1:11434/v1", local=True)
+OPENAI = ProviderStatus(id="openai", label="OpenAI")
+BEFORE = Models(models=(), providers=(OPENAI, OLLAMA))
+LOCAL = ModelChoice(id="ollama/qwen", source=OLLAMA.base_url)
+
+
+@pytest.fixture
+def answer_of_a_search(monkeypatch):
+    import asyncio
+
+    searched, answer = asyncio.Event(), [BEFORE]
+    plain = ScriptedClient.query
+
+    async def query(self: ScriptedClient, asked: AnyQuery) -> AnyAnswer:
+        if isinstance(asked, ModelsQuery):
+            self.queries.append(asked)
+            if asked.discover:
+                await searched.wait()
+                return answer[0]
+            return BEFORE
+        return await plain(self, asked)
+
+    monkeypatch.setattr(ScriptedClient, "query", query)
+
+    def tell(models: Models) -> None:
+        answer[0] = models
+        searched.set()
+
+    return tell
+
+
+def keeps(_: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
+    return c.Ack() if isinstance(command, c.ProviderConfigure) else None
+
+
+def found(on) -> str:
+    return str(on.app.screen.query_one("#welcome-found", Static).visual)
+
+
+def ways(on) -> list[str]:
+    options = on.app.screen.query_one("#welcome-ways", OptionList)
+    return [each.id for each in options.options]
+
+
+async def welcomed(on) -> None:
+    await on.until(lambda: type(on.app.screen).__name__ == "Welcome" and on.app.screen.query(OptionList))
+    await on.pilot.pause(0.05)
+
+
+async def test_a_local_server_is_not_said_to_be_there_before_it_has_answered(stage, answer_of_a_search):
+    async with stage(wish=Wish()) as on:
+        await welcomed(on)
+        assert "looking…" in found(on)
+        assert "✓" not in found(on)
+        assert "pick" not in ways(on)
+        answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+        await on.until(lambda: "✓ Ollama" in found(on))
+        assert ways(on)[:2] == ["demo", "pick"]
+
+
+async def test_a_server_that_does_not_answer_is_told_with_its_problem(stage, answer_of_a_search):
+    silent = ProviderStatus(id="ollama", label="Ollama", local=True, problem="Nothing listens there.")
+    async with stage(wish=Wish()) as on:
+        await welcomed(on)
+        answer_of_a_search(Models(models=(), providers=(OPENAI, silent)))
+        await on.until(lambda: "Nothing listens there." in found(on))
+        assert "✓" not in found(on)
+
+
+async def test_one_enter_takes_the_demo_while_the_search_goes_on(stage, answer_of_a_search):
+    async with stage(wish=Wish()) as on:
+        await welcomed(on)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.SessionOpen))
+        assert on.sent(c.SessionOpen)[0].demo
+
+
+async def test_what_was_marked_stays_marked_when_the_search_ends(stage, answer_of_a_search):
+    async with stage(wish=Wish()) as on:
+        await welcomed(on)
+        await on.pilot.press("down")
+        options = on.app.screen.query_one(OptionList)
+        assert options.highlighted_option.id == "key:openai"
+        answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+        await on.until(lambda: "pick" in ways(on))
+        assert options.highlighted_option.id == "key:openai"
+
+
+async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_search):
+    async with stage(wish=Wish(), react=keeps) as on:
+        await welcomed(on)
+        answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+        await on.until(lambda: "pick" in ways(on))
+        await on.pilot.press("down", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.SessionOpen))
+        assert on.sent(c.SessionOpen)[0].model == "ollama/qwen"
+        assert on.sent(c.ProviderConfigure) == [c.ProviderConfigure(provider="ollama", model="ollama/qwen")]
+
+
+async def test_after_a_pasted_key_one_of_its_models_is_chosen(stage, answer_of_a_search):
+    keyed = ProviderStatus(id="openai", label="OpenAI", key="keyring")
+    models = (LOCAL, ModelChoice(id="openai/a"), ModelChoice(id="openai/b"))
+    async with stage(wish=Wish(), react=keeps) as on:
+        await welcomed(on)
+        await on.pilot.press("down", "enter")
+        await on.until(lambda: on.app.screen.query_one("#welcome-key", Input).has_focus)
+        await on.pilot.press(*"sk-1", "enter")
+        await on.until(lambda: on.sent(c.ProviderConfigure))
+        answer_of_a_search(Models(models=models, providers=(keyed, OLLAMA)))
+        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.pilot.pause(0.05)
+        await on.pilot.press("down", "enter")
+        await on.until(lambda: on.sent(c.SessionOpen))
+        assert on.sent(c.SessionOpen)[0].model == "openai/b"
+        assert [each.key for each in on.sent(c.ProviderConfigure)] == ["sk-1", ""]
+
+
+async def test_theme_and_keys_of_the_user_are_taken_and_what_is_wrong_is_told(stage):
+    settings = ScreenSettings(theme="agent-light", keymap={"app.keys": "f5", "app.nothing": "x"})
+    async with stage(recorded.opening(), answers={SettingsQuery: settings}) as on:
+        await on.until(lambda: on.app.theme == "agent-light")
+        await on.until(lambda: on.app._notifications)
+        assert "app.nothing" in next(iter(on.app._notifications)).message
+        await on.pilot.press("f5")
+        await on.until(lambda: type(on.app.screen).__name__ == "Page")
+        assert on.app.screen is not on.screen
+
+
+async def test_a_theme_that_is_not_there_is_told(stage):
+    async with stage(recorded.opening(), answers={SettingsQuery: ScreenSettings(theme="nope")}) as on:
+        await on.until(lambda: on.app._notifications)
+        assert "there is no theme 'nope'" in next(iter(on.app._notifications)).message
+        assert on.app.theme == "agent-dark"
+
+
+@pytest.mark.parametrize(
+    ("mode", "shown"), [("agent", "commands: ask"), ("debug", "commands: ask"), ("plan", "off"), ("ask", "off")]
+)
+async def test_the_status_says_whether_commands_can_run(stage, mode, shown):
+    from tui.widgets.status import StatusBar
+
+    async with stage(recorded.opening(mode)) as on:
+        assert shown in str(on.screen.query_one(StatusBar).render())
