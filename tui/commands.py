@@ -5,16 +5,16 @@ Both come from one table; a command is a method `action_<name>` of the main scre
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
-from tui.keymap import KEYS
+from tui.keymap import KEYS, PLACES, shown
 
-if TYPE_CHECKING:
-    from textual.screen import Screen
+REACHED: Final = ("app", "prompt", "transcript", "review", "files", "plan", "approval", "question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +70,56 @@ def is_complete(typed: str, word: str) -> bool:
     return typed.strip() == f"/{word}" or any(each.word == word and not each.takes for each in SLASHES)
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the palette. `scope` names the place where `action` is done."""
+
+    label: str
+    how: str
+    note: str
+    scope: str
+    action: str
+
+
+def entries(keymap: Mapping[str, str]) -> list[Entry]:
+    """Every command: those with a key in the order of the keys, then those of the prompt. Dialogs have none."""
+    found: list[Entry] = []
+    for key in KEYS:
+        if key.scope in REACHED:
+            place = "" if key.scope == "app" else f"{PLACES[key.scope]}: "
+            how = shown(keymap.get(key.id, key.keys))
+            found.append(Entry(f"{place}{key.label}", how, key.tooltip, key.scope, key.action))
+    for slash in SLASHES:
+        found.append(Entry(slash.label, f"/{slash.word}", slash.takes, "app", f"{slash.action}('')"))
+    return found
+
+
 class Palette(Provider):
     """All commands and keys, by name."""
 
-    def _entries(self) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
-        slashes = [(f"{each.label}", f"/{each.word}", f"{each.action}('')") for each in SLASHES]
-        keys = [(each.label, each.tooltip, each.action) for each in KEYS if each.scope == "app"]
-        return [(label, note, self._runner(action)) for label, note, action in (*keys, *slashes)]
+    def _entries(self) -> list[Entry]:
+        return entries(getattr(self.app, "keymap", {}))
 
-    def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
-        screen = cast("Screen[Any]", self.screen)
+    def _runner(self, entry: Entry) -> Callable[[], Awaitable[None]]:
+        screen = cast("Any", self.screen)
 
         async def run() -> None:
-            await screen.run_action(action)
+            await screen.perform(entry.scope, entry.action)
 
         return run
 
     async def discover(self) -> Hits:
-        for label, note, run in self._entries():
-            yield DiscoveryHit(label, run, help=note)
+        for entry in self._entries():
+            yield DiscoveryHit(_line(entry.label, entry), self._runner(entry), text=entry.label, help=entry.note)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for label, note, run in self._entries():
-            if (score := matcher.match(f"{label} {note}")) > 0:
-                yield Hit(score, matcher.highlight(label), run, help=note)
+        for entry in self._entries():
+            text = f"{entry.label} {entry.how} {entry.note}"
+            if (score := matcher.match(text)) > 0:
+                line = _line(matcher.highlight(entry.label), entry)
+                yield Hit(score, line, self._runner(entry), text=entry.label, help=entry.note)
+
+
+def _line(label: str | Content, entry: Entry) -> Content:
+    return Content.assemble(label, "  ", (entry.how, "$accent"))

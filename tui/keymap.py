@@ -74,12 +74,48 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("files.open", "right", "unfold", "Unfold", "Unfold the directory, or go into it"),
     Key("plan.cycle", "space", "cycle", "Next status", "Pending, in progress, completed, cancelled in turn"),
     Key("plan.build", "b", "build", "Build", "Work through this plan in Agent mode"),
+    Key("picker.leave", "escape", "leave", "Back", "Choose nothing"),
+    Key("picker.down", "down", "move(1)", "Down", "The choice below", priority=True),
+    Key("picker.up", "up", "move(-1)", "Up", "The choice above", priority=True),
     Key("sessions.cancel", "escape", "cancel", "Back", "Stay in this session"),
+    Key("sessions.above", "up", "move(-1)", "Above", "The session above"),
+    Key("sessions.below", "down", "move(1)", "Below", "The session below"),
+    Key("welcome.back", "escape", "back", "Back", "Back to the list"),
+    Key("welcome.leave", "ctrl+q", "leave", "Quit", "Leave agent-tui", priority=True),
+    Key("confirm.yes", "y", "answer(True)", "Yes", "Do it"),
+    Key("confirm.no", "n,escape,q", "answer(False)", "No", "Do not"),
+    Key("page.leave", "escape,q,enter,f1", "leave", "Back", "Close the page"),
     Key("approval.allow", "y", "answer('allow_once')", "Allow once", "Run exactly this, this time"),
     Key("approval.reject", "n", "answer('reject_once')", "Reject", "Do not run it; the model is told"),
     Key("question.dismiss", "escape", "dismiss_question", "Dismiss", "Go on without an answer"),
     Key("question.accept", "enter", "accept_option", "Answer", "Take the marked option"),
 )
+
+
+PLACES: Final = {
+    "app": "Everywhere",
+    "prompt": "Prompt",
+    "transcript": "Conversation",
+    "code": "Text pane",
+    "review": "Review",
+    "reason": "Reason of a rejection",
+    "files": "Files",
+    "plan": "Plan",
+    "approval": "Approval",
+    "question": "Question",
+    "picker": "List",
+    "sessions": "Sessions",
+    "welcome": "Welcome",
+    "confirm": "Yes or no",
+    "page": "Page",
+}
+
+
+def shown(keys: str) -> str:
+    """Keys as they are written for people, apart by spaces."""
+    for name, short in (("full_stop", "."), ("escape", "esc")):
+        keys = keys.replace(name, short)
+    return keys.replace(",", " ")
 
 
 def bindings(*scopes: str, priority: bool = False) -> list[BindingType]:

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from tui.screens.panes import Panes
 
 MODES: Final[tuple[ModeName, ...]] = get_args(ModeName)
+PERFORMERS: Final = {
+    "prompt": "#prompt",
+    "transcript": "#transcript",
+    "review": "ReviewPane",
+    "plan": "PlanPanel",
+    "files": "FileTree",
+    "approval": "#approval",
+    "question": "#question",
+}
 MODE_NOTES: Final = {
     "agent": "edits wait for your review, commands ask",
     "plan": "makes a plan, changes nothing",
@@ -70,6 +79,20 @@ class ActingScreen(Screen[None]):
     def focus_prompt(self) -> None:
         """Where typing goes."""
         self.query_one(Prompt).focus()
+
+    async def perform(self, scope: str, action: str) -> None:
+        """Do what a key of another place would do there; a pane comes up for it."""
+        if scope == "app":
+            await self.run_action(action)
+            return
+        if scope in {"review", "plan", "files"}:
+            await self.panes.bring(scope)
+        place = next((each for each in self.query(PERFORMERS[scope]) if each.display), None)
+        if place is None:
+            self.say("There is nothing to do that with now.")
+            return
+        place.focus()
+        await place.run_action(action)
 
     # Modes and models.
 

@@ -6,32 +6,21 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.queries import ContextReport
-from tui.keymap import by_scope
+from tui.keymap import PLACES, bindings, by_scope, shown
 from tui.screens.dialog import Dialog
 from tui.text import clean, one_line
-
-_PLACES: Final = {
-    "app": "Everywhere",
-    "prompt": "Prompt",
-    "transcript": "Conversation",
-    "approval": "Approval",
-    "question": "Question",
-}
 
 
 class Confirm(Dialog[bool]):
     """Asks; True only for `y`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes", id="confirm.yes", tooltip="Do it"),
-        Binding("n,escape,q", "answer(False)", "No", id="confirm.no", tooltip="Do not"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("confirm")
 
     def __init__(self, question: str, yes: str) -> None:
         super().__init__()
@@ -50,9 +39,7 @@ class Confirm(Dialog[bool]):
 class Page(Dialog[None]):
     """Text to read."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,f1", "leave", "Back", id="page.leave", tooltip="Close the page")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("page")
 
     def __init__(self, title: str, content: Content) -> None:
         super().__init__()
@@ -73,12 +60,13 @@ def keys_page(keymap: Mapping[str, str]) -> Page:
     """All keys by place, with the user's own in force."""
     parts: list[tuple[str, str]] = []
     for scope, keys in by_scope().items():
-        parts.append(
-            (f"\n{_PLACES.get(scope, scope.capitalize())}\n" if parts else f"{_PLACES['app']}\n", "bold $accent")
-        )
+        parts.append((f"\n{PLACES[scope]}\n" if parts else f"{PLACES[scope]}\n", "bold $accent"))
         for key in keys:
-            shown = keymap.get(key.id, key.keys).replace("full_stop", ".").replace(",", "  ")
-            parts += [(f"  {shown:<22}", "bold"), (f"{key.tooltip}", ""), (f"  {key.id}\n", "$foreground 60%")]
+            parts += [
+                (f"  {shown(keymap.get(key.id, key.keys)):<22}", "bold"),
+                (f"{key.tooltip}", ""),
+                (f"  {key.id}\n", "$foreground 60%"),
+            ]
     return Page("Keys", Content.assemble(*parts))
 
 

@@ -129,6 +129,14 @@ class Panes:
         if focus:
             pane.focus()
 
+    async def bring(self, name: str) -> None:
+        """Show "files" or a side pane, unless it is there already."""
+        if name == "files":
+            await self.hide_side_if_narrow()
+            await self.show_files()
+        elif self.side is None or self.side.current != name:
+            await self.show(name, focus=False)
+
     async def toggle(self, name: str) -> None:
         """Show a pane and go there; hide it when it has the focus."""
         side = self.side

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.keymap import bindings
 from tui.screens.dialog import Dialog
 from tui.text import one_line
 
@@ -27,11 +28,7 @@ class Choice(NamedTuple):
 class Picker(Dialog[str | None]):
     """Answers the id of the choice, or None. With `free`, what was typed is an answer as well when nothing matches."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", id="picker.leave", tooltip="Choose nothing"),
-        Binding("down", "move(1)", "Down", id="picker.down", tooltip="The choice below", priority=True),
-        Binding("up", "move(-1)", "Up", id="picker.up", tooltip="The choice above", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("picker")
 
     def __init__(self, title: str, choices: Sequence[Choice], *, current: str = "", free: str = "") -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 from core.protocol.commands import ProviderConfigure
 from core.protocol.queries import Models, ProviderStatus
 from tui.bridge import Wish
+from tui.keymap import bindings
 from tui.screens.dialog import Dialog
 from tui.text import clean, one_line
 
@@ -23,10 +24,7 @@ Answer = Wish | ProviderConfigure
 class Welcome(Dialog[Answer | None]):
     """Answers a `Wish` (a model, or the demo), a `ProviderConfigure` with a pasted key, or None to leave."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", id="welcome.back", tooltip="Back to the list"),
-        Binding("ctrl+q", "leave", "Quit", id="welcome.leave", tooltip="Leave agent-tui", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("welcome")
 
     def __init__(self, models: Models, wish: Wish) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -36,11 +36,7 @@ class SessionPicker(ModalScreen[str | None]):
     """
 
     # Up and down work while the field has the focus, so that one never has to leave it.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("sessions"),
-        Binding("up", "move(-1)", "Above", show=False, id="sessions.above", tooltip="The session above"),
-        Binding("down", "move(1)", "Below", show=False, id="sessions.below", tooltip="The session below"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("sessions")
 
     def __init__(self, sessions: tuple[SessionInfo, ...], *, now: int | None = None) -> None:
         """`now` in ms since the epoch."""

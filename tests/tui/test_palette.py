@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from core.protocol import events as e
+from core.protocol.queries import Diff, DiffQuery
+from tests.support import recorded
+from tests.tui.review_case import PRICES
+from tui.commands import REACHED, SLASHES, entries
+from tui.keymap import KEYS, PLACES
+from tui.widgets.diff_view import DiffView
+
+
+def test_the_palette_has_every_key_outside_of_dialogs_and_every_slash_command():
+    lines = entries({})
+    assert {(each.scope, each.action) for each in lines} >= {
+        (key.scope, key.action) for key in KEYS if key.scope in REACHED
+    }
+    assert {f"/{each.word}" for each in SLASHES} <= {each.how for each in lines}
+
+
+def test_the_palette_shows_the_keys_that_are_in_force():
+    line = next(each for each in entries({"review.accept": "ctrl+full_stop"}) if each.label == "Review: Accept")
+    assert line.how == "ctrl+."
+
+
+def test_every_place_of_a_key_has_a_name():
+    assert {key.scope for key in KEYS} == set(PLACES)
+
+
+async def chosen(on, words: str) -> None:
+    await on.pilot.press("ctrl+p")
+    await on.until(lambda: type(on.app.screen).__name__ == "CommandPalette")
+    await on.pilot.press(*words)
+    await on.pilot.pause(0.3)
+    await on.pilot.press("enter", "enter")
+    await on.until(lambda: on.app.screen is on.screen)
+    await on.pilot.pause(0.1)
+
+
+async def test_a_key_of_the_review_can_be_chosen_by_name(stage):
+    async with stage(recorded.opening(), answers={DiffQuery: Diff(diff=PRICES)}) as on:
+        await on.emit(e.ChangeProposed(change=PRICES.change))
+        await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
+        await chosen(on, "next hunk")
+        await on.until(lambda: on.screen.query_one(DiffView).current == 1)
+        assert on.screen.query_one(DiffView).has_focus
+
+
+@pytest.mark.parametrize("words", ["approval allow", "question dismiss"])
+async def test_what_has_no_place_now_says_so(stage, words):
+    async with stage(recorded.opening()) as on:
+        await chosen(on, words)
+        await on.until(lambda: on.app._notifications)
+        assert "nothing to do that with" in next(iter(on.app._notifications)).message
