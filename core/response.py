@@ -169,7 +169,22 @@ def _iso(at_ms: int) -> str:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of `Response`."""
-    return {"title": "agent-tui response", **msgspec.json.schema(Response)}
+    found = {"title": "agent-tui response", **msgspec.json.schema(Response)}
+    _strict(found)
+    return found
+
+
+def _strict(node: object) -> None:
+    """Close every record: it has exactly its fields, and the program always writes all of them."""
+    if isinstance(node, dict):
+        fields = node.get("properties")
+        if node.get("type") == "object" and isinstance(fields, dict):
+            node["additionalProperties"] = False
+            node["required"] = sorted(fields)
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            _strict(each)
 
 
 def schema_text() -> str:

@@ -76,10 +76,11 @@ class Turn:
             if not working.done():
                 working.cancel()
                 await asyncio.wait({working}, timeout=PATIENCE)
+            fault = working.exception() if working.done() and not working.cancelled() else None
             session.working = None
             finished = self._finished()
             session.emit(finished)
-        if not working.cancelled() and (fault := working.exception()):
+        if fault is not None:
             raise fault
         return finished
 
