@@ -21,9 +21,9 @@ from core.providers import keys
 from core.providers.base import ModelInfo
 from core.providers.endpoint import Endpoint, is_loopback
 from core.providers.failures import one_line
-from core.providers.openai import model_infos
 from core.providers.pricing import context_window
 from core.providers.registry import KNOWN, SCRIPTED, default_model, endpoint_of, kind_of, provider_ids
+from core.providers.sdk_provider import model_infos
 from core.secrets import Secret
 
 LOCAL_SECONDS: Final = 0.3

@@ -1,0 +1,105 @@
+"""What the providers over an official SDK share: its client, how it is opened and closed, and whose words errors take.
+
+An heir names the SDK and says how a request becomes a stream of deltas. The SDK's retries are off: the loop retries,
+visibly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+
+from core.providers import lean_import
+from core.providers.base import Delta, ModelInfo, ModelRequest
+from core.providers.endpoint import Endpoint, http_client, time_limits, with_near_names
+from core.providers.failures import Api, from_exception
+from core.providers.lean_import import Sdk
+
+
+class SdkProvider(ABC):
+    """One server, and the SDK's client for it. `Provider` says what its methods promise."""
+
+    sdk: ClassVar[Sdk]
+    client_class: ClassVar[str]
+    models_path: ClassVar[str]
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.name = endpoint.id
+        self._endpoint = endpoint
+        self._client: Any = None
+        self._opening = asyncio.Lock()
+        self._key_source = ""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """One call. Raises `ProviderError`, `ContextOverflow`."""
+        started = False
+        try:
+            async for delta in self._answer(request):
+                started = True
+                yield delta
+        except Exception as error:
+            failure = from_exception(error, self._api(request.model), started=started)
+            raise await with_near_names(failure, self, request.model) from None
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models that the API lists."""
+        try:
+            client, _ = await self._opened()
+            found = await client.get(self.models_path, cast_to=object)
+        except Exception as error:
+            raise from_exception(error, self._api()) from None
+        return model_infos(found)
+
+    async def close(self) -> None:
+        """Release the connection. Safe to call twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    @abstractmethod
+    def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """The deltas of one call; what goes wrong is raised as it is."""
+
+    def _api(self, model: str = "") -> Api:
+        return self._endpoint.api(model=model, key=self._key_source)
+
+    async def _opened(self) -> tuple[Any, Any]:
+        """The SDK's client and the module it is from; made in a thread, since it imports, and asks for the key."""
+        async with self._opening:
+            module = await asyncio.to_thread(lean_import.load, self.sdk)
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connected, module)
+            return self._client, module
+
+    def _connected(self, module: Any) -> Any:
+        secret, self._key_source = self._endpoint.key()
+        return getattr(module, self.client_class)(
+            api_key=secret.reveal() if secret else "none",
+            base_url=self._endpoint.base_url,
+            default_headers=dict(self._endpoint.headers),
+            max_retries=0,
+            timeout=time_limits(module, self._endpoint),
+            http_client=http_client(self.sdk, self._endpoint),
+            **self._client_options(),
+        )
+
+    def _client_options(self) -> dict[str, Any]:
+        """What only this SDK's client takes."""
+        return {}
+
+
+def model_infos(found: object) -> tuple[ModelInfo, ...]:
+    """What an answer to GET /models lists; servers put the window under several names."""
+    data = found.get("data") if isinstance(found, dict) else None
+    listed = [each for each in data if isinstance(each, dict) and each.get("id")] if isinstance(data, list) else []
+    return tuple(ModelInfo(name=str(each["id"]), context_window=_window(each)) for each in listed)
+
+
+def _window(entry: dict[str, Any]) -> int:
+    meta = entry.get("meta")
+    places = (entry, meta if isinstance(meta, dict) else {})
+    names = ("context_length", "max_model_len", "context_window", "max_input_tokens", "loaded_context_length", "n_ctx")
+    found = (place.get(name) for name in names for place in places)
+    return next((value for value in found if isinstance(value, int) and value > 0), 0)
