@@ -8,7 +8,7 @@ PYTHON ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types format bench clean
+.PHONY: help run test lint types format bench pictures clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
@@ -17,6 +17,7 @@ help:
 	@echo "make types  mypy --strict"
 	@echo "make format put every file into the house format"
 	@echo "make bench  the benchmarks"
+	@echo "make pictures  the pictures of the documentation"
 	@echo "make clean  remove the environment, caches and build output"
 
 run: $(VENV)/.installed
@@ -38,6 +39,9 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
+
+pictures: $(VENV)/.installed
+	$(BIN)/python docs/pictures.py
 
 clean:
 	rm -rf $(VENV) build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache snapshot_report.html

@@ -1,0 +1,50 @@
+"""Writes `docs/keys.md` from the tables of the program, so that it can say nothing else: `python docs/key_table.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+TARGET: Final = ROOT / "docs" / "keys.md"
+HEAD: Final = """\
+# Keys and commands
+
+Any key can be changed by its id, in your `config.toml` ([configuration](configuration.md)):
+
+```toml
+[ui.keymap]
+"review.accept" = "space"
+"prompt.newline" = "ctrl+j,alt+enter"
+```
+
+In the program, `F1` shows this table and `Ctrl+P` searches it. This file is written by `python docs/key_table.py`.
+"""
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    from tui.commands import SLASHES
+    from tui.keymap import by_scope
+
+    parts = [HEAD]
+    for scope, keys in by_scope().items():
+        rows = [f"| `{key.id}` | {_keys(key.keys)} | {_cell(key.label)} | {_cell(key.tooltip)} |" for key in keys]
+        parts.append("\n".join([f"## {scope}\n", "| id | keys | name | does |", "|---|---|---|---|", *rows, ""]))
+    rows = [f"| `/{each.word}` | {_cell(each.takes)} | {_cell(each.label)} |" for each in SLASHES]
+    parts.append("\n".join(["## Commands in the prompt\n", "| command | takes | does |", "|---|---|---|", *rows, ""]))
+    return "\n".join(parts)
+
+
+def _keys(keys: str) -> str:
+    return " ".join(f"`{key.replace('full_stop', '.')}`" for key in keys.split(","))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    TARGET.write_text(page(), encoding="utf-8")

@@ -1,0 +1,183 @@
+"""The README's pictures, made by the program itself: `make pictures`.
+
+The real screens over a real engine, which plays the demo in a scratch directory; time stands still, so that nothing in
+a picture depends on the machine that made it. A picture names no host and no font that would have to be fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+IMAGES: Final = ROOT / "docs" / "images"
+WIDE, SMALL = (120, 36), (60, 16)
+FONTS: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+NOON: Final = 1_767_268_800_000  # ms since the epoch
+STILL: Final = 0.15  # seconds without a change, after which a screen is taken to be settled
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui.app import AgentApp
+
+
+class Photographer:
+    """Drives one app and takes pictures of it."""
+
+    def __init__(self, app: AgentApp, pilot: Pilot[Any]) -> None:
+        self._app, self._pilot = app, pilot
+
+    @property
+    def state(self) -> Any:
+        """What the screen shows, as data."""
+        return self._app.main.state
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds, and the screen has drawn it. Raises `TimeoutError`."""
+        async with asyncio.timeout(30):
+            while not holds():
+                await self._pilot.pause(0.02)
+        await self._pilot.pause(STILL)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other has been taken."""
+        for key in keys:
+            await self._pilot.press(key)
+            await self._pilot.pause(STILL)
+
+    async def resize(self, size: tuple[int, int]) -> None:
+        """Another size of the terminal."""
+        await self._pilot.resize_terminal(*size)
+        await self._pilot.pause(STILL)
+
+    async def next_turn(self, number: int) -> None:
+        """Take the suggested prompt; until its turn has ended and the next prompt is suggested."""
+        await self.until(lambda: self.state.suggestion is not None)
+        await self.press("enter")
+        await self.until(lambda: sum(block.kind == "turn_end" for block in self.state.blocks) >= number)
+        await self.until(lambda: self.state.suggestion is not None)
+
+    async def take(self, name: str) -> None:
+        """Write docs/images/NAME.svg."""
+        await self._pilot.pause(2 * STILL)
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        path = IMAGES / f"{name}.svg"
+        path.write_text(self_contained(self._app.export_screenshot(title="agent-tui")), encoding="utf-8")
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+
+
+def self_contained(svg: str) -> str:
+    """The picture without the addresses of fonts and without remarks, in a font that every system has."""
+    svg = re.sub(r"@font-face\s*\{[^}]*\}", "", svg)
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"font-family:\s*[^;]+;", f"font-family: {FONTS};", svg)
+    return re.sub(r"\n\s*\n+", "\n", svg).strip() + "\n"
+
+
+async def welcome(directory: Path) -> None:
+    """The first start, without a key."""
+    from core.protocol.queries import Models, ModelsQuery
+    from tui.bridge import Wish
+    from tui.screens.welcome import Welcome
+
+    async with OnScreen(directory, Wish()) as (app, photographer):
+        await photographer.until(lambda: isinstance(app.screen, Welcome))
+        found = await app.main.bridge.query(ModelsQuery())
+        cast(Welcome, app.screen).show_models(cast(Models, found))
+        await photographer.take("welcome")
+
+
+async def whole_job(directory: Path) -> None:
+    """The demo, from the first question to the command that asks."""
+    from tui.bridge import Wish
+    from tui.widgets.diff_view import DiffView
+
+    async with OnScreen(directory, Wish(demo=True)) as (app, photographer):
+        await photographer.next_turn(1)
+        await photographer.take("ask")
+        await photographer.next_turn(2)
+        await photographer.press("ctrl+t")
+        await photographer.take("plan")
+        await photographer.press("escape")
+        await photographer.next_turn(3)
+        await photographer.press("ctrl+r")
+        await photographer.until(lambda: app.main.query_one(DiffView).diff is not None)
+        await photographer.press("j")
+        await photographer.take("review")
+        await photographer.resize(SMALL)
+        await photographer.take("review-small")
+        await photographer.resize(WIDE)
+        await photographer.press("ctrl+r")
+        await photographer.press("enter")
+        await photographer.until(lambda: photographer.state.approvals)
+        await photographer.take("approval")
+        await photographer.press("f2")
+        await asyncio.sleep(0.6)  # the keys of an approval sleep for half a second
+        await photographer.press("n")
+        await photographer.until(lambda: not photographer.state.running)
+
+
+class OnScreen:
+    """An app over an engine of its own, and somebody to photograph it."""
+
+    def __init__(self, directory: Path, wish: Any) -> None:
+        from core.engine import Engine, EngineOptions
+        from tui.app import AgentApp
+
+        engine = Engine(directory, options=EngineOptions(watch=False))
+
+        async def connect() -> Engine:
+            return engine
+
+        self._app = AgentApp(connect, wish)
+        self._running = self._app.run_test(size=WIDE)
+
+    async def __aenter__(self) -> tuple[AgentApp, Photographer]:
+        return self._app, Photographer(self._app, await self._running.__aenter__())
+
+    async def __aexit__(self, *problem: Any) -> None:
+        await self._running.__aexit__(*problem)
+
+
+def _as_a_stranger(scratch: Path) -> None:
+    """An environment without keys, settings, sessions or a clock."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_BASE_URL", "_HOST")) or name.startswith("AGENT_TUI_"):
+            del os.environ[name]
+    fixed = {"AGENT_TUI_SCRIPT_SPEED": "0", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    fixed |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring", "TZ": "UTC"}
+    fixed |= {"AGENT_TUI_STATE_DIR": str(scratch / "state"), "AGENT_TUI_CONFIG_DIR": str(scratch / "config")}
+    os.environ.update(fixed)
+    os.chdir(ROOT)
+    from core import clock, demo
+    from core.plans import model
+    from tui.widgets import status
+
+    vars(model)["secrets"] = SimpleNamespace(token_hex=lambda _: "5ca1ab1e")
+    vars(demo)["_HERE"] = Path("core/demo")  # the name of the demo's model holds its path
+    vars(status)["FRAME_TIME"] = 3600.0
+    vars(clock)["time"] = SimpleNamespace(time_ns=lambda: NOON * 1_000_000, monotonic=lambda: 0.0)
+
+
+def main() -> None:
+    """Make every picture."""
+    sys.path.insert(0, str(ROOT))
+    with tempfile.TemporaryDirectory(prefix="pictures-") as name:
+        scratch = Path(name)
+        _as_a_stranger(scratch)
+        shop = scratch / "shop"
+        shop.mkdir()
+        asyncio.run(welcome(shop))
+        asyncio.run(whole_job(shop))
+
+
+if __name__ == "__main__":
+    main()
