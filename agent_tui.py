@@ -16,6 +16,7 @@ if sys.version_info < (3, 11):
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from core.cli import Options
@@ -106,26 +107,38 @@ def put_own_code_first() -> None:
 
 
 def _start(options: "Options") -> int:
+    import gc
+
+    gc.disable()  # a start makes a great many objects and hardly any garbage; the screen goes on after its first frame
     if options.front == "screen":
         from core.transports.stdio_client import connect
         from tui.app import run
 
         return run(options, connect)
+    try:
+        front = _without_screen(options)
+    finally:
+        gc.freeze()
+        gc.enable()
+    return front(options)
+
+
+def _without_screen(options: "Options") -> "Callable[[Options], int]":
     if options.front == "print":
         from core.headless import run_print
 
-        return run_print(options)
+        return run_print
     if options.front == "engine":
         from core.transports.stdio import serve
 
-        return serve(options)
+        return serve
     if options.front == "sessions":
         from core.sessions.listing import print_sessions
 
-        return print_sessions(options.directory)
+        return lambda options: print_sessions(options.directory)
     from core.doctor import report
 
-    return report(options)
+    return report
 
 
 def _explain(problem: Exception) -> int:

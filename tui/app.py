@@ -5,6 +5,7 @@ Nothing is imported here that the first paint does not need, and the engine is n
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -101,6 +102,9 @@ def run(
     """Show the screen until the user leaves. Returns the exit code."""
 
     async def client() -> Client:
+        if not gc.isenabled():  # the launcher paused it; the first frame is there, and what was imported for it stays
+            gc.freeze()
+            gc.enable()
         return await connect(options)
 
     app = AgentApp(client, wish_of(options), keymap=keymap)
