@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
@@ -43,3 +44,55 @@ def faults(messages: Sequence[Message]) -> list[str]:
 def is_valid(messages: Sequence[Message]) -> bool:
     json.dumps([str(message) for message in messages])
     return faults(messages) == []
+
+
+def openai_faults(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """What chat completions would refuse in the messages of a request: unanswered or unasked calls, empty content."""
+    found: list[str] = []
+    waiting: list[str] = []
+    for number, message in enumerate(messages):
+        role = message["role"]
+        if role != "tool" and waiting:
+            found.append(f"{number}: calls without a result: {waiting}")
+            waiting = []
+        if role == "tool":
+            found += [f"{number}: a result that nobody asked for"] * (message["tool_call_id"] not in waiting)
+            waiting = [each for each in waiting if each != message["tool_call_id"]]
+        if role == "assistant":
+            asked = message.get("tool_calls", [])
+            waiting = [call["id"] for call in asked]
+            found += [f"{number}: arguments are no JSON object"] * (not all(map(_is_object, asked)))
+        content = message.get("content")
+        if not (content or (role == "assistant" and message.get("tool_calls"))):
+            found.append(f"{number}: empty {role} message")
+    return found + [f"the end: calls without a result: {waiting}"] * bool(waiting)
+
+
+def _is_object(call: dict[str, Any]) -> bool:
+    try:
+        return isinstance(json.loads(call["function"]["arguments"]), dict)
+    except ValueError:
+        return False
+
+
+def anthropic_faults(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """What the messages API would refuse: roles that do not alternate, results that are not first, empty text."""
+    found: list[str] = []
+    waiting: list[str] = []
+    for number, message in enumerate(messages):
+        expected = "assistant" if number % 2 else "user"
+        found += [f"{number}: {message['role']}, expected {expected}"] * (message["role"] != expected)
+        blocks = message["content"]
+        kinds = [block["type"] for block in blocks]
+        found += [f"{number}: no content"] * (not blocks)
+        found += [f"{number}: empty text"] * any(
+            block["type"] == "text" and not block["text"].strip() for block in blocks
+        )
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        found += [f"{number}: results {results} for calls {waiting}"] * (sorted(results) != sorted(waiting))
+        found += [f"{number}: results are not first"] * (kinds[: len(results)] != ["tool_result"] * len(results))
+        found += [f"{number}: an input that is no object"] * any(
+            not isinstance(block["input"], dict) for block in blocks if block["type"] == "tool_use"
+        )
+        waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    return found + [f"the end: calls without a result: {waiting}"] * bool(waiting)
