@@ -1,0 +1,214 @@
+"""What the reader is told is what the program does: links, commands, tables and names in the documentation."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pwd
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from core import config
+from core.cli import parse
+from core.protocol.commands import AnyCommand
+from core.protocol.events import AnyEvent
+from core.protocol.queries import AnyQuery
+from core.workspace import names
+from tests.contract.source_tree import ROOT, modules, project
+from tests.contract.test_layers import LADDER
+from tui.keymap import KEYS
+
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "AGENTS.md", *sorted(DOCS.glob("*.md"))]
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)[^)\s]*\)")
+ADDRESS = re.compile(r"[a-z]+://\S*(?:pypi|pythonhosted|artifactory|nexus|npmjs)", re.IGNORECASE)
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def command_lines(page: Path) -> list[str]:
+    """The commands of its `sh` blocks without their comments; of a pipe, each part."""
+    blocks = re.findall(r"```sh\n(.*?)```", text_of(page), re.DOTALL)
+    lines = [re.sub(r"\s+#.*", "", line) for block in blocks for line in block.splitlines()]
+    return [part.strip() for line in lines for part in line.split(" | ") if part.strip()]
+
+
+def rows(page: Path, heading: str) -> dict[str, str]:
+    """First and second cell of the table under a heading, without backticks."""
+    section = text_of(page).split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    return {row[0].strip("`"): row[1].strip("`") for row in cells}
+
+
+def tags(union: object) -> set[str]:
+    return {str(record.__struct_config__.tag) for record in get_args(union)}
+
+
+def shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
+    """Every setting by its dotted key, with its default as it is written."""
+    found: dict[str, str] = {}
+    for field in msgspec.structs.fields(record):
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if isinstance(default, msgspec.Struct):
+            found |= settings(type(default), f"{above}{field.name}.")
+        elif (above, field.name) == ("", "providers"):
+            found |= settings(config.ProviderSettings, "providers.NAME.")
+        else:
+            found[above + field.name] = shown(default)
+    return found
+
+
+def tracked() -> list[Path]:
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run([git, "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_the_readme_is_short_and_part_of_the_package():
+    assert text_of(README).count("\n") <= 250
+    assert project()["readme"] == "README.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_within_the_project_lead_somewhere(page):
+    assert [link for link in LINK.findall(text_of(page)) if not (page.parent / link).exists()] == []
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    seen: set[Path] = set()
+    waiting = [README]
+    while waiting:
+        page = waiting.pop()
+        seen.add(page)
+        linked = [(page.parent / link).resolve() for link in LINK.findall(text_of(page)) if link.endswith(".md")]
+        waiting += [each for each in linked if each not in seen and each.is_file()]
+    assert set(PAGES) - seen == set()
+
+
+@pytest.mark.parametrize("line", [each for each in command_lines(README) if each.startswith("agent-tui")])
+def test_every_call_in_the_readme_is_one_that_the_program_takes(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert parse(shlex.split(line)[1:]).directory == tmp_path.resolve()
+
+
+def test_every_make_target_of_the_readme_exists():
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("no make here")
+    lines = [shlex.split(each) for each in command_lines(README) if each.startswith("make")]
+    assert len(lines) > 4
+    for _, *targets in lines:
+        tried = subprocess.run([make, "-n", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert tried.returncode == 0, tried.stderr
+
+
+def test_the_example_of_a_configuration_is_valid(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
+    example = text_of(DOCS / "configuration.md").split("```toml\n", 1)[1].split("```", 1)[0]
+    (tmp_path / "config.toml").write_text(example, encoding="utf-8")
+    assert config.load_settings().limits.max_steps == 50
+
+
+def test_every_setting_is_explained_with_its_default():
+    assert rows(DOCS / "configuration.md", "Settings") == settings(config.Settings)
+
+
+def test_what_a_project_may_narrow_is_told():
+    section = text_of(DOCS / "configuration.md").split("## What a project may narrow", 1)[1].split("\n## ", 1)[0]
+    told = set(re.findall(r"`([a-z_.]+)`", "\n".join(line for line in section.splitlines() if line.startswith("- "))))
+    heard = {f"{table}.{key}" if table else key for table, key in config._NARROWER}
+    assert heard <= told
+    assert {each for each in told if "." in each or each == "mode"} == heard
+
+
+def test_every_environment_variable_of_ours_is_explained():
+    sources = "\n".join(text_of(module.path) for module in modules("agent_tui.py", "core", "tui"))
+    named = set(re.findall(r"AGENT_TUI_[A-Z_]+[A-Z]", sources))
+    explained = text_of(DOCS / "configuration.md")
+    assert [name for name in sorted(named) if name not in explained] == []
+
+
+def test_the_page_of_keys_is_the_one_that_the_program_gives():
+    page = runpy.run_path(str(DOCS / "key_table.py"))["page"]
+    told = text_of(DOCS / "keys.md")
+    assert [key.id for key in KEYS if f"`{key.id}`" not in told] == []
+    assert told == page(), "run: python docs/key_table.py"
+
+
+def test_the_readme_gives_the_keys_of_the_review_as_they_are():
+    keys = {key.id: key.keys for key in KEYS}
+    table = dict(re.findall(r"^ +\| (`.+`) \| (.+) \|$", text_of(README), re.MULTILINE))
+    told = [key for cell in table for key in re.findall(r"`(.)`", cell)]
+    wanted = ("next", "previous", "next_file", "previous_file", "accept", "reject", "accept_file", "reject_file")
+    assert told == [keys[f"review.{word}"] for word in (*wanted, "reason", "undo", "split", "open")]
+
+
+def test_every_protected_name_is_told():
+    told = text_of(DOCS / "review.md")
+    assert [name for name in sorted(names._PROTECTED_DIRECTORIES) if f"`{name}`" not in told] == []
+
+
+def test_modules_that_the_pages_name_exist():
+    named = {path for page in PAGES for path in re.findall(r"`((?:core|tui|tests|docs)/[\w/.]+\.\w+)`", text_of(page))}
+    assert len(named) > 30
+    assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
+
+
+def test_the_architecture_shows_the_ladder_as_it_is_tested():
+    lines = re.findall(r"^\| \d \| (.+) \|$", text_of(DOCS / "architecture.md"), re.MULTILINE)
+    told = [set(re.findall(r"`(\w+)`", line)) for line in reversed(lines)]
+    exist = {path.stem for path in (ROOT / "core").iterdir()}
+    assert told == [{unit.removeprefix("core.") for unit in rung} & exist for rung in LADDER]
+
+
+@pytest.mark.parametrize("union", [AnyCommand, AnyEvent, AnyQuery], ids=["commands", "events", "queries"])
+def test_the_architecture_names_every_group_of_the_wire(union):
+    table = text_of(DOCS / "architecture.md").split("## The wire", 1)[1].split("\n## ", 1)[0]
+    groups = {tag.partition(".")[0] for tag in tags(union)}
+    assert [group for group in sorted(groups) if not re.search(rf"`{group}[.`]", table)] == []
+
+
+def test_the_pictures_hold_nothing_that_has_to_be_fetched():
+    pictures = sorted((DOCS / "images").glob("*.svg"))
+    assert len(pictures) >= 6
+    wrong = [path.name for path in pictures if "@font-face" in text_of(path) or text_of(path).count("://") > 1]
+    assert wrong == []
+
+
+def test_every_picture_that_is_shown_is_made_by_the_program():
+    shots = {
+        str(node.args[0].value)
+        for node in ast.walk(ast.parse(text_of(DOCS / "pictures.py")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "take"
+        for argument in node.args
+        if isinstance(argument, ast.Constant)
+    }
+    assert {path.stem for path in (DOCS / "images").glob("*.svg")} == shots
+
+
+def test_no_file_names_this_machine_or_a_package_index():
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    places = [f"{place}/" for place in (str(ROOT), home) if place.count("/") > 1 or place == "/root"]
+    wrong = []
+    for path in tracked():
+        text = path.read_bytes().decode("utf-8", "replace")
+        wrong += [f"{path.relative_to(ROOT)}: {place}" for place in places if place in text]
+        wrong += [f"{path.relative_to(ROOT)}: {found}" for found in ADDRESS.findall(text)]
+    assert wrong == []
