@@ -118,6 +118,12 @@ def shown(keys: str) -> str:
     return keys.replace(",", " ")
 
 
+def key_of(name: str, keymap: Mapping[str, str]) -> str:
+    """The first key of a binding, by id, as it is written for people."""
+    keys = keymap.get(name) or next(each.keys for each in KEYS if each.id == name)
+    return shown(keys.partition(",")[0])
+
+
 def bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
     """The bindings of one or more scopes, for a class's `BINDINGS`. `priority`: before the widget's own keys."""
     return [

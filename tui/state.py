@@ -190,9 +190,18 @@ class ViewState:
         self.queued.clear()
         for block in [block for block in self.blocks[-200:] if block.running and block.document is None]:
             self._drop(block)
-        end = Block(f"end:{envelope.seq}", "turn_end", envelope.turn, text=event.message, status=event.reason)
+        text = "" if self._is_told(event.message) else event.message
+        end = Block(f"end:{envelope.seq}", "turn_end", envelope.turn, text=text, status=event.reason)
         end.usage, end.steps, end.duration_ms = event.usage, event.steps, event.duration_ms
         self._add(end)
+
+    def _is_told(self, message: str) -> bool:
+        """Whether the last block is an error that says this already."""
+        last = self.blocks[-1] if self.blocks else None
+        if last is None or last.kind not in {"error", "error_raised"}:
+            return False
+        told = (last.document.content if last.document else last.text) or ""
+        return bool(told) and message.startswith(told)
 
     def _document_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
         match event:
@@ -310,6 +319,8 @@ class ViewState:
                 self._add(Block(key, "notice", turn, text=repaired, level="info"))
             case events.Notice():
                 self._add(Block(key, "notice", turn, text=event.message, hint=event.hint, level=event.level))
+            case events.ErrorRaised() if self._is_told(event.message):
+                return _NOTHING
             case events.ErrorRaised():
                 self._add(Block(key, "error_raised", turn, text=event.message, hint=event.hint, title=event.code))
             case events.ContextCompacted():

@@ -88,4 +88,6 @@ async def test_a_change_that_can_not_be_read_says_why(stage):
         await on.emit(e.ChangeProposed(change=PRICES.change))
         await on.pilot.press("ctrl+r")
         await on.until(lambda: on.screen.query(DiffView))
-        await on.until(lambda: "nothing is scripted for that" in text_of(on.screen.query_one(DiffView)))
+        await on.until(lambda: (text := text_of(on.screen.query_one(DiffView))) and "scripted" in text)
+        assert "nothing is scripted for that" in text_of(on.screen.query_one(DiffView))
+        assert "Nothing to review" not in text_of(on.screen.query_one(DiffView))

@@ -5,7 +5,7 @@ from dataclasses import fields
 from msgspec import json
 
 from core.protocol import events as e
-from core.protocol.documents import Text
+from core.protocol.documents import ErrorDocument, ErrorMetadata, Text
 from core.protocol.events import LOSSY, Envelope
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
@@ -105,3 +105,12 @@ def test_costs_add_up_and_pending_hunks_are_counted():
     assert state.pending_hunks == 2
     assert state.context_window == 200_000
     assert not state.running
+
+
+def test_an_error_is_told_once_though_its_document_its_event_and_the_turn_say_it():
+    error = e.ErrorRaised(code="unauthorized", message="The key is wrong.", hint="/model", retryable=False)
+    document = ErrorDocument(id="x", sequence=1, content=error.message, metadata=ErrorMetadata(error_code=error.code))
+    end = e.TurnFinished(reason="failed", message=f"{error.message} {error.hint}")
+    start = e.TurnStarted(prompt="go", mode="agent", model="m")
+    state = folded(envelopes([*recorded.opening(), start, e.DocumentFinished(document=document), error, end]))
+    assert [(each.kind, each.text) for each in state.blocks] == [("prompt", "go"), ("error", ""), ("turn_end", "")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
@@ -22,7 +22,8 @@ from tui.keymap import bindings, checked
 from tui.screens.actions import MODES, ActingScreen
 from tui.state import Topic
 from tui.text import one_line
-from tui.widgets.prompt import ANSWERING, PLACEHOLDERS, STEERING, Prompt
+from tui.widgets.greeting import Greeting
+from tui.widgets.prompt import ANSWERING, PLACEHOLDERS, READING, STEERING, Prompt
 from tui.widgets.status import StatusBar
 from tui.widgets.transcript import Transcript
 
@@ -58,6 +59,7 @@ class MainScreen(ActingScreen):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"), Vertical(id="centre"):
+            yield Greeting(id="greeting")
             yield Transcript(id="transcript")
             yield Prompt(id="prompt")
         yield StatusBar(id="status")
@@ -65,6 +67,8 @@ class MainScreen(ActingScreen):
 
     def on_mount(self) -> None:
         self.add_class(f"-mode-{self._wish.mode}")
+        self.set_class(self._wish.resume is None, "-empty")
+        self._greet()
         self.query_one(Prompt).focus()
         self.query_one(StatusBar).show(self.state, self._note)
         self.call_after_refresh(self._start)
@@ -139,10 +143,15 @@ class MainScreen(ActingScreen):
         app: Any = self.app
         app.keymap = {**keymap, **app.keymap}
         app.set_keymap(app.keymap)
+        self._greet()
+
+    def _greet(self) -> None:
+        self.query_one(Greeting).greet(getattr(self.app, "keymap", {}))
 
     # What is shown.
 
     def _show_blocks(self) -> None:
+        self.set_class(not self.state.blocks, "-empty")
         self.query_one(Transcript).show(self.state.blocks)
 
     def _show_status(self) -> None:
@@ -152,7 +161,9 @@ class MainScreen(ActingScreen):
             self.set_class(each == mode, f"-mode-{each}")
         self.query_one(StatusBar).show(state, self._note)
         prompt = self.query_one(Prompt)
-        if state.questions:
+        if self.query_one(Transcript).has_focus:
+            prompt.say(READING)
+        elif state.questions:
             prompt.say(ANSWERING)
         else:
             prompt.say(STEERING if state.running else self._suggested() or PLACEHOLDERS[mode])
@@ -282,6 +293,12 @@ class MainScreen(ActingScreen):
     def _close_completion(self) -> None:
         self.query_one(Prompt).completing = False
         self.query_one("#completion").display = False
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _focus_moved(self, event: events.DescendantFocus | events.DescendantBlur) -> None:
+        if isinstance(event.widget, Transcript):
+            self._show_status()
 
     @on(Transcript.Copied)
     def _copied(self, event: Transcript.Copied) -> None:

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from textual.containers import Vertical
 from textual.widget import Widget
+from textual.widgets import Static
 
 from core.errors import AgentTuiError
 from core.protocol import queries
 from core.protocol.review import ChangeDiff
 from tui.state import Topic
 from tui.text import one_line
-from tui.widgets.side import SidePane
+from tui.widgets.side import SidePane, hint
 
 if TYPE_CHECKING:
     from tui.screens.main import MainScreen
 
 SEEN_FILES: Final = 8
+FILES_HINT: Final = (("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
 
 
 class Panes:
@@ -56,7 +58,8 @@ class Panes:
         if not screen.query("#left"):
             from tui.widgets.tree import FileTree
 
-            left = Vertical(FileTree(self._load_tree), id="left")
+            keymap = getattr(screen.app, "keymap", {})
+            left = Vertical(FileTree(self._load_tree), Static(hint(FILES_HINT, keymap), id="files-hint"), id="left")
             await screen.query_one("#body").mount(left, before="#centre")
             self._feed_tree(frozenset())
         screen.query_one("#left").display = True
@@ -72,7 +75,7 @@ class Panes:
             return
         await self.hide_side_if_narrow()
         await self.show_files()
-        self._screen.query_one("#left > *").focus()
+        self._screen.query_one("FileTree").focus()
 
     async def hide_side_if_narrow(self) -> None:
         """Below 100 columns one pane at a time is shown."""
@@ -81,7 +84,7 @@ class Panes:
 
     def _feed_tree(self, paths: frozenset[str]) -> None:
         state = self._screen.state
-        for tree in self._screen.query("#left > *"):
+        for tree in self._screen.query("FileTree"):
             fed: Any = tree
             fed.set_marks({path: change.operation for path, change in state.changes.items()})
             if paths:

@@ -70,7 +70,8 @@ class ApprovalBar(Vertical, can_focus=True):
             )
         self.query_one("#approval-title", Static).update(Content.assemble(*title))
         self.query_one("#approval-text", Static).update(Content(subject.expandtabs(4)))
-        about = [(f"in {one_line(exposed(request.directory))}", "$foreground 60%")]
+        where = "the project's directory" if request.directory in {"", "."} else one_line(exposed(request.directory))
+        about = [(f"in {where}", "$foreground 60%")]
         if request.containment:
             about.append((f"\nconfinement: {one_line(request.containment)}", "$warning"))
         if request.explanation:

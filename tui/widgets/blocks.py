@@ -191,7 +191,7 @@ def _todo_update(block: Block, width: int, _: bool) -> list[Row]:
 def _clarification(block: Block, width: int, _: bool) -> list[Row]:
     document = block.document
     if not isinstance(document, documents.Clarification):
-        return [head("?", [(one_line(block.title or "a question"), "warn")], width)]
+        return [head("?", [(one_line(block.subject or "a question"), "warn")], width)]
     answers = {answer.question: answer for answer in document.metadata.answers}
     rows: list[Row] = []
     for question in document.metadata.questions:

@@ -39,6 +39,7 @@ PLACEHOLDERS: Final = {
     "debug": "What goes wrong, and how do you see it?",
 }
 STEERING: Final = "The turn runs. Enter adds to it, escape stops it."
+READING: Final = "enter opens a row   c copies it   G goes to the end   esc comes back here"
 ANSWERING: Final = "Choose an answer above, or write your own here."
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -12,7 +13,28 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.keymap import key_of
+
+HINTS: Final = {
+    "review": (
+        ("review.accept", "accept"),
+        ("review.reject", "reject"),
+        ("review.next", "next"),
+        ("review.undo", "undo"),
+        ("review.open", "open"),
+    ),
+    "plan": (("plan.cycle", "next status"), ("plan.build", "build"), ("app.interrupt", "back")),
+    "preview": (("code.top", "top"), ("code.bottom", "bottom"), ("app.interrupt", "back")),
+}
 TITLES: Final = {"review": "Review", "plan": "Plan", "preview": "Preview"}
+
+
+def hint(named: Iterable[tuple[str, str]], keymap: Mapping[str, str]) -> Content:
+    """`key what` of some bindings (by id), muted."""
+    parts: list[tuple[str, str]] = []
+    for name, what in named:
+        parts += [(f" {key_of(name, keymap)}", "$accent"), (f" {what} ", "$foreground 60%")]
+    return Content.assemble(*parts)
 
 
 class SidePane(Vertical):
@@ -35,6 +57,7 @@ class SidePane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Static(id="side-title")
+        yield Static(id="side-hint")
 
     def pane(self, name: str) -> Widget | None:
         """A pane, if it has been shown before."""
@@ -44,15 +67,31 @@ class SidePane(Vertical):
         """Bring up a pane (mounting it if need be); "" hides all of them."""
         if name and name not in self._panes:
             pane = self._panes[name] = self._makers[name]()
-            await self.mount(pane)
+            await self.mount(pane, before="#side-hint")
         self.current = name
         self.display = bool(name)
         for each, widget in self._panes.items():
             widget.display = each == name
         self._draw_title()
+        self.draw_hint()
         if name:
             self.post_message(self.Shown(name))
         return self._panes.get(name)
+
+    def on_descendant_focus(self, _: events.DescendantFocus) -> None:
+        self.draw_hint()
+
+    def on_descendant_blur(self, _: events.DescendantBlur) -> None:
+        self.draw_hint()
+
+    def draw_hint(self) -> None:
+        """The keys of the pane when it has the focus, else the one that leads to it."""
+        if self.current:
+            keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+            focused = self.screen.focused
+            is_here = focused is not None and self in focused.ancestors
+            named = HINTS[self.current] if is_here else ((f"app.{self.current}", "goes here"),)
+            self.query_one("#side-hint", Static).update(hint(named, keymap))
 
     def count(self, name: str, text: str) -> None:
         """A number beside the title of a pane."""
