@@ -100,6 +100,9 @@ class Promotion:
         paths = ", ".join(write.path for write in intent.writes)
         news = [event for event in intent.events if is_news(intent, event)]
         if transaction.committed or self._rolled_forward(intent):
+            if not transaction.committed:  # a crash from here on finds the end, not files that it would take back
+                with suppress(OSError):
+                    self._journal.append(Commit(id=intent.id), durable=True)
             self._finish(Intent(id=intent.id, writes=intent.writes, events=tuple(news)), emit)
             return f"Finished writing {paths}."
         self._take_back(intent)
