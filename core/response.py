@@ -7,6 +7,7 @@ answer and is left out; the documents are numbered anew, without gaps.
 from __future__ import annotations
 
 import datetime
+import inspect
 import json
 import sys
 from typing import Any, Literal
@@ -175,8 +176,13 @@ def schema() -> dict[str, Any]:
 
 
 def _strict(node: object) -> None:
-    """Close every record: it has exactly its fields, and the program always writes all of them."""
+    """Close every record: it has exactly its fields, and the program always writes all of them.
+
+    Descriptions come from docstrings, whose indentation is not the same in every version of Python.
+    """
     if isinstance(node, dict):
+        if isinstance(text := node.get("description"), str):
+            node["description"] = inspect.cleandoc(text)
         fields = node.get("properties")
         if node.get("type") == "object" and isinstance(fields, dict):
             node["additionalProperties"] = False
