@@ -62,5 +62,3 @@ class WorkspaceEditor:
     def delete(self, path: str) -> FileEditDetail:
         edited = self.view.delete(path)
         return detail_of(self.relative(path), edited.before, edited.after)
-
-
