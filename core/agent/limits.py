@@ -10,6 +10,7 @@ from core.config import Limits
 from core.errors import AgentTuiError
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from core.providers.base import ToolSpec
+from core.sessions.fold import total
 
 BYTES_PER_TOKEN = 4.0
 
@@ -29,7 +30,7 @@ class Spent:
         self.usage = Usage()
 
     def add(self, usage: Usage) -> None:
-        self.usage = added(self.usage, usage)
+        self.usage = total(self.usage, usage)
 
     def check(self) -> None:
         """To be called before each step."""
@@ -43,19 +44,6 @@ class Spent:
             raise LimitReached(
                 f"Stopped at a cost of ${self.usage.cost or 0.0:.2f} (max_cost).", hint=hint.format("max_cost")
             )
-
-
-def added(first: Usage, second: Usage) -> Usage:
-    """Both together; a cost is known if either is."""
-    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
-    return Usage(
-        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
-        completion_tokens=first.completion_tokens + second.completion_tokens,
-        cached_tokens=first.cached_tokens + second.cached_tokens,
-        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
-        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
-        cost=sum(costs) if costs else None,
-    )
 
 
 def size_of(messages: Iterable[Message]) -> int:
