@@ -192,8 +192,12 @@ class Promotion:
 
     def _sync_directories(self, writes: Sequence[Write]) -> None:
         for write in {write.path.rpartition("/")[0]: write for write in writes}.values():
-            with self._workspace.directory(write.path) as (directory, _):
-                sync_directory(directory)
+            try:
+                with self._workspace.directory(write.path) as (directory, _):
+                    sync_directory(directory)
+            except FileNotFoundError:
+                if write.after.kind != "absent":  # else it went with its last file
+                    raise
 
     def _take_back(self, intent: Intent) -> None:
         """Put every file of the transaction back that it has changed; a file changed by others since is left."""

@@ -285,3 +285,31 @@ def test_undoing_a_creation_takes_the_directories_made_for_it_and_no_others(desk
     assert not (desk.root / "kept/a").exists()
     assert desk.files() == {"kept/old.txt": b"old\n", "kept/c/mine.txt": b"mine\n"}
     assert sorted(desk.state.changes) == ["kept/a/b/new.txt", "kept/a/b/two.txt", "kept/c/new.txt"]
+
+
+def test_d3_an_undone_creation_stays_undone_when_the_disk_did_not_take_the_commit(tmp_path):
+    class Died(BaseException):
+        pass
+
+    def die(step: str) -> None:
+        if step == "cleaned":
+            raise Died
+
+    desk = Desk(tmp_path)
+    desk.shadow.write("made/deep/new.txt", b"x\n")
+    desk.shadow.resolve("made/deep/new.txt", verdict="accept")
+    dying = Desk(tmp_path, die)
+    for event in desk.events:
+        dying.emit(event)
+    with pytest.raises(Died):
+        dying.shadow.undo()
+    journal = dying.session / "journal.jsonl"
+    *lines, commit = journal.read_bytes().splitlines(keepends=True)
+    assert b'"commit"' in commit
+    journal.write_bytes(b"".join(lines))
+    after = Desk(tmp_path)
+    for event in dying.events:
+        after.emit(event)
+    assert after.shadow.recover() == ["Finished writing made/deep/new.txt."]
+    assert not (after.root / "made").exists()
+    assert sorted(after.state.changes) == ["made/deep/new.txt"]
