@@ -86,6 +86,36 @@ async def test_the_view_stays_where_it_is_read_and_says_that_something_is_below(
         assert any("the end" in line for line in on.lines())
 
 
+async def test_what_the_user_says_goes_to_the_end(stage):
+    async with stage([*recorded.opening(), *answers(20)], size=(80, 24)) as on:
+        on.transcript.scroll_to(y=5, animate=False, force=True, immediate=True)
+        await on.pilot.press(*"more", "enter")
+        await on.emit(e.TurnStarted(prompt="more", mode="agent", model="m"))
+        assert on.transcript.scroll_offset.y == on.transcript.max_scroll_y
+        assert any("❯ more" in line for line in on.lines())
+
+
+async def test_another_width_alone_is_nothing_new_below(stage):
+    async with stage([*recorded.opening(), *answers(20)], size=(120, 24)) as on:
+        on.transcript.scroll_to(y=5, animate=False, force=True, immediate=True)
+        await on.pilot.resize_terminal(70, 24)
+        await on.pilot.pause(0.1)
+        assert not any("↓ new" in line for line in on.lines())
+
+
+async def test_a_wrapped_line_of_code_hangs(stage):
+    code = "def total(lines):\n    return " + " + ".join(f"lines[{n}].net" for n in range(9))
+    block = d.CodeBlock(id="x", sequence=1, content=code, metadata=d.CodeBlockMetadata(language="python"))
+    async with stage([*recorded.opening(), e.DocumentFinished(document=block)], size=(60, 20)) as on:
+        rows = [line for line in on.lines() if "lines[" in line]
+        assert rows[0].startswith("        return")
+        assert rows[1].startswith("          ")
+        assert not rows[1].startswith("           ")
+        await on.pilot.press("ctrl+up", "c")
+        await on.until(lambda: on.app.clipboard)
+        assert on.app.clipboard == code
+
+
 async def test_one_more_line_costs_the_same_after_three_hundred_answers(stage):
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     events = [*recorded.opening(), *answers(300), start, e.DocumentStarted(id="live", kind="text", sequence=1)]

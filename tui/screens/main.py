@@ -218,6 +218,7 @@ class MainScreen(ActingScreen):
             self.run_worker(self.run_action(f"{slash[0].action}({slash[1]!r})"), group="slash")
             return
         prompt.remember(event.text)
+        self.query_one(Transcript).follow()
         if self.state.questions and (bar := self.query("#question")):
             bar.first(Static).answer_freely(event.text)  # type: ignore[attr-defined]
             return

@@ -141,8 +141,14 @@ def _code(block: Block, width: int, _: bool) -> list[Row]:
     label = one_line(document.metadata.language, 30)
     rows = [Row([*INDENT, (label, "muted")], lead=len(label) + 4, fill="code_block")] if label else []
     for line in highlight(clean(document.content or "").strip("\n"), document.metadata.language):
-        rows += wrap(line, width, first=INDENT, rest=INDENT, fill="code_block")
+        rows += wrap(line, width, first=INDENT, rest=_hanging(line, width), fill="code_block")
     return rows
+
+
+def _hanging(line: Sequence[Piece], width: int) -> list[Piece]:
+    """The indent of a wrapped line of code: deeper than the line itself, as long as there is room."""
+    text = "".join(piece[0] for piece in line)
+    return [*INDENT, (" " * min(len(text) - len(text.lstrip(" ")) + 2, width // 3), "")]
 
 
 def _code_reference(block: Block, width: int, opened: bool) -> list[Row]:

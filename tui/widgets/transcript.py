@@ -78,6 +78,7 @@ class Transcript(ScrollView, can_focus=True):
         self._follows = True
         self._behind = False
         self._settling = False
+        self._width = 0
         self.cursor = -1
 
     def show(self, blocks: Sequence[Block]) -> None:
@@ -90,7 +91,8 @@ class Transcript(ScrollView, can_focus=True):
             return
         before = self._layout_of.height
         self._layout_of.sync(blocks, width)
-        self._behind = self._behind or (not self._follows and self._layout_of.height > before)
+        is_longer = width == self._width and self._layout_of.height > before
+        self._behind, self._width = self._behind or (not self._follows and is_longer), width
         dirty, at = self._layout_of.dirty, self.scroll_offset.y
         self._resize_virtual()
         self._settle()
@@ -99,6 +101,12 @@ class Transcript(ScrollView, can_focus=True):
         else:
             last = max(before, self._layout_of.height, at + self.size.height)
             self.refresh_lines(dirty, last - dirty)
+
+    def follow(self) -> None:
+        """Go to the end and stay there: the user has said something."""
+        self._follows, self._behind = True, False
+        self._go_to(self.max_scroll_y)
+        self.refresh()
 
     def _resize_virtual(self) -> None:
         size = Size(self.size.width, self._layout_of.height)
