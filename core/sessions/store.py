@@ -149,12 +149,19 @@ class SessionStore:
         return bool(_SESSION_ID.fullmatch(session)) and (self.sessions / session / "log.jsonl").is_file()
 
     def directories(self) -> list[Path]:
-        """Every session's directory, the one written last first."""
+        """Every session's directory, the one written last first. None is made; no state directory means none."""
+        if (place := state_dir()).exists() and not place.is_dir():
+            raise StateError(
+                f"the state directory {place} is not a directory.", hint="Set AGENT_TUI_STATE_DIR to one of your own."
+            )
         try:
             logs = [each / "log.jsonl" for each in self.sessions.iterdir()] if self.sessions.is_dir() else []
             dated = [(log.stat().st_mtime_ns, log.parent) for log in logs if log.is_file()]
         except OSError as problem:
-            raise StateError(f"the state directory {self.sessions} can't be read: {problem.strerror}.") from problem
+            raise StateError(
+                f"the state directory {self.sessions} can't be read: {problem.strerror}.",
+                hint="Check its permissions, or set AGENT_TUI_STATE_DIR to another one.",
+            ) from problem
         return [path for _, path in sorted(dated, reverse=True)]
 
     def latest(self) -> str:
