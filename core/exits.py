@@ -21,6 +21,6 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed: the provider or the engine could not finish; the message says why",
     ExitCode.USAGE: "wrong arguments; nothing was started",
     ExitCode.LIMIT: "a limit was reached (--max-steps, --max-cost, --max-tokens)",
-    ExitCode.REFUSED: "a tool needed an approval and nobody could be asked",
+    ExitCode.REFUSED: "an approval was needed and nobody could be asked, or an edit was left",
     ExitCode.INTERRUPTED: "interrupted from the keyboard (Ctrl+C)",
 }
