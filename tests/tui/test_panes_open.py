@@ -76,3 +76,18 @@ async def test_nothing_runs_while_nothing_happens(stage):
         assert [
             timer for widget in on.screen.walk_children() for timer in widget._timers if timer._active.is_set()
         ] == []
+
+
+async def test_another_session_empties_the_panes_of_the_old_one(stage):
+    def react(client, command):
+        return c.Ack(session="ses_other") if isinstance(command, c.SessionResume) else None
+
+    async with stage(recorded.opening(), react=react) as on:
+        await on.emit(*recorded.turn())
+        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
+        review = on.screen.panes.side.pane("review")
+        assert review._changes
+        on.client.log.clear()
+        on.screen.action_sessions("ses_other")
+        await on.until(lambda: not review._changes)
+        assert on.screen.state.session == "ses_other"

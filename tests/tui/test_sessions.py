@@ -44,6 +44,15 @@ async def test_sessions_show_when_they_were_and_what_waits():
         assert "the log can't be read" in fourth
 
 
+async def test_the_session_of_this_window_is_not_called_open_in_another():
+    app: App[None] = App()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.push_screen(SessionPicker(SESSIONS, now=NOW, current=SESSIONS[1].id))
+        rows = await settle(pilot)
+        assert "this session" in rows[1]
+        assert not any("open in another window" in row for row in rows)
+
+
 @pytest.mark.parametrize(
     ("keys", "chosen"), [(["enter"], "s1"), (["down", "enter"], "s3"), (["escape"], None), ([*"demo", "enter"], "s3")]
 )

@@ -164,7 +164,11 @@ class ActingScreen(Screen[None]):
 
     def action_compact(self, _: str = "") -> None:
         """Make the history shorter."""
-        self.send(commands.ContextCompact())
+        self.run_worker(self._compact(), group="commands")
+
+    async def _compact(self) -> None:
+        if await self.deliver(commands.ContextCompact()):
+            self.say("The model writes a shorter history…")
 
     # Panes and review.
 
@@ -226,7 +230,9 @@ class ActingScreen(Screen[None]):
             if not isinstance(found, queries.Sessions):
                 self.say("The sessions can't be listed.", is_error=True)
                 return
-            picked: str | None = await self.app.push_screen_wait(SessionPicker(found.sessions))
+            picked: str | None = await self.app.push_screen_wait(
+                SessionPicker(found.sessions, current=self.state.session)
+            )
             session = picked or ""
         if session and session != self.state.session:
             await self._switch(commands.SessionResume(session=session))

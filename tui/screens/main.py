@@ -92,6 +92,8 @@ class MainScreen(ActingScreen):
         self._show_blocks()
         self._show_status()
         self.run_worker(self._load_history(), group="history", exclusive=True)
+        if self._panes is not None or self.query("#approval, #question"):  # another session may have been shown
+            self.changed(frozenset({"ask", "review", "plan", "files"}))
         if self.has_class("-broad"):
             self.run_worker(self.panes.show_files(), group="files", exclusive=True)
 

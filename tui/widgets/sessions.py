@@ -38,9 +38,10 @@ class SessionPicker(ModalScreen[str | None]):
     # Up and down work while the field has the focus, so that one never has to leave it.
     BINDINGS: ClassVar[list[BindingType]] = bindings("sessions")
 
-    def __init__(self, sessions: tuple[SessionInfo, ...], *, now: int | None = None) -> None:
-        """`now` in ms since the epoch."""
+    def __init__(self, sessions: tuple[SessionInfo, ...], *, now: int | None = None, current: str = "") -> None:
+        """`now` in ms since the epoch; `current`: the session that is open in this window."""
         super().__init__()
+        self._current = current
         self._sessions = sessions
         self._now = int(time() * 1000) if now is None else now
 
@@ -60,7 +61,14 @@ class SessionPicker(ModalScreen[str | None]):
         wanted = words.casefold().split()
         found = [each for each in self._sessions if all(word in _searched(each) for word in wanted)]
         choices = self.query_one(OptionList)
-        choices.set_options([Option(_prompt(each, self._now), id=each.id, disabled=_is_shut(each)) for each in found])
+        choices.set_options(
+            [
+                Option(
+                    _prompt(each, self._now, is_current=each.id == self._current), id=each.id, disabled=_is_shut(each)
+                )
+                for each in found
+            ]
+        )
         choices.display = bool(found)
         none = self.query_one(".sessions--none", Static)
         none.display = not found
@@ -106,7 +114,7 @@ def _searched(session: SessionInfo) -> str:
     return f"{session.title} {session.model} {session.mode} {session.id}".casefold()
 
 
-def _prompt(session: SessionInfo, now: int) -> Content:
+def _prompt(session: SessionInfo, now: int, *, is_current: bool) -> Content:
     title = one_line(session.title, TITLE) or "without a title"
     count = f"{session.turns} turn{'' if session.turns == 1 else 's'}"
     details = " · ".join(
@@ -118,7 +126,9 @@ def _prompt(session: SessionInfo, now: int) -> Content:
     parts.append(Content.styled(f"\n  {details}", "$foreground 55%"))
     if session.pending:
         parts.append(Content.styled(f" · {session.pending} to review", "$text-warning"))
-    if session.locked:
+    if is_current:
+        parts.append(Content.styled(" · this session", "$accent"))
+    elif session.locked:
         parts.append(Content.styled(" · open in another window", "$text-warning"))
     if session.problem:
         parts.append(Content.styled(f" · {one_line(session.problem, 120)}", "$text-error"))
