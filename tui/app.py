@@ -8,8 +8,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
+from textual import screen as textual_screen
 from textual.app import App
 from textual.screen import Screen
 
@@ -41,6 +42,9 @@ class Options(Protocol):
     @property
     def demo(self) -> bool: ...
 
+
+# A key that is struck just after a frame waits for the next one, so frames stand closer than Textual has them (60).
+FRAMES_A_SECOND: Final = 120
 
 OptionsT = TypeVar("OptionsT", bound=Options)
 
@@ -107,6 +111,7 @@ def run(
             gc.enable()
         return await connect(options)
 
+    vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_A_SECOND
     app = AgentApp(client, wish_of(options), keymap=keymap)
     app.run()
     return app.return_code or 0

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from rich.cells import cell_len
+from textual.strip import Strip
 
 Piece = tuple[str, str]
 GUTTER: Final[Piece] = ("  ", "")
@@ -24,7 +25,7 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 class Row:
     """One screen line. `joint` is what the wrap took away before a soft row; `fill` the role of its background."""
 
-    __slots__ = ("fill", "joint", "lead", "pieces", "soft", "strip")
+    __slots__ = ("at", "fill", "joint", "lead", "pieces", "soft", "strip")
 
     def __init__(
         self, pieces: Sequence[Piece], *, lead: int = 0, soft: bool = False, joint: str = "", fill: str = ""
@@ -34,7 +35,8 @@ class Row:
         self.soft = soft
         self.joint = joint
         self.fill = fill
-        self.strip: object = None
+        self.strip: Strip | None = None  # as it was drawn last, for row `at` of all
+        self.at = -1
 
     @property
     def text(self) -> str:

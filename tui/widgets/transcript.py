@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -165,6 +165,20 @@ class Transcript(ScrollView, can_focus=True):
     def _component(self, role: str) -> Style:
         return self.get_component_rich_style(f"transcript--{role}") if role in ROLES else self.rich_style
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """As Textual does it, without the strips that it makes anew for borders and padding, which are not here."""
+        if self.styles.gutter or self.opacity < 1:
+            return super().render_lines(crop)
+        background, filters = self.background_colors[1], self.get_line_filters()
+        strips = []
+        for y in crop.line_range:
+            strip = self.render_line(y)
+            for each in filters:
+                strip = strip.apply_filter(each, background)
+            strips.append(strip)
+        first, last = crop.column_span
+        return strips if (first, last) == (0, self.size.width) else [strip.crop(first, last) for strip in strips]
+
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         at = self.scroll_offset.y + y
@@ -172,8 +186,10 @@ class Transcript(ScrollView, can_focus=True):
         if found is None:
             return Strip.blank(width, self.rich_style)
         index, row = found
-        strip = row.strip if isinstance(row.strip, Strip) else self._strip(row.pieces, row.fill, width)
-        row.strip = strip
+        strip = row.strip if row.strip is not None and row.at == at else None
+        if strip is None:  # a strip that stays the same object keeps what Textual has worked out for it
+            strip = row.strip = self._strip(row.pieces, row.fill, width).apply_offsets(0, at)
+            row.at = at
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(at)) is not None:
             strip = self._strip(self._selected(row, *span), row.fill, width, keep=True)
@@ -182,7 +198,7 @@ class Transcript(ScrollView, can_focus=True):
         if self._behind and y == self.size.height - 1:
             tag = Segment(_BELOW, self._style("below", ""))
             strip = Strip.join([strip.crop(0, width - len(_BELOW)), Strip([tag], len(_BELOW))])
-        return strip.apply_offsets(0, at)
+        return strip if strip is row.strip else strip.apply_offsets(0, at)
 
     def _strip(self, pieces: Sequence[Piece], fill: str, width: int, *, keep: bool = False) -> Strip:
         segments = [
