@@ -6,11 +6,13 @@ import asyncio
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.support.provider_server import ProviderServer
+from tests.support.provider_server import ProviderServer, Request, provider_server
+from tests.support.provider_streams import Step
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, str(ROOT / "agent_tui.py"))
@@ -71,3 +73,21 @@ async def run(
         raise
     assert process.returncode is not None
     return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+async def ask(
+    project: Path,
+    *steps: Step | str,
+    arguments: Sequence[str] = (),
+    dialect: str = "openai",
+    model: str = "tiny-1",
+    env: Mapping[str, str] | None = None,
+    **how: Any,
+) -> tuple[Ended, list[Request]]:
+    """How a run with a prompt ended, and the requests it made. `steps` are what the model server answers."""
+    async with provider_server(steps) as server:
+        chosen = () if "-c" in arguments else ("--model", f"{dialect}/{model}")
+        ended = await run(project, "-p", "Do it", *chosen, *arguments, env=environment(server, **(env or {})), **how)
+        assert "Traceback" not in ended.err + ended.out
+        assert KEY not in ended.err + ended.out
+        return ended, server.answered
