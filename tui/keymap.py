@@ -6,6 +6,7 @@ help read the same table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -109,13 +110,12 @@ PLACES: Final = {
     "confirm": "Yes or no",
     "page": "Page",
 }
+_SHORT: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
 
 
 def shown(keys: str) -> str:
     """Keys as they are written for people, apart by spaces."""
-    for name, short in (("full_stop", "."), ("escape", "esc")):
-        keys = keys.replace(name, short)
-    return keys.replace(",", " ")
+    return re.sub(r"[a-z_]+", lambda name: _SHORT.get(name.group(), name.group()), keys).replace(",", " ")
 
 
 def key_of(name: str, keymap: Mapping[str, str]) -> str:

@@ -87,6 +87,14 @@ async def test_a_server_that_does_not_answer_is_told_with_its_problem(stage, ans
         assert "✓" not in found(on)
 
 
+async def test_a_search_that_ends_before_the_screen_is_there_is_not_lost(stage, answer_of_a_search):
+    answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+    async with stage(wish=Wish()) as on:
+        await welcomed(on)
+        assert "✓ Ollama" in found(on)
+        assert "looking…" not in found(on)
+
+
 async def test_one_enter_takes_the_demo_while_the_search_goes_on(stage, answer_of_a_search):
     async with stage(wish=Wish()) as on:
         await welcomed(on)

@@ -168,7 +168,7 @@ class ActingScreen(Screen[None]):
 
     async def _compact(self) -> None:
         if await self.deliver(commands.ContextCompact()):
-            self.say("The model writes a shorter history…")
+            self.say("The history is made shorter,", "unless nothing would be gained by it.")
 
     # Panes and review.
 

@@ -41,7 +41,7 @@ async def first_run(screen: ActingScreen, models: queries.Models, wish: Wish) ->
 async def _look_around(screen: ActingScreen, welcome: Welcome) -> None:
     """Servers take a moment to answer; the welcome screen is there at once."""
     found = await screen.bridge.query(queries.ModelsQuery())
-    if isinstance(found, queries.Models) and welcome.is_mounted:
+    if isinstance(found, queries.Models):
         welcome.show_models(found)
 
 

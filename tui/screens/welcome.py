@@ -55,7 +55,8 @@ class Welcome(Dialog[Answer | None]):
     def show_models(self, models: Models) -> None:
         """What was found; called when the search of servers has ended."""
         self._models, self._looking = models, False
-        self._show()
+        if self.is_mounted:  # an answer may come before the screen does
+            self._show()
 
     def _show(self) -> None:
         """The demo stands first and marked; what the user has marked meanwhile stays marked."""

@@ -176,9 +176,10 @@ def _plan(block: Block, width: int, _: bool) -> list[Row]:
     rows += wrap_text(clean(plan.overview).strip(), min(width, READING_WIDTH), "", first=INDENT, rest=INDENT)
     for todo in plan.todos:
         sign = _TODO_SIGNS[todo.status]
-        after = f"  ← {', '.join(todo.dependencies)}" if todo.dependencies else ""
+        after = f"← {', '.join(todo.dependencies)}" if todo.dependencies else ""
         first: list[Piece] = [*INDENT, (f"{sign} ", "accent")]
-        pieces: list[Piece] = [(one_line(todo.content), ""), (one_line(after), "muted")]
+        pieces: list[Piece] = [(one_line(todo.content), "")]
+        pieces += [("  ", ""), (one_line(after), "muted")] if after else []
         rows += wrap(pieces, width, first=first, rest=[*INDENT, GUTTER])
     if plan.path:
         rows += wrap([(one_line(plan.path), "muted")], width, first=INDENT, rest=INDENT)

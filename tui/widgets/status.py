@@ -85,9 +85,10 @@ class StatusBar(Widget):
     def _left(self) -> list[Part]:
         state = self._state
         left: list[Part] = [(f" {state.mode.capitalize()} ", self.get_visual_style("status--mode")), ("  ", "")]
-        left.append((one_line(state.model, 40) or self._note, "" if state.model else "$foreground 60%"))
         if state.demo:
-            left.append(("  scripted demo", "$warning"))
+            left.append(("scripted demo", "$warning"))
+        else:
+            left.append((one_line(state.model, 40) or self._note, "" if state.model else "$foreground 60%"))
         if state.model and self._note:
             left.append((f"  {self._note}", "$foreground 60%"))
         return left
