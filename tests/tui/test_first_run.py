@@ -95,6 +95,14 @@ async def test_a_search_that_ends_before_the_screen_is_there_is_not_lost(stage, 
         assert "looking…" not in found(on)
 
 
+async def test_in_a_small_window_every_way_on_is_in_sight(stage, answer_of_a_search):
+    async with stage(wish=Wish(), size=(60, 16)) as on:
+        await welcomed(on)
+        options = on.app.screen.query_one("#welcome-ways", OptionList)
+        assert options.region.height == len(ways(on)) == 3
+        assert options.region.bottom <= 16
+
+
 async def test_one_enter_takes_the_demo_while_the_search_goes_on(stage, answer_of_a_search):
     async with stage(wish=Wish()) as on:
         await welcomed(on)

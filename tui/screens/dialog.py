@@ -12,6 +12,8 @@ T = TypeVar("T")
 class Dialog(ModalScreen[T]):
     """A modal screen that closes itself with an answer."""
 
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-tall")]  # noqa: RUF012
+
     def give(self, answer: T) -> None:
         """Close with `answer`. Not awaited: a screen can't wait for its own end."""
         _ = self.dismiss(answer)

@@ -63,7 +63,7 @@ class Welcome(Dialog[Answer | None]):
         self.query_one("#welcome-found", Static).update(self._found())
         ways = self.query_one("#welcome-ways", OptionList)
         marked = ways.highlighted_option.id if ways.highlighted_option else "demo"
-        options = [_way("demo", "Take the demo", "a scripted model on a sample project, no key")]
+        options = [_way("demo", "Take the demo", "scripted, on a sample, no key")]
         if count := len(self._models.models):
             options.append(_way("pick", "Choose a model", f"{count} found"))
         options += [
