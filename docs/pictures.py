@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 IMAGES: Final = ROOT / "docs" / "images"
@@ -84,14 +84,12 @@ def self_contained(svg: str) -> str:
 
 async def welcome(directory: Path) -> None:
     """The first start, without a key."""
-    from core.protocol.queries import Models, ModelsQuery
     from tui.bridge import Wish
     from tui.screens.welcome import Welcome
 
     async with OnScreen(directory, Wish()) as (app, photographer):
         await photographer.until(lambda: isinstance(app.screen, Welcome))
-        found = await app.main.bridge.query(ModelsQuery())
-        cast(Welcome, app.screen).show_models(cast(Models, found))
+        await photographer.until(lambda: "looking" not in app.export_screenshot())
         await photographer.take("welcome")
 
 
