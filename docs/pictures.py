@@ -111,6 +111,7 @@ async def whole_job(directory: Path) -> None:
         await photographer.press("j")
         await photographer.take("review")
         await photographer.resize(SMALL)
+        await photographer.press("k", "j")
         await photographer.take("review-small")
         await photographer.resize(WIDE)
         await photographer.press("ctrl+r", *"/accept all", "enter")
@@ -155,13 +156,11 @@ def _as_a_stranger(scratch: Path) -> None:
     fixed |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring", "TZ": "UTC"}
     fixed |= {"AGENT_TUI_STATE_DIR": str(scratch / "state"), "AGENT_TUI_CONFIG_DIR": str(scratch / "config")}
     os.environ.update(fixed)
-    os.chdir(ROOT)
-    from core import clock, demo
+    from core import clock
     from core.plans import model
     from tui.widgets import status
 
     vars(model)["secrets"] = SimpleNamespace(token_hex=lambda _: "5ca1ab1e")
-    vars(demo)["_HERE"] = Path("core/demo")  # the name of the demo's model holds its path
     vars(status)["FRAME_TIME"] = 3600.0
     vars(clock)["time"] = SimpleNamespace(time_ns=lambda: NOON * 1_000_000, monotonic=lambda: 0.0)
 
