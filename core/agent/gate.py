@@ -152,6 +152,7 @@ async def approve(call: Call) -> None:
 def contain(call: Call) -> None:
     """Hand out the capability: what the tool can reach, and no more."""
     assert call.access is not None
+    call.started = monotonic()  # the time that the user took to decide is not the call's
     origin = Origin(turn=call.session.turn, call=call.request.id, tool=call.name)
     call.capability = capability_for(call.session, call.access, origin, call.subject(), call.lease)
 
