@@ -142,7 +142,10 @@ class Turns:
             from core.agent.compaction import compact
             from core.agent.context import prepared
 
+            before = list(context.state.messages)
             await compact(context, (await prepared(context)).size)
+            if list(context.state.messages) == before:
+                self._session.emit(Notice(level="info", message="The history is short: there is nothing to compact."))
 
         self._begin(work, None)
 
