@@ -6,6 +6,7 @@ down go from block to block; enter opens, `c` copies a block's logical text, and
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -54,6 +55,7 @@ ROLES: Final = (
     "syntax_heading",
 )
 _FILLS: Final = frozenset({"prompt", "code_block"})
+STRIPS_KEPT: Final = 200  # some screens of rows: a strip holds ten times what its text takes
 _BELOW: Final = " ↓ new "
 
 
@@ -75,6 +77,7 @@ class Transcript(ScrollView, can_focus=True):
         self._layout_of = Layout()
         self._blocks: Sequence[Block] = ()
         self._palette: dict[tuple[str, str], Style] = {}
+        self._kept: deque[Row] = deque()
         self._follows = True
         self._behind = False
         self._settling = False
@@ -190,6 +193,7 @@ class Transcript(ScrollView, can_focus=True):
         if strip is None:  # a strip that stays the same object keeps what Textual has worked out for it
             strip = row.strip = self._strip(row.pieces, row.fill, width).apply_offsets(0, at)
             row.at = at
+            self._forget_old_strips(row)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(at)) is not None:
             strip = self._strip(self._selected(row, *span), row.fill, width, keep=True)
@@ -199,6 +203,11 @@ class Transcript(ScrollView, can_focus=True):
             tag = Segment(_BELOW, self._style("below", ""))
             strip = Strip.join([strip.crop(0, width - len(_BELOW)), Strip([tag], len(_BELOW))])
         return strip if strip is row.strip else strip.apply_offsets(0, at)
+
+    def _forget_old_strips(self, newest: Row) -> None:
+        self._kept.append(newest)
+        if len(self._kept) > STRIPS_KEPT:
+            self._kept.popleft().strip = None
 
     def _strip(self, pieces: Sequence[Piece], fill: str, width: int, *, keep: bool = False) -> Strip:
         segments = [
