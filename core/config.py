@@ -59,7 +59,6 @@ class Interface(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
     keymap: dict[_KeyId, _Keys] = field(default_factory=dict)
-    mouse: bool = True
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

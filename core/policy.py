@@ -62,8 +62,15 @@ def parse_rule(text: str, choice: Choice) -> Rule:
     return Rule(choice=choice, kind=found["kind"], pattern=found["pattern"])
 
 
-def decide(access: Access, subject: str, *, contained: bool, rules: Sequence[Rule] = ()) -> Decided:
-    """What to do with a call that the mode grants. `subject` is its path, command or address, exactly."""
+def decide(
+    access: Access, subject: str, *, contained: bool, by_hand: bool = False, rules: Sequence[Rule] = ()
+) -> Decided:
+    """What to do with a call that the mode grants. `subject` is its path, command or address, exactly.
+
+    `by_hand`: commands are left to the user.
+    """
+    if by_hand and access is Access.EXEC:
+        return Decided(choice="deny", reason="The user runs the commands here: say which one to run, and why.")
     floor = _floor(access, contained=contained)
     matching = [rule for rule in rules if rule.matches(access, subject)]
     if not matching:

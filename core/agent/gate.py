@@ -122,7 +122,8 @@ def _refusal(call: Call) -> str:
 
 def decide_on(call: Call) -> None:
     assert call.access is not None
-    call.decided = decide(call.access, call.subject(), contained=call.session.contained)
+    by_hand = call.session.settings.commands.policy == "human"
+    call.decided = decide(call.access, call.subject(), contained=call.session.contained, by_hand=by_hand)
     if call.decided.choice == "deny":
         raise Stopped("denied", f"Not run: {call.decided.reason} Nothing was changed.")
 

@@ -217,7 +217,6 @@ class Turns:
         self._context.route, self._context.settings = route, session.settings
         self._context.small = self._small
         self._complain_of_small_model()
-        self._context.steers.clear()
         return self._context
 
     def steer(self, text: str) -> None:

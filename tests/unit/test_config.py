@@ -124,7 +124,7 @@ def test_the_directories_follow_the_environment(monkeypatch, tmp_path, isolated)
     ("text", "line", "valid"),
     [
         ('[ui]\ntheme = "two words"', 2, "nord"),
-        ("[ui]\nmouse = true\ntheme = 3", 3, "nord"),
+        ("[ui]\n\ntheme = 3", 3, "nord"),
         ('[ui.keymap]\n"review.accept" = ""', 1, "review.accept"),
         ('[ui.keymap]\n"review.accept" = "ctrl x"', 1, "review.accept"),
         ('[ui.keymap]\naccept = "a"', 1, "review.accept"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from core.agent import gate, spill
@@ -204,3 +205,13 @@ async def test_what_is_refused_on_disk_is_an_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(case.shadow, "edit", full)
     assert (await case.turn()).reason == "done"
     assert "No space left" in case.results()[0]
+
+
+async def test_commands_that_are_left_to_the_user_are_neither_run_nor_asked_about(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    by_hand = msgspec.structs.replace(case.session.settings.commands, policy="human")
+    case.session.settings = msgspec.structs.replace(case.session.settings, commands=by_hand)
+    await case.turn()
+    assert "say which one to run" in case.results()[0]
+    assert case.of(ev.ApprovalRequested) == []
+    assert not list(tmp_path.rglob("made"))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from core.agent import retry
@@ -18,7 +16,7 @@ def clock(monkeypatch):
 def waited(clock: list[float], code: str, *, retry_after: float | None = None, call: float = 0.0) -> float:
     """Seconds from the first failure until it is given up; each attempt takes `call` seconds."""
     backoff, begun = retry.Backoff(), clock[0]
-    for _ in itertools.count():
+    while True:
         pause = backoff.pause(ProviderError("no", code=code, retryable=True, retry_after=retry_after))
         if pause is None:
             return clock[0] - begun
