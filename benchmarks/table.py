@@ -29,7 +29,7 @@ class Result:
     @property
     def held(self) -> bool | None:
         """Whether every limit is held; None if there is none."""
-        verdicts = [] if self.limit is None else [self.value <= self.limit]
+        verdicts = [] if self.limit is None else [round(self.value, 6) <= self.limit]
         if self.ratio_limit is not None and self.ratio is not None:
             verdicts.append(self.ratio <= self.ratio_limit)
         return all(verdicts) if verdicts else None
