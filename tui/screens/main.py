@@ -227,6 +227,9 @@ class MainScreen(ActingScreen):
         self.run_worker(self._say_to_model(event.text), group="prompts")
 
     async def _say_to_model(self, text: str) -> None:
+        from tui.widgets.blocks import warm_up
+
+        self.run_worker(warm_up, thread=True, group="warm-up", exclusive=True)
         if not self.state.session:
             self._note = "starting… your prompt is sent when the engine is ready"
             self._show_status()

@@ -89,6 +89,13 @@ def highlight(code: str, language: str) -> list[list[Piece]]:
     return [_coloured(line, painting.spans(index) or ()) for index, line in enumerate(lines)]
 
 
+def warm_up() -> None:
+    """Load what styles an answer, so that the first one that is finished does not wait for it. Safe in a thread."""
+    from tui.markdown import render
+
+    render("```python\npass\n```", READING_WIDTH, highlight)
+
+
 def _coloured(line: str, spans: Sequence[tuple[int, int, str]]) -> list[Piece]:
     pieces: list[Piece] = []
     done = 0

@@ -17,7 +17,7 @@ from tui.text import clean
 from tui.widgets.blocks import can_open, draw, has_gap
 from tui.widgets.rows import Piece, Row, wrap_text
 
-DRAWN_AT_MOST: Final = 160
+DRAWN_AT_MOST: Final = 60
 RECHECKED: Final = 64
 _LIVE_KINDS: Final[dict[str, tuple[str, list[Piece]]]] = {
     "text": ("", [("  ", "")]),
