@@ -1,0 +1,166 @@
+"""Events (core -> clients): `noun.past_participle`, complete plain data; folded in order they give the session's state.
+
+Lossy events (`LOSSY`) are never logged and may be dropped on the way; every other event has a dense `seq` in its
+session. A lossy event carries the `seq` of the last durable event before it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from core.protocol.events.base import Decision, Event, ModeName, ToolStatus, TurnEnd
+from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, RulesLoaded
+from core.protocol.events.document import DocumentDelta, DocumentFinished, DocumentStarted
+from core.protocol.events.plan import PlanCreated, PlanUpdated, TodoChanged
+from core.protocol.events.review import (
+    ChangeConflicted,
+    ChangeProposed,
+    ChangeResolved,
+    ChangeRevised,
+    FilesChanged,
+    FileWritten,
+    VerdictGiven,
+    VerdictsReported,
+    VerdictUndone,
+)
+from core.protocol.events.session import (
+    ModeChanged,
+    ModelChanged,
+    SessionClosed,
+    SessionRenamed,
+    SessionResumed,
+    SessionStarted,
+)
+from core.protocol.events.tool import (
+    ApprovalRequested,
+    ApprovalResolved,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    ToolOutput,
+    ToolRequested,
+)
+from core.protocol.events.trouble import ErrorRaised, Notice, StreamLagged
+from core.protocol.events.turn import (
+    MessageAppended,
+    PromptSuggested,
+    StepFinished,
+    StepRetried,
+    StepStarted,
+    TurnFinished,
+    TurnStarted,
+    TurnSteered,
+)
+
+AnyEvent = (
+    SessionStarted
+    | SessionResumed
+    | SessionRenamed
+    | SessionClosed
+    | ModeChanged
+    | ModelChanged
+    | TurnStarted
+    | TurnSteered
+    | PromptSuggested
+    | TurnFinished
+    | StepStarted
+    | StepFinished
+    | StepRetried
+    | MessageAppended
+    | DocumentStarted
+    | DocumentDelta
+    | DocumentFinished
+    | ToolRequested
+    | ToolOutput
+    | ToolFinished
+    | ApprovalRequested
+    | ApprovalResolved
+    | QuestionAsked
+    | QuestionAnswered
+    | ChangeProposed
+    | ChangeRevised
+    | ChangeResolved
+    | ChangeConflicted
+    | VerdictGiven
+    | VerdictUndone
+    | VerdictsReported
+    | FileWritten
+    | FilesChanged
+    | PlanCreated
+    | PlanUpdated
+    | TodoChanged
+    | ContextMeasured
+    | ContextCompacted
+    | RulesLoaded
+    | Notice
+    | ErrorRaised
+    | StreamLagged
+)
+
+LOSSY = (DocumentDelta, ToolOutput, FilesChanged, StreamLagged)
+
+
+class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event on the wire and in the log. `at` in ms since the epoch; `turn` is "" outside a turn."""
+
+    seq: int
+    session: str
+    at: int
+    event: AnyEvent
+    turn: str = ""
+    v: int = 1
+
+
+__all__ = [
+    "LOSSY",
+    "AnyEvent",
+    "ApprovalRequested",
+    "ApprovalResolved",
+    "ChangeConflicted",
+    "ChangeProposed",
+    "ChangeResolved",
+    "ChangeRevised",
+    "ContextCompacted",
+    "ContextMeasured",
+    "Decision",
+    "DocumentDelta",
+    "DocumentFinished",
+    "DocumentStarted",
+    "Envelope",
+    "ErrorRaised",
+    "Event",
+    "FileWritten",
+    "FilesChanged",
+    "LoadedRule",
+    "MessageAppended",
+    "ModeChanged",
+    "ModeName",
+    "ModelChanged",
+    "Notice",
+    "PlanCreated",
+    "PlanUpdated",
+    "PromptSuggested",
+    "QuestionAnswered",
+    "QuestionAsked",
+    "RulesLoaded",
+    "SessionClosed",
+    "SessionRenamed",
+    "SessionResumed",
+    "SessionStarted",
+    "StepFinished",
+    "StepRetried",
+    "StepStarted",
+    "StreamLagged",
+    "TodoChanged",
+    "ToolFinished",
+    "ToolOutput",
+    "ToolRequested",
+    "ToolStatus",
+    "TurnEnd",
+    "TurnFinished",
+    "TurnStarted",
+    "TurnSteered",
+    "VerdictGiven",
+    "VerdictUndone",
+    "VerdictsReported",
+]

@@ -1,0 +1,36 @@
+"""Events of what the model is sent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.events.base import Event
+from core.protocol.messages import Message
+
+
+class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
+    """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider."""
+
+    used: int
+    window: int
+    estimated: bool = False
+
+
+class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):
+    """The history is replaced by `messages`; what follows is appended to them."""
+
+    messages: tuple[Message, ...]
+    before_tokens: int
+    after_tokens: int
+
+
+class LoadedRule(Struct, frozen=True, kw_only=True):
+    path: str
+    kind: Literal["always", "globs", "agents_md", "user"]
+    note: str = ""
+
+
+class RulesLoaded(Event, frozen=True, kw_only=True, tag="rules.loaded"):
+    rules: tuple[LoadedRule, ...]

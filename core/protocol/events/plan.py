@@ -1,0 +1,22 @@
+"""Events of plans and task lists."""
+
+from __future__ import annotations
+
+from core.protocol.documents import Todo
+from core.protocol.events.base import Event
+from core.protocol.plans import Plan
+
+
+class PlanCreated(Event, frozen=True, kw_only=True, tag="plan.created"):
+    plan: Plan
+
+
+class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan.updated"):
+    plan: Plan
+
+
+class TodoChanged(Event, frozen=True, kw_only=True, tag="todo.changed"):
+    """The session's task list, whole. `plan` is the path of the plan that it belongs to, "" = none."""
+
+    todos: tuple[Todo, ...]
+    plan: str = ""

@@ -1,0 +1,68 @@
+"""Events of tool calls, and of what they ask the user."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events.base import Decision, Event, ToolStatus
+
+
+class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
+    """`arguments` is the JSON text of the model; `document` is the id of the document that shows the call."""
+
+    call: str
+    tool: str
+    arguments: str
+    document: str = ""
+    summary: str = ""
+
+
+class ToolOutput(Event, frozen=True, kw_only=True, tag="tool.output"):
+    call: str
+    text: str
+
+
+class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
+    call: str
+    tool: str
+    status: ToolStatus
+    duration_ms: int = 0
+    summary: str = ""
+    spilled: str = ""
+
+
+class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requested"):
+    """`subject` is exactly what will run, never the model's prose; `explanation` is the model's, and labelled so."""
+
+    id: str
+    call: str
+    kind: Literal["command", "mode", "tool"]
+    subject: str
+    directory: str = "."
+    explanation: str = ""
+    containment: str = ""
+    options: tuple[Decision, ...] = ("allow_once", "reject_once")
+
+
+class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"):
+    """`by`: who resolved it; `program` when the turn ended or nobody could be asked."""
+
+    id: str
+    decision: Decision
+    by: Literal["user", "program"] = "user"
+    note: str = ""
+
+
+class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):
+    id: str
+    call: str
+    questions: tuple[Question, ...]
+
+
+class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question.answered"):
+    """No answers: the user dismissed the question."""
+
+    id: str
+    answers: tuple[QuestionAnswer, ...] = ()
+    by: Literal["user", "program"] = "user"

@@ -1,0 +1,26 @@
+"""Events of what went wrong or needs to be known."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from core.protocol.events.base import Event
+
+
+class Notice(Event, frozen=True, kw_only=True, tag="notice"):
+    level: Literal["info", "warning"]
+    message: str
+    hint: str = ""
+
+
+class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
+    code: str
+    message: str
+    hint: str = ""
+    retryable: bool = False
+
+
+class StreamLagged(Event, frozen=True, kw_only=True, tag="stream.lagged"):
+    """Transport only: lossy events were dropped for this client."""
+
+    dropped: int

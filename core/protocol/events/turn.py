@@ -1,0 +1,61 @@
+"""Events of a turn, its steps and the messages of its history."""
+
+from __future__ import annotations
+
+from core.protocol.events.base import Event, ModeName, TurnEnd
+from core.protocol.messages import Message, Usage
+
+
+class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
+    """`prompt` is what the user typed; what the model is sent follows as `message.appended`."""
+
+    prompt: str
+    mode: ModeName
+    model: str
+
+
+class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
+    """A message given while the turn runs; it reaches the model at its next step."""
+
+    text: str
+
+
+class PromptSuggested(Event, frozen=True, kw_only=True, tag="prompt.suggested"):
+    """What the user may want to say next, and in which mode; a client offers it, and nothing more."""
+
+    text: str
+    mode: ModeName
+
+
+class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
+    reason: TurnEnd
+    usage: Usage = Usage()
+    steps: int = 0
+    duration_ms: int = 0
+    message: str = ""
+
+
+class StepStarted(Event, frozen=True, kw_only=True, tag="step.started"):
+    step: int
+
+
+class StepFinished(Event, frozen=True, kw_only=True, tag="step.finished"):
+    """`context_tokens`: how much of the model's window the step took, prompt and answer."""
+
+    step: int
+    usage: Usage
+    context_tokens: int = 0
+
+
+class StepRetried(Event, frozen=True, kw_only=True, tag="step.retried"):
+    """A model call failed and is tried again after `delay_ms`; documents begun in it are void."""
+
+    step: int
+    attempt: int
+    delay_ms: int
+    message: str
+    void_documents: tuple[str, ...] = ()
+
+
+class MessageAppended(Event, frozen=True, kw_only=True, tag="message.appended"):
+    message: Message
