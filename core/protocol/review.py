@@ -36,7 +36,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """One path whose pending state differs from the base that it was made from.
 
     `binary`, mode-only changes, symlinks, creations of empty files and deletions of them have exactly one hunk that
-    stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can).
+    stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can). A `check`
+    holds for this pending state only.
     """
 
     path: str
@@ -52,15 +53,44 @@ class Change(Struct, frozen=True, kw_only=True):
     conflict: str = ""
     origin: Origin | None = None
     renamed_from: str = ""
+    check: Check | None = None
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """Where the latest edit of a change came from."""
+    """Where the latest edit of a change came from. `command`: the text of the command whose side effect it is."""
 
     turn: str = ""
     call: str = ""
     tool: str = ""
     todo: str = ""
+    command: str = ""
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """The latest command that ran over a change as it is pending, and how it ended. None: untested."""
+
+    call: str
+    command: str
+    exit_code: int
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0
+
+
+class Bulk(Struct, frozen=True, kw_only=True):
+    """Paths that are decided as one: what git ignores below a root, or the state of git itself (`.git`).
+
+    `root` names it. `files` were created or changed in it, `bytes` of content; `deleted` were removed.
+    """
+
+    root: str
+    kind: Literal["generated", "git"]
+    files: int
+    bytes: int
+    deleted: int = 0
+    origin: Origin | None = None
+    conflict: str = ""
 
 
 class VerdictRecord(Struct, frozen=True, kw_only=True):

@@ -10,18 +10,23 @@ from core.protocol.events import (
     ChangeProposed,
     ChangeResolved,
     ChangeRevised,
+    CheckRecorded,
+    LayersChanged,
     VerdictGiven,
     VerdictUndone,
 )
-from core.protocol.review import Change, VerdictRecord
+from core.protocol.review import Bulk, Change, VerdictRecord
 
 
 class ReviewState:
-    """`changes` by path; `verdicts` in the order given, without those that were undone. Only `apply` alters it."""
+    """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` that commands left
+    behind, lowest first, and the `bulks` in them. Only `apply` alters it."""
 
     def __init__(self) -> None:
         self.changes: dict[str, Change] = {}
         self.verdicts: list[VerdictRecord] = []
+        self.layers: tuple[str, ...] = ()
+        self.bulks: tuple[Bulk, ...] = ()
 
     def apply(self, event: AnyEvent) -> None:
         """Take in one event; those that are not about the review are passed over."""
@@ -37,5 +42,9 @@ class ReviewState:
                 self.verdicts.append(verdict)
             case VerdictUndone(id=verdict_id):
                 self.verdicts = [each for each in self.verdicts if each.id != verdict_id]
+            case LayersChanged(layers=layers, bulks=bulks):
+                self.layers, self.bulks = layers, bulks
+            case CheckRecorded(check=check):
+                self.changes = {path: replace(change, check=check) for path, change in self.changes.items()}
             case _:
                 pass

@@ -17,8 +17,11 @@ from core.protocol.events.review import (
     ChangeProposed,
     ChangeResolved,
     ChangeRevised,
+    CheckRecorded,
+    EffectsRecorded,
     FilesChanged,
     FileWritten,
+    LayersChanged,
     VerdictGiven,
     VerdictsReported,
     VerdictUndone,
@@ -86,6 +89,9 @@ AnyEvent = (
     | VerdictsReported
     | FileWritten
     | FilesChanged
+    | LayersChanged
+    | EffectsRecorded
+    | CheckRecorded
     | PlanCreated
     | PlanUpdated
     | TodoChanged
@@ -120,17 +126,20 @@ __all__ = [
     "ChangeProposed",
     "ChangeResolved",
     "ChangeRevised",
+    "CheckRecorded",
     "ContextCompacted",
     "ContextMeasured",
     "Decision",
     "DocumentDelta",
     "DocumentFinished",
     "DocumentStarted",
+    "EffectsRecorded",
     "Envelope",
     "ErrorRaised",
     "Event",
     "FileWritten",
     "FilesChanged",
+    "LayersChanged",
     "LoadedRule",
     "MessageAppended",
     "ModeChanged",

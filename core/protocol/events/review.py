@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.protocol.events.base import Event
-from core.protocol.review import Change, FileState, VerdictRecord
+from core.protocol.review import Bulk, Change, Check, FileState, VerdictRecord
 
 
 class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):
@@ -53,3 +53,31 @@ class FilesChanged(Event, frozen=True, kw_only=True, tag="files.changed"):
     """Lossy: paths of the workspace that changed on disk, by whomever; empty = too many to name, look again."""
 
     paths: tuple[str, ...] = ()
+
+
+class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
+    """What commands left behind beside reviewed changes, whole: the kept layers by name, lowest first, and what is in
+    them, each to be decided as one."""
+
+    layers: tuple[str, ...]
+    bulks: tuple[Bulk, ...]
+
+
+class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
+    """What a command did to the tree. `created`, `edited`, `deleted`: paths with a change pending now; `generated`:
+    files that are summed up; `notes`: what was dropped, and why. All empty: it changed nothing that is kept."""
+
+    call: str
+    command: str
+    created: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    generated: int = 0
+    notes: tuple[str, ...] = ()
+    discarded: bool = False
+
+
+class CheckRecorded(Event, frozen=True, kw_only=True, tag="check.recorded"):
+    """A command that checks (tests, a build, a linter) ran over all changes that are pending at this moment."""
+
+    check: Check
