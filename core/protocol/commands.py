@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import Decision, ModeName
-from core.protocol.review import Verdict
+from core.protocol.review import Choice, Origin, Verdict
 
 
 class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -81,12 +81,59 @@ class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
 
 
 class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
-    """`hunks` empty = all of the file; `path` "" = every change that is not protected."""
+    """`hunks` empty = all of the file; `path` "" = every change that is not protected.
+
+    `origin`, with `path` "": of these only the changes whose origin agrees in every field that is not "".
+    `confirmed`: the user was told of the risk; without it a protected change is not accepted.
+    """
 
     path: str
     verdict: Verdict
     hunks: tuple[str, ...] = ()
     reason: str = ""
+    origin: Origin | None = None
+    confirmed: bool = False
+
+
+class HunkSplit(Command, frozen=True, kw_only=True, tag="hunk.split"):
+    """Make two or more hunks of one. `line`: the line of the hunk (1-indexed, on its longer side) that begins the
+    second; 0 = at the unchanged lines in it if there are any, else in the middle."""
+
+    path: str
+    hunk: str
+    line: int = 0
+
+
+class HunkEdit(Command, frozen=True, kw_only=True, tag="hunk.edit"):
+    """Replace the new side of a hunk. `text` has "\\n" line endings; the file's own are put in their place."""
+
+    path: str
+    hunk: str
+    text: str
+
+
+class HunkComment(Command, frozen=True, kw_only=True, tag="hunk.comment"):
+    """Say something about a hunk, instead of what was said before; `text` "" removes it."""
+
+    path: str
+    hunk: str
+    text: str
+
+
+class CommentsSend(Command, frozen=True, kw_only=True, tag="comments.send"):
+    """Send all comments to the model as one message, headed by `note`; while a turn runs it steers it."""
+
+    note: str = ""
+
+
+class ConflictSettle(Command, frozen=True, kw_only=True, tag="conflict.settle"):
+    """One choice for each clash, in order. `mine` and `theirs` are the blobs of the two sides that were looked at. The
+    result waits for a verdict, made from the file as it is on disk."""
+
+    path: str
+    choices: tuple[Choice, ...]
+    mine: str = ""
+    theirs: str = ""
 
 
 class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
@@ -133,6 +180,11 @@ AnyCommand = (
     | ApprovalAnswer
     | QuestionReply
     | HunkResolve
+    | HunkSplit
+    | HunkEdit
+    | HunkComment
+    | CommentsSend
+    | ConflictSettle
     | VerdictUndo
     | PlanEdit
     | PlanBuild

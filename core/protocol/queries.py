@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.protocol.review import ChangeDiff
+from core.protocol.review import ChangeDiff, ThreeSides
 
 
 class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -44,6 +44,19 @@ class DiffQuery(Query, frozen=True, kw_only=True, tag="diff"):
     context: int = 3
 
 
+class HunkQuery(Query, frozen=True, kw_only=True, tag="hunk"):
+    """The new side of a hunk, whole, to be edited."""
+
+    path: str
+    hunk: str
+
+
+class ConflictQuery(Query, frozen=True, kw_only=True, tag="conflict"):
+    """The three sides of a change in conflict."""
+
+    path: str
+
+
 class SessionsQuery(Query, frozen=True, kw_only=True, tag="sessions"):
     limit: int = 50
 
@@ -73,6 +86,8 @@ AnyQuery = (
     | FileQuery
     | FindQuery
     | DiffQuery
+    | HunkQuery
+    | ConflictQuery
     | SessionsQuery
     | ModelsQuery
     | PromptHistoryQuery
@@ -120,6 +135,22 @@ class Diff(Answer, frozen=True, kw_only=True, tag="diff"):
     """None: nothing is pending for that path."""
 
     diff: ChangeDiff | None
+
+
+class HunkText(Answer, frozen=True, kw_only=True, tag="hunk"):
+    """`text` has "\\n" line endings, `start` is its line (1-indexed) in the pending file."""
+
+    path: str
+    hunk: str
+    text: str
+    start: int
+    language: str = ""
+
+
+class Conflict(Answer, frozen=True, kw_only=True, tag="conflict"):
+    """None: the change is in no conflict any more."""
+
+    sides: ThreeSides | None
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
@@ -200,5 +231,16 @@ class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
 
 
 AnyAnswer = (
-    Tree | FileText | Found | Diff | Sessions | Models | PromptHistory | ContextReport | ScreenSettings | Refused
+    Tree
+    | FileText
+    | Found
+    | Diff
+    | HunkText
+    | Conflict
+    | Sessions
+    | Models
+    | PromptHistory
+    | ContextReport
+    | ScreenSettings
+    | Refused
 )

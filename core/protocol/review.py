@@ -37,7 +37,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
     `binary`, mode-only changes, symlinks, creations of empty files and deletions of them have exactly one hunk that
     stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can). A `check`
-    holds for this pending state only.
+    holds for this pending state only. `risk`: what the file makes happen by itself ("" = nothing known); with
+    `protected` it is accepted only when that was confirmed, and never together with others.
     """
 
     path: str
@@ -54,10 +55,12 @@ class Change(Struct, frozen=True, kw_only=True):
     origin: Origin | None = None
     renamed_from: str = ""
     check: Check | None = None
+    risk: str = ""
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """Where the latest edit of a change came from. `command`: the text of the command whose side effect it is."""
+    """Where the latest edit of a change came from. `command`: the text of the command whose side effect it is.
+    `tool` "you": the user edited it in the review."""
 
     turn: str = ""
     call: str = ""
@@ -138,3 +141,52 @@ class ChangeDiff(Struct, frozen=True, kw_only=True):
     lines: tuple[DiffLine, ...]
     truncated: bool = False
     note: str = ""
+
+
+class Comment(Struct, frozen=True, kw_only=True):
+    """What the user says about a hunk; it waits until all comments are sent as one message. One per path and hunk.
+
+    `start` and `lines` were the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines.
+    """
+
+    path: str
+    hunk: str
+    text: str
+    start: int = 0
+    lines: int = 0
+    excerpt: str = ""
+
+
+class Clash(Struct, frozen=True, kw_only=True):
+    """One place where the user's file and the agent's both differ from the base, and from each other: its lines on
+    each side, `start` the line (1-indexed) in the user's file, `before` a few lines above that are the same."""
+
+    start: int
+    base: tuple[str, ...]
+    mine: tuple[str, ...]
+    theirs: tuple[str, ...]
+    before: tuple[str, ...] = ()
+
+
+class ThreeSides(Struct, frozen=True, kw_only=True):
+    """A change in conflict: the base, the file on disk (mine) and what the agent made (theirs).
+
+    `whole`: it can't be merged by lines (deleted, binary, a link): one clash stands for the file, and only one of the
+    two can be taken. `problem`: why there is nothing to choose.
+    """
+
+    path: str
+    base: FileState
+    mine: FileState
+    theirs: FileState
+    clashes: tuple[Clash, ...] = ()
+    whole: bool = False
+    language: str = ""
+    problem: str = ""
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """What is to stand where two sides clash. "both": mine, then theirs; "text": the text given here."""
+
+    take: Literal["mine", "theirs", "both", "text"]
+    text: str = ""

@@ -18,9 +18,12 @@ from core.protocol.events.review import (
     ChangeResolved,
     ChangeRevised,
     CheckRecorded,
+    CommentsSent,
     EffectsRecorded,
     FilesChanged,
     FileWritten,
+    HunkCommented,
+    HunkEdited,
     LayersChanged,
     VerdictGiven,
     VerdictsReported,
@@ -87,6 +90,9 @@ AnyEvent = (
     | VerdictGiven
     | VerdictUndone
     | VerdictsReported
+    | HunkEdited
+    | HunkCommented
+    | CommentsSent
     | FileWritten
     | FilesChanged
     | LayersChanged
@@ -127,6 +133,7 @@ __all__ = [
     "ChangeResolved",
     "ChangeRevised",
     "CheckRecorded",
+    "CommentsSent",
     "ContextCompacted",
     "ContextMeasured",
     "Decision",
@@ -139,6 +146,8 @@ __all__ = [
     "Event",
     "FileWritten",
     "FilesChanged",
+    "HunkCommented",
+    "HunkEdited",
     "LayersChanged",
     "LoadedRule",
     "MessageAppended",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.protocol.events.base import Event
-from core.protocol.review import Bulk, Change, Check, FileState, VerdictRecord
+from core.protocol.review import Bulk, Change, Check, Comment, FileState, VerdictRecord
 
 
 class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):
@@ -37,9 +37,30 @@ class VerdictUndone(Event, frozen=True, kw_only=True, tag="verdict.undone"):
 
 
 class VerdictsReported(Event, frozen=True, kw_only=True, tag="verdicts.reported"):
-    """The model has been told of these verdicts (ids)."""
+    """The model has been told of these verdicts, and of these edits of hunks (ids)."""
 
     ids: tuple[str, ...]
+
+
+class HunkEdited(Event, frozen=True, kw_only=True, tag="hunk.edited"):
+    """The user changed what the agent proposes; `excerpt`: the hunk as it is pending now. The change itself is in
+    `change.revised`."""
+
+    id: str
+    path: str
+    start: int
+    lines: int
+    excerpt: str = ""
+
+
+class HunkCommented(Event, frozen=True, kw_only=True, tag="hunk.commented"):
+    """The comment on this path and hunk is now this one; without text: there is none."""
+
+    comment: Comment
+
+
+class CommentsSent(Event, frozen=True, kw_only=True, tag="comments.sent"):
+    """All comments went to the model."""
 
 
 class FileWritten(Event, frozen=True, kw_only=True, tag="file.written"):
