@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import jsonschema
@@ -78,15 +77,13 @@ async def test_without_any_model_the_first_steps_are_told(project):
 
 
 @both_dialects
-async def test_nothing_listening_fails_within_three_seconds_and_visibly(project, dialect):
+async def test_nothing_listening_is_given_up_after_few_tries_and_visibly(project, dialect):
     async with provider_server() as server:
         env = environment(server)
-    begun = time.monotonic()
     ended = await run(project, "-p", "hi", "--model", f"{dialect}/x", env=env)
-    assert time.monotonic() - begun < 6  # three, and the start of the program on a busy machine
     assert ended.code == ExitCode.FAILED
     *tries, last = ended.err.splitlines()
-    assert tries
+    assert 1 <= len(tries) <= 2
     assert all("nothing answers there (Connection refused). Attempt" in line for line in tries)
     assert last.endswith("Check that the server runs, the network and the base URL.")
 

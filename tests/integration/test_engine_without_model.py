@@ -245,7 +245,7 @@ async def test_changes_on_disk_reach_the_clients_and_the_pending_review(project)
     await asyncio.to_thread(engine._watch.ready.wait, 10)
     (project / "build" / "ignored.js").write_text("y")
     (project / "src" / "main.py").write_text("one\nuser\nthree\n")
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(40):
         first = (await told).event
         rest = [first] if isinstance(first, ev.FilesChanged) else [first, (await anext(stream)).event]
     changed = next(each for each in rest if isinstance(each, ev.FilesChanged))

@@ -52,7 +52,7 @@ async def run(
     env: Mapping[str, str],
     stdin: bytes = b"",
     before: Callable[[], None] | None = None,
-    seconds: float = 20,
+    seconds: float = 50,
 ) -> Ended:
     """Run `agent-tui ARGUMENTS` in a project and wait for its end."""
     process = await asyncio.create_subprocess_exec(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
@@ -54,12 +53,11 @@ def test_globs_as_people_write_them(project, globs, yes, no):
     assert [path for path in (*yes, *no) if rule.applies_to(path)] == yes
 
 
-def test_a_pattern_full_of_stars_can_not_stall(project):
+def test_a_pattern_full_of_stars_matches_nothing_and_so_can_not_stall(project):
     (project / ".cursor/rules/a.mdc").write_text(f"---\nglobs: {'*a' * 40}\n---\nText.")
     [rule] = rules_of(project).scoped
-    started = time.process_time()
+    assert not rule.applies_to("a" * 200)
     assert not rule.applies_to("a" * 200 + "b")
-    assert time.process_time() - started < 0.5
 
 
 def test_i2_what_a_reader_can_not_see_is_counted_and_stripped(project):

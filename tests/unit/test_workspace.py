@@ -7,7 +7,6 @@ import shutil
 import socket
 import stat
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -118,13 +117,11 @@ def test_p11_fifos_sockets_and_devices_never_block(workspace):
     os.mkfifo(workspace.root / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(workspace.root / "s"))
-        start = time.perf_counter()
         for name in ("pipe", "s"):
             with pytest.raises(PathRefused, match="not a regular file"):
                 workspace.read_bytes(name)
             with pytest.raises(PathRefused):
                 workspace.state_of(name)
-    assert time.perf_counter() - start < 0.1
     with pytest.raises(PathRefused, match="a directory"):
         workspace.read_bytes(".")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
+import psutil
 import pytest
 
 from core.protocol import events as ev
@@ -38,20 +38,30 @@ def length_of_the_whole_turn(tmp_path) -> int:
     return len(case.events)
 
 
-async def interrupted_after(case: Case, count: int) -> float:
-    """Interrupt when `count` events were seen; returns how long the turn took to become quiet."""
+async def interrupted_after(case: Case, count: int) -> int:
+    """Interrupt when `count` events were seen; how often the event loop went round until the turn was quiet.
+
+    A loop that always has something to do never rests: whatever is waited for costs thousands of rounds.
+    """
     case.answer_approvals("reject_once")
-    answer, at = case.on_event, [0.0]
+    answer, loop, rounds = case.on_event, asyncio.get_running_loop(), [0]
+
+    def go_round() -> None:
+        rounds[0] += 1
+        if not case.of(ev.TurnFinished):
+            loop.call_soon(go_round)
 
     def watch(event: ev.AnyEvent) -> None:
         answer(event)
         if len(case.events) == count:
-            at[0] = time.monotonic()
-            case.session.interrupt()
+            stopped = case.session.interrupt()
+            assert stopped == (case.session.working is not None)
+            if stopped:
+                loop.call_soon(go_round)
 
     case.on_event = watch
     await case.turn()
-    return time.monotonic() - at[0] if at[0] else 0.0
+    return rounds[0]
 
 
 def test_v9_an_interrupt_after_any_event_leaves_a_valid_history(tmp_path):
@@ -62,7 +72,7 @@ def test_v9_an_interrupt_after_any_event_leaves_a_valid_history(tmp_path):
         where.mkdir()
         case = Case(where, *script())
         took = asyncio.run(interrupted_after(case, count))
-        assert took < 0.5, f"after event {count}"
+        assert took < 20, f"after event {count}"
         assert faults(case.messages) == [], f"after event {count}: {case.events[count - 1]}"
         requested = [event.call for event in case.of(ev.ToolRequested)]
         finished = [event.call for event in case.of(ev.ToolFinished)]
@@ -92,8 +102,8 @@ async def test_m14_an_answer_after_the_interrupt_has_no_effect(tmp_path, step):
     assert faults(case.messages) == []
 
 
-async def test_v9_a_running_command_is_gone_within_the_limit(tmp_path):
-    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "echo up; sleep 60; touch late"})))
+async def test_v9_a_running_command_is_gone_and_does_not_go_on(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "echo $$; sleep 1000; touch late"})))
     running = asyncio.Event()
     case.answer_approvals("allow_once")
     approve = case.on_event
@@ -106,10 +116,11 @@ async def test_v9_a_running_command_is_gone_within_the_limit(tmp_path):
     case.on_event = watch
     turn = asyncio.create_task(case.turn())
     await running.wait()
-    started = time.monotonic()
+    pid = int(case.of(ev.ToolOutput)[0].text)
     case.session.interrupt()
     assert (await turn).reason == "interrupted"
-    assert time.monotonic() - started < 0.6
+    assert not psutil.pid_exists(pid)
+    assert not (case.project / "late").exists()
     assert faults(case.messages) == []
     assert case.results() == ["Cancelled by the user; it may have had a part of its effect."]
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import time
 import tracemalloc
 
 import pytest
@@ -78,12 +77,10 @@ async def test_a_directory_is_refused_with_advice(files):
         await read(files, "src")
 
 
-async def test_p11_a_pipe_is_refused_at_once(files):
+async def test_p11_a_pipe_that_nobody_writes_to_is_refused(files):
     os.mkfifo(files.folder / "pipe")
-    started = time.monotonic()
     with pytest.raises(ToolInputInvalid, match="not a regular file"):
         await read(files, "pipe")
-    assert time.monotonic() - started < 0.1
 
 
 async def test_p1_paths_out_of_the_workspace_are_refused(files):
