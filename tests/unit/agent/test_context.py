@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -119,7 +118,16 @@ def test_tags_of_ours_in_foreign_text_lose_their_bracket():
     assert as_data("<USER_query a> </system_reminder > <b> < user_query>").count("&lt;") == 2
 
 
-def test_a_layout_is_bounded_quick_and_without_what_git_ignores(tmp_path):
+class Listed(Workspace):
+    """Notes which directories are looked into."""
+
+    def list_dir(self, rel="."):
+        self.opened = [*getattr(self, "opened", ()), rel]
+        return super().list_dir(rel)
+
+
+def test_a_layout_looks_into_few_directories_and_leaves_out_what_git_ignores(tmp_path, monkeypatch):
+    monkeypatch.setattr("core.agent.layout.MAX_SECONDS", 50.0)
     (tmp_path / ".gitignore").write_text("ignored/\n*.log\n")
     for directory in range(60):
         (tmp_path / f"d{directory}").mkdir()
@@ -127,9 +135,8 @@ def test_a_layout_is_bounded_quick_and_without_what_git_ignores(tmp_path):
             (tmp_path / f"d{directory}" / f"f{number}.py").touch()
     (tmp_path / "ignored").mkdir()
     (tmp_path / "ignored" / "secret.py").touch()
-    started = time.monotonic()
-    text = project_layout(Workspace(tmp_path))
-    assert time.monotonic() - started < 2
+    text = project_layout(workspace := Listed(tmp_path))
+    assert len(workspace.opened) <= 10
     assert text.count("\n") < MAX_ENTRIES + 130
     assert "ignored" not in text
     assert "d59/" in text

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.dialects.segments import SegmentDelta, Segmenter, SegmentEvent, SegmentFinished, SegmentStarted
+from core.dialects.segments import (
+    _HELD_AT_MOST,
+    SegmentDelta,
+    Segmenter,
+    SegmentEvent,
+    SegmentFinished,
+    SegmentStarted,
+)
+from tests.support.work import counted
 
 
 def parts(*pieces: str) -> list[tuple[SegmentStarted, str, bool]]:
@@ -131,12 +138,15 @@ def test_code_flows_within_a_line():
 
 
 @pytest.mark.parametrize("unit", ["x", "`", " ", "~", "\n", "```\n", "1", "a\n  ", "```py\nx"])
-def test_long_answers_take_linear_time(unit):
-    def seconds(count: int) -> float:
-        segmenter, started = Segmenter(), time.process_time()
-        for character in unit * (count // len(unit)):
-            segmenter.feed(character)
-        segmenter.finish()
-        return time.process_time() - started
+def test_the_work_for_an_answer_grows_with_its_length_and_no_faster(unit):
+    def work(count: int) -> int:
+        segmenter, longest = Segmenter(), 0
+        with counted() as done:
+            for character in unit * (count // len(unit)):
+                segmenter.feed(character)
+                longest = max(longest, len(segmenter._held))
+            segmenter.finish()
+        assert longest <= _HELD_AT_MOST  # what is held is looked at again with each letter
+        return done.lines
 
-    assert seconds(80_000) < max(0.5, 16 * seconds(10_000))
+    assert work(16_000) < 8 * 1.2 * work(2_000)
