@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 from textual.events import Paste
 
 from core.protocol import commands as c
@@ -26,13 +24,14 @@ async def test_an_empty_prompt_is_not_sent(stage):
         assert on.sent(c.TurnSubmit) == []
 
 
-async def test_t7_a_paste_of_a_megabyte_becomes_a_chip_at_once_and_is_expanded_when_sent(stage):
+async def test_t7_a_paste_of_a_megabyte_becomes_a_chip_unseen_and_is_expanded_when_sent(stage, monkeypatch):
     text = "line of text\r\n" * 75_000 + "\x1b[201~rm -rf /\n"
     async with stage(recorded.opening()) as on:
-        begun = time.monotonic()
+        edited, edit = list[str](), on.prompt.edit
+        monkeypatch.setattr(on.prompt, "edit", lambda change: edited.append(change.text) or edit(change))
         on.prompt.post_message(Paste(text))
         await on.until(lambda: on.prompt.text)
-        assert time.monotonic() - begun < 1
+        assert edited == ["[pasted 975.0 kB #1]"]
         assert on.prompt.text == "[pasted 975.0 kB #1]"
         assert on.sent(c.TurnSubmit) == []
         await on.pilot.press("enter")
