@@ -1,17 +1,20 @@
-"""From exec to the first letter that somebody typed on the screen."""
+"""From exec to the first letter that somebody typed on the screen, and to the end of `--help`."""
 
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.served import BARE, environment, home, model_server, project, screen
+from benchmarks.served import BARE, PROGRAM, environment, home, model_server, project, screen
 from benchmarks.table import Result
 from benchmarks.terminal import Terminal
 
 RATIO_LIMIT = 1.7
+HELP_RATIO_LIMIT = 6.0
 
 
 def measure(*, quick: bool) -> Iterator[Result]:
@@ -31,6 +34,15 @@ def measure(*, quick: bool) -> Iterator[Result]:
                 yardstick_name="bare app",
                 ratio_limit=RATIO_LIMIT,
             )
+        times = [(_run((*PROGRAM, "--help"), env), _run((sys.executable, "-c", ""), env)) for _ in range(2 * rounds)]
+        yield Result(
+            what="--help",
+            value=min(ours for ours, _ in times),
+            unit="s",
+            yardstick=min(bare for _, bare in times),
+            yardstick_name="an empty script",
+            ratio_limit=HELP_RATIO_LIMIT,
+        )
 
 
 def _alternate(place: Path, env: dict[str, str], rounds: int) -> tuple[float, float]:
@@ -42,3 +54,9 @@ def _alternate(place: Path, env: dict[str, str], rounds: int) -> tuple[float, fl
             ours.append(terminal.until_typed())
             terminal.settle(0.3)
     return statistics.median(bare[1:]), statistics.median(ours[1:])
+
+
+def _run(command: Sequence[str], env: Mapping[str, str]) -> float:
+    begin = time.perf_counter()
+    subprocess.run(command, env=env, capture_output=True, check=True)
+    return time.perf_counter() - begin

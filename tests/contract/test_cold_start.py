@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -13,6 +12,17 @@ from tests.contract.source_tree import ROOT
 
 SDKS = ("openai", "anthropic")
 HEAVY = (*SDKS, "git", "tree_sitter", "litestar", "keyring", "rapidfuzz", "genai_prices", "watchfiles")
+SLOW = {
+    "asyncio",
+    "concurrent",
+    "ctypes",
+    "email",
+    "http",
+    "logging",
+    "multiprocessing",
+    "random",
+}
+SLOW |= {"socket", "sqlite3", "ssl", "subprocess", "tempfile", "unittest", "xml", "zipfile"}
 PROBE = """
 import json, runpy, sys
 sys.argv = ["agent-tui", *json.loads(sys.argv[1])]
@@ -22,6 +32,20 @@ except SystemExit as leaving:
     assert not leaving.code, leaving.code
 sys.stdout.flush()
 sys.stderr.write(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+FIRST_ANSWER = """
+import asyncio, json, pathlib, sys
+from core.engine import Engine, EngineOptions
+from core.protocol.commands import Ack, SessionOpen
+
+async def main():
+    engine = Engine(pathlib.Path(sys.argv[1]), options=EngineOptions(model="openai/any"))
+    assert isinstance(await engine.submit(SessionOpen()), Ack)
+    sys.stderr.write(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+    await engine.close()
+
+asyncio.run(main())
 """
 
 
@@ -65,16 +89,12 @@ def test_the_screen_starts_without_what_the_engine_needs():
     assert unwelcome(entries, {"jinja2", "ruamel", "tenacity", "psutil", *HEAVY}) == {}
 
 
-def _best_of(times: int, *command: str) -> float:
-    best = float("inf")
-    for _ in range(times):
-        begun = time.perf_counter()
-        subprocess.run([sys.executable, *command], capture_output=True, check=True, cwd=ROOT, timeout=30)
-        best = min(best, time.perf_counter() - begun)
-    return best
+def test_help_needs_little_of_the_standard_library_and_nothing_else():
+    loaded = loaded_by(PROBE, json.dumps(["--help"])) - loaded_by_import("runpy")
+    assert loaded - sys.stdlib_module_names == {"core"}
+    assert loaded & SLOW == set()
+    assert len(loaded) < 60
 
 
-def test_help_answers_at_once():
-    bare = _best_of(5, "-c", "pass")
-    ours = _best_of(5, "agent_tui.py", "--help")
-    assert ours - bare < 0.060 + 2 * bare, f"{ours * 1000:.0f} ms, a bare interpreter {bare * 1000:.0f} ms"
+def test_the_engine_answers_its_first_command_before_it_loads_an_sdk(tmp_path):
+    assert loaded_by(FIRST_ANSWER, str(tmp_path)) & {"textual", "rich", "tui", *HEAVY} <= {"watchfiles"}

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -57,7 +56,7 @@ def alive(pid: int) -> bool:
 async def ended(descriptor: int) -> None:
     over = asyncio.Event()
     asyncio.get_running_loop().add_reader(descriptor, over.set)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(40):
         await over.wait()
     asyncio.get_running_loop().remove_reader(descriptor)
     os.close(descriptor)
@@ -77,14 +76,6 @@ async def test_the_three_verbs_cross_the_pipe(client, project):
     assert (rejected.code, rejected.message) == ("no_turn", "no turn is running.")
     await client.submit(cmd.SessionClose(session=session))
     assert [each.event async for each in stream] == []
-
-
-async def test_the_engine_answers_its_first_command_soon(project):
-    begun = time.perf_counter()
-    client = await connect(options(project))
-    await opened(client)
-    assert time.perf_counter() - begun < 3.0
-    await client.close()
 
 
 async def test_a_line_of_many_megabytes_crosses_both_ways(client):
