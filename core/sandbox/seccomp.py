@@ -1,0 +1,186 @@
+"""The syscall filter of every tier: a BPF program, written by hand, and the prctls that install it (SAFETY C6, D28).
+
+It refuses what a command has no business with and what a kernel bug likes best: mounts, namespaces, other processes'
+memory, io_uring, kernel keys, exotic socket families, typing into a terminal. Runs in `python -I -S` with no more than
+ctypes and struct loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
+FAMILIES = (AF_UNIX, AF_INET, AF_INET6)
+
+_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_X32 = 0x40000000
+_NEW_NAMESPACE = 0x7E020000  # CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}; CLONE_NEWTIME exists for unshare only
+_TERMINAL_INPUT = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS
+_SOCK_TYPE, _SOCK_DGRAM = 0xF, 2
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+
+# One number for both architectures: these were added after the tables were united.
+_DENIED_EVERYWHERE = {
+    "pidfd_getfd": 438,
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "process_madvise": 440,
+    "mount_setattr": 442,
+    "quotactl_fd": 443,
+    "process_mrelease": 448,
+    "open_tree_attr": 467,
+}
+# Name: (x86_64, aarch64); None where the architecture never had it.
+_DENIED: dict[str, tuple[int | None, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "init_module": (175, 105),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "migrate_pages": (256, 238),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "move_pages": (279, 239),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "perf_event_open": (298, 241),
+    "pivot_root": (155, 41),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+_CHECKED = {"socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "clone": (56, 220), "clone3": (435, 435)}
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+
+
+def filter_program(families: Sequence[int] = FAMILIES, *, machine: str = "") -> bytes:
+    """The filter as an array of `struct sock_filter`, which is also what `bwrap --seccomp` reads.
+
+    `families` are those that `socket()` may open. Without AF_UNIX among them datagram socket pairs are refused as
+    well, since one half of such a pair can be pointed at any socket's path. `machine`: as `uname -m` says, by default
+    this one. `OSError` (ENOSYS) on an architecture whose numbers are not known here.
+    """
+    which, audit = _architecture(machine)
+    code = [_op(_LOAD, _ARCHITECTURE), *_unless(_EQUAL, audit, _KILL), _op(_LOAD, _NUMBER)]
+    if which == 0:
+        code += _when(_AT_LEAST, _X32, _ERRNO | _ENOSYS)
+    code += _when(_EQUAL, _CHECKED["clone3"][which], _ERRNO | _ENOSYS)  # its flags are behind a pointer; clone serves
+    for number in denied(machine).values():
+        code += _when(_EQUAL, number, _ERRNO | _EPERM)
+    code += _for_call(_CHECKED["socket"][which], _socket_checks(families))
+    code += _for_call(_CHECKED["ioctl"][which], _ioctl_checks())
+    code += _for_call(_CHECKED["clone"][which], [_argument(0), *_when(_ANY_BIT, _NEW_NAMESPACE, _ERRNO | _EPERM)])
+    if AF_UNIX not in families:
+        pair = [_argument(1), _op(_AND, _SOCK_TYPE), *_when(_EQUAL, _SOCK_DGRAM, _ERRNO | _EAFNOSUPPORT)]
+        code += _for_call(_CHECKED["socketpair"][which], pair)
+    return b"".join([*code, _op(_RETURN, _ALLOW)])
+
+
+def denied(machine: str = "") -> dict[str, int]:
+    """The system calls that are refused with EPERM whatever their arguments: name and number on `machine`."""
+    which, _ = _architecture(machine)
+    named = {name: numbers[which] for name, numbers in _DENIED.items()}
+    return {name: number for name, number in named.items() if number is not None} | _DENIED_EVERYWHERE
+
+
+def install(program: bytes) -> None:
+    """Put this process, and all that it becomes or starts, under the filter for good. `OSError` if the kernel refuses.
+
+    Sets no_new_privs, without which an ordinary user may not install a filter. One thread only.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    size = struct.calcsize("HBBI")
+    code = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("@HP", len(program) // size, ctypes.addressof(code))
+    pointer = ctypes.create_string_buffer(described, len(described))
+    word = ctypes.c_ulong
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, word(1), word(0), word(0), word(0)) != 0:
+        raise _last_error("no_new_privs")
+    if libc.prctl(_PR_SET_SECCOMP, word(_MODE_FILTER), pointer, word(0), word(0)) != 0:
+        raise _last_error("the seccomp filter")
+
+
+def _last_error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _architecture(machine: str) -> tuple[int, int]:
+    name = machine or os.uname().machine
+    if name not in _ARCHITECTURES:
+        raise OSError(_ENOSYS, f"no syscall numbers for {name}")
+    return _ARCHITECTURES[name]
+
+
+def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("HBBI", code, yes, no, value)
+
+
+def _when(test: int, value: int, result: int) -> list[bytes]:
+    """Return `result` if the test of the loaded word holds, else go on."""
+    return [_op(test, value, 0, 1), _op(_RETURN, result)]
+
+
+def _unless(test: int, value: int, result: int) -> list[bytes]:
+    return [_op(test, value, 1, 0), _op(_RETURN, result)]
+
+
+def _argument(index: int) -> bytes:
+    """Load the low half of an argument. The calls that are judged by one read it as an int: the rest does not count."""
+    return _op(_LOAD, _ARGUMENTS + 8 * index)
+
+
+def _for_call(number: int, checks: list[bytes]) -> list[bytes]:
+    """Run the checks for this call only; they end in allowing it, so no later test sees a loaded argument."""
+    return [_op(_EQUAL, number, 0, len(checks) + 1), *checks, _op(_RETURN, _ALLOW)]
+
+
+def _socket_checks(families: Sequence[int]) -> list[bytes]:
+    allowed = [part for family in families for part in _when(_EQUAL, family, _ALLOW)]
+    return [_argument(0), *allowed, _op(_RETURN, _ERRNO | _EAFNOSUPPORT)]
+
+
+def _ioctl_checks() -> list[bytes]:
+    return [_argument(1), *(part for call in _TERMINAL_INPUT for part in _when(_EQUAL, call, _ERRNO | _EPERM))]

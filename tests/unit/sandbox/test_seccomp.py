@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.sandbox import seccomp
+
+ROOT = Path(__file__).parents[3]
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+CHILD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from core.sandbox import seccomp
+modules = sorted(sys.modules)
+import ctypes, json
+families = tuple(json.loads(sys.argv[2]))
+seccomp.install(seccomp.filter_program(families))
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+def call(number, *values):
+    ctypes.set_errno(0)
+    got = libc.syscall(ctypes.c_long(number), *(ctypes.c_long(value) for value in values))
+    return ctypes.get_errno() if got < 0 else 0
+answers = {str(case): call(*case) for case in json.loads(sys.argv[3])}
+print(json.dumps({"answers": answers, "modules": modules}))
+"""
+X86 = os.uname().machine == "x86_64"
+
+
+def under_filter(*calls: tuple[int, ...], families: tuple[int, ...] = seccomp.FAMILIES) -> tuple[list[int], set[str]]:
+    argv = [sys.executable, "-I", "-S", "-c", CHILD, str(ROOT), json.dumps(families), json.dumps(calls)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20)
+    told = json.loads(done.stdout)
+    return [told["answers"][str(list(case))] for case in calls], set(told["modules"])
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_numbers_are_those_of_the_kernel_headers(machine: str) -> None:
+    if not HEADERS[machine].exists():
+        pytest.skip("no kernel headers here")
+    text = HEADERS[machine].read_text()
+    known = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\b", text)}
+    newer = {"open_tree_attr"}
+    wrong = {
+        name: (number, known.get(name))
+        for name, number in seccomp.denied(machine).items()
+        if known.get(name) != number and name not in newer
+    }
+    assert wrong == {}
+    checked = {name: numbers[machine == "aarch64"] for name, numbers in seccomp._CHECKED.items()}
+    assert checked == {name: known[name] for name in checked}
+
+
+def test_an_unknown_architecture_is_an_error_that_names_it() -> None:
+    with pytest.raises(OSError, match="no syscall numbers for mips"):
+        seccomp.filter_program(machine="mips")
+
+
+def test_s11_every_denied_call_is_refused_whoever_calls() -> None:
+    numbers = seccomp.denied()
+    answers, _ = under_filter(*((number, 0, 0, 0, 0, 0) for number in numbers.values()))
+    assert dict(zip(numbers, answers, strict=True)) == dict.fromkeys(numbers, 1)
+
+
+@pytest.mark.skipif(not X86, reason="numbers of x86_64")
+def test_s11_namespaces_and_typed_terminal_input_are_refused_by_argument() -> None:
+    new_user, clone3, tiocsti = 0x10000000, 435, 0x5412
+    answers, _ = under_filter((56, new_user | 17, 0, 0, 0, 0), (clone3, 0, 0), (16, 0, tiocsti, 0), (16, 99, 0x5413, 0))
+    assert answers == [1, 38, 1, 9]
+
+
+@pytest.mark.skipif(not X86, reason="numbers of x86_64")
+def test_s5_only_the_families_that_were_named_can_be_opened() -> None:
+    netlink, packet, vsock, alg = 16, 17, 40, 38
+    calls = [(41, family, 2, 0) for family in (1, 2, 10, netlink, packet, vsock, alg)]
+    assert under_filter(*calls)[0] == [0, 0, 0, 97, 97, 97, 97]
+    assert under_filter(*calls, families=())[0] == [97] * 7
+
+
+@pytest.mark.skipif(not X86, reason="numbers of x86_64")
+def test_s6_without_unix_sockets_no_half_of_a_datagram_pair_reaches_one() -> None:
+    stream, datagram, nonblocking, bad_address = 1, 2, 0o4000, 14
+    calls = [(53, 1, kind, 0, 0) for kind in (stream, stream | nonblocking, datagram, datagram | nonblocking)]
+    assert under_filter(*calls, families=())[0] == [bad_address, bad_address, 97, 97]
+    assert under_filter(*calls)[0] == [bad_address] * 4
+
+
+@pytest.mark.skipif(not X86, reason="numbers of x86_64")
+def test_s11_the_x32_numbers_do_not_get_around_the_filter() -> None:
+    assert under_filter((0x40000000 | 41, 16, 2, 0), (0x40000000 | 272, 0x10000000))[0] == [38, 38]
+
+
+def test_it_needs_no_more_than_ctypes_and_struct() -> None:
+    _, modules = under_filter()
+    assert not modules & {"re", "socket", "shutil", "hashlib", "platform", "typing", "subprocess"}
