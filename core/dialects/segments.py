@@ -50,9 +50,12 @@ _REFERENCE = re.compile(r"(?P<start>\d{1,9}):(?P<end>\d{1,9}):(?P<path>[^\0]+)")
 _LANGUAGE = re.compile(r"[\w+#.-]+")
 
 
-class _Fence(Struct, frozen=True):
+class Fence(Struct, frozen=True):
+    """An open fence: its marks, how far it is indented (columns), and its info string."""
+
     mark: str
     indent: int
+    info: str = ""
 
     def may_close(self, line: str) -> bool:
         body = line.strip(" \t\r")
@@ -65,12 +68,23 @@ class _Fence(Struct, frozen=True):
         return len(body) >= len(self.mark) and not body.strip(self.mark[0])
 
 
+def opening_fence(line: str) -> Fence | None:
+    """The fence that a whole line (without its end) opens; None if it opens none."""
+    opened = _OPEN.fullmatch(line)
+    return _fence(opened) if opened else None
+
+
+def _fence(opened: re.Match[str]) -> Fence:
+    info = (opened["i"] or opened["j"] or "").strip()
+    return Fence(opened["tick"] or opened["tilde"], len(opened["lead"].expandtabs(4)), info)
+
+
 class Segmenter:
     """Feed it the text in any pieces, then `finish` once; each call returns what became certain."""
 
     def __init__(self) -> None:
         self._events: list[SegmentEvent] = []
-        self._fence: _Fence | None = None
+        self._fence: Fence | None = None
         self._held = ""
         self._passing = False
         self._open = False
@@ -120,7 +134,7 @@ class Segmenter:
         """The line is no fence: what was held flows on, and the rest of the line will."""
         held, self._held, self._passing = self._held, "", True
         if self._fence:
-            held = _dedented(held, self._fence.indent)
+            held = dedented(held, self._fence.indent)
         self._say(held)
 
     def _line_end(self, *, last: bool = False) -> None:
@@ -146,9 +160,8 @@ class Segmenter:
             return False
         self._say(opened["lead"].rstrip() and opened["lead"])
         self._end_segment()
-        info = (opened["i"] or opened["j"] or "").strip()
-        self._fence = _Fence(opened["tick"] or opened["tilde"], len(opened["lead"].expandtabs(4)))
-        self._begin(_started(info))
+        self._fence = _fence(opened)
+        self._begin(_started(self._fence.info))
         return True
 
     # what a segment says
@@ -203,7 +216,7 @@ class Segmenter:
         self._open = False
 
 
-def _dedented(line: str, columns: int) -> str:
+def dedented(line: str, columns: int) -> str:
     """The line without at most `columns` columns of leading white space."""
     position = width = 0
     while position < len(line) and width < columns and line[position] in " \t":

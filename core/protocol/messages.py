@@ -29,11 +29,14 @@ class UserMessage(Struct, frozen=True, kw_only=True, tag="user", tag_field="role
 
 
 class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_field="role", omit_defaults=True):
+    """`dialect`: the dialect in which `tool_calls` stand in the text of `content`, "" = they are function calls."""
+
     content: str = ""
     reasoning: tuple[ReasoningBlock, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     model: str = ""
     interrupted: bool = False
+    dialect: str = ""
 
 
 class ToolMessage(Struct, frozen=True, kw_only=True, tag="tool", tag_field="role"):

@@ -1,0 +1,227 @@
+"""Cuts an answer into text and tagged blocks as it streams, whatever the chunk borders.
+
+Only what may still become a tag is held back. A tag counts outside of fences and backticks. A block's body is opaque
+up to its closing tag; the closing tag of an edit counts between its SEARCH/REPLACE blocks only, so an edit may hold
+the tags themselves. Nothing is dropped silently: a block that is not closed is handed over as such.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from core.dialects.segments import Fence, opening_fence
+
+CALLS: Final = ("execute_bash", "execute_ipython", "execute_browse", "file-edit", "file_edit", "tool_call")
+FRAMES: Final = ("chat", "/chat", "finish", "/finish")  # tags that only frame text
+_GUARDED: Final = frozenset({"file-edit"})
+_NAMES: Final = "|".join(map(re.escape, (*CALLS, *FRAMES)))
+_INNER = r"""(?:"[^"]*"|'[^']*'|[^>"'<])*"""
+_TAG = re.compile(rf"<(?P<name>{_NAMES})(?P<rest>(?:[\s/]{_INNER})?)>")
+_MAY_BE_TAG = re.compile(rf"""<(?:{_NAMES})(?:[\s/]{_INNER}(?:"[^"]*|'[^']*)?)?""")
+_ATTRIBUTE = re.compile(r"""([A-Za-z_][\w-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'/>]+))""")
+_STARTS = tuple(f"<{name}" for name in (*CALLS, *FRAMES))
+_LONGEST_TAG = 1_000
+_LONGEST_LINE = 512  # characters of a line that can still be a fence or a marker
+_SEARCH = re.compile(r"-{7,} SEARCH\s*")
+_REPLACE = re.compile(r"\+{7,} REPLACE\s*")
+_STOPS = re.compile(r"[<`\n]")
+_TICKS = re.compile("`+")
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """A tagged block. `body` is what stands between the tags, as it stands there."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    body: str
+    closed: bool
+
+
+class _Body:
+    """The block that is being read. `line` is what there is of its last line, `guarded`: within SEARCH/REPLACE."""
+
+    def __init__(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self.tag = tag
+        self.attributes = attributes
+        self.close = f"</{tag}>"
+        self.parts: list[str] = []
+        self.line = ""
+        self.is_long = False
+        self.guarded = False
+
+    def take(self, text: str) -> str | None:
+        """Read on. The text after the closing tag; None: the block is not closed yet."""
+        first, *rest = text.split("\n")
+        pieces = [first, *(f"\n{piece}" for piece in rest)]
+        for number, piece in enumerate(pieces):
+            if piece.startswith("\n"):
+                self._end_line()
+            self.line += piece
+            after = self._closed()
+            if after is not None:
+                return after + "".join(pieces[number + 1 :])
+            self._shorten()
+        return None
+
+    def block(self, *, closed: bool) -> Block:
+        body = "".join((*self.parts, self.line))
+        return Block(tag=self.tag, attributes=self.attributes, body=body, closed=closed)
+
+    def _closed(self) -> str | None:
+        at = self.line.find(self.close)
+        if at < 0:
+            return None
+        before, after = self.line[:at], self.line[at + len(self.close) :]
+        if self.guarded and not (not self.is_long and _REPLACE.fullmatch(before.removeprefix("\n"))):
+            return None
+        self.line = before
+        return after
+
+    def _end_line(self) -> None:
+        line = self.line.removeprefix("\n")
+        if self.tag in _GUARDED and not self.is_long:
+            if _SEARCH.fullmatch(line):
+                self.guarded = True
+            elif _REPLACE.fullmatch(line):
+                self.guarded = False
+        self.parts.append(self.line)
+        self.line, self.is_long = "", False
+
+    def _shorten(self) -> None:
+        """Of a long line only the end has to be looked at again."""
+        if len(self.line) > _LONGEST_LINE:
+            keep = len(self.close) - 1
+            self.parts.append(self.line[:-keep])
+            self.line, self.is_long = self.line[-keep:], True
+
+
+class TagReader:
+    """Feed it the answer in any pieces, then `finish` once. `on_open` is called with a tag's name as it begins."""
+
+    def __init__(
+        self, on_text: Callable[[str], None], on_open: Callable[[str], None], on_block: Callable[[Block], None]
+    ) -> None:
+        self._on_text = on_text
+        self._on_open = on_open
+        self._on_block = on_block
+        self._held = ""
+        self._body: _Body | None = None
+        self._fence: Fence | None = None
+        self._line = ""
+        self._code = 0  # length of the run of backticks that is open in this line
+        self._said: list[str] = []
+
+    def feed(self, text: str) -> None:
+        self._read(text, last=False)
+        self._speak()
+
+    def finish(self) -> None:
+        self._read("", last=True)
+        self._speak()
+        if self._body is not None:
+            self._on_block(self._body.block(closed=False))
+            self._body = None
+
+    def _read(self, text: str, *, last: bool) -> None:
+        rest: str | None = self._held + text
+        self._held = ""
+        while rest:
+            if self._body is None:
+                rest = self._text(rest, last=last)
+                continue
+            rest = self._body.take(rest)
+            if rest is not None:
+                self._on_block(self._body.block(closed=True))
+                self._body = None
+
+    def _text(self, text: str, *, last: bool) -> str:
+        """Text up to the next tag that opens a block; returns what follows it ("" = all was read or is held)."""
+        at = 0
+        while found := _STOPS.search(text, at):
+            self._say(text[at : found.start()])
+            at = found.start()
+            match text[at]:
+                case "\n":
+                    self._end_line()
+                    at += 1
+                case "`":
+                    end = self._ticks(text, at, last=last)
+                    if end == at:
+                        self._held = text[at:]
+                        return ""
+                    at = end
+                case _:
+                    end = self._angle(text, at, last=last)
+                    if end == at:
+                        self._held = text[at:]
+                        return ""
+                    at = end
+                    if self._body is not None:
+                        return text[at:]
+        self._say(text[at:])
+        return ""
+
+    def _ticks(self, text: str, at: int, *, last: bool) -> int:
+        """A run of backticks opens or closes code within its line. Returns its end; `at`: it may go on."""
+        run = _TICKS.match(text, at)
+        assert run is not None
+        if run.end() == len(text) and not last:
+            return at
+        if not self._code:
+            self._code = len(run[0])
+        elif self._code == len(run[0]):
+            self._code = 0
+        self._say(run[0])
+        return run.end()
+
+    def _angle(self, text: str, at: int, *, last: bool) -> int:
+        """What a `<` begins. Returns where to go on; `at`: it may still become a tag."""
+        if not self._fence and not self._code:
+            if tag := _TAG.match(text, at):
+                self._tag(tag["name"], tag["rest"])
+                return tag.end()
+            if not last and _may_become_tag(text[at : at + _LONGEST_TAG + 1]):
+                return at
+        self._say("<")
+        return at + 1
+
+    def _tag(self, name: str, rest: str) -> None:
+        if name in FRAMES:
+            return
+        self._speak()
+        self._on_open(name)
+        pairs = _ATTRIBUTE.findall(rest)
+        self._body = _Body(name, {key: html.unescape(a or b or c) for key, a, b, c in pairs})
+        if rest.rstrip().endswith("/"):
+            self._on_block(self._body.block(closed=True))
+            self._body = None
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._said.append(text)
+            self._line = (self._line + text)[: _LONGEST_LINE + 1]
+
+    def _speak(self) -> None:
+        if self._said:
+            self._on_text("".join(self._said))
+            self._said.clear()
+
+    def _end_line(self) -> None:
+        line = self._line
+        self._said.append("\n")
+        self._line, self._code = "", 0
+        if self._fence is not None:
+            self._fence = None if self._fence.closes(line) else self._fence
+        elif len(line) <= _LONGEST_LINE:
+            self._fence = opening_fence(line)
+
+
+def _may_become_tag(text: str) -> bool:
+    if len(text) > _LONGEST_TAG:
+        return False
+    return any(start.startswith(text) for start in _STARTS) or _MAY_BE_TAG.fullmatch(text) is not None

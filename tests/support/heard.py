@@ -1,0 +1,53 @@
+"""What a dialect's listener hears in an answer, however it is cut, for tests."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from core.dialects.base import CallBegun, CallEnded, Listener, Said
+
+
+def pieces(text: str, cuts: Sequence[int]) -> list[str]:
+    borders = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    return [text[start:end] for start, end in itertools.pairwise(borders)]
+
+
+def listened(listener: Listener, *parts: str) -> tuple[list[Any], Any]:
+    """Text and calls in order, having checked that they are well formed, and the ending."""
+    heard = [event for part in parts for event in listener.feed(part)] + listener.finish()
+    found: list[Any] = []
+    begun: list[int] = []
+    ended: list[int] = []
+    for event in heard:
+        match event:
+            case Said(text):
+                assert text
+                if found and isinstance(found[-1], str):
+                    found[-1] += text
+                else:
+                    found.append(text)
+            case CallBegun(index, _):
+                assert index == len(begun)
+                begun.append(index)
+                found.append(event)
+            case CallEnded():
+                assert event.index in begun
+                ended.append(event.index)
+                assert isinstance(json.loads(event.arguments), dict | list | str | int | float | bool | None)
+                found.append(event)
+    assert sorted(ended) == begun
+    return found, listener.ending
+
+
+def calls(make: Callable[[], Listener], text: str) -> list[tuple[str, Any, str]]:
+    """(tool, arguments, problem) of every call of an answer."""
+    found, _ = listened(make(), text)
+    return [(each.name, json.loads(each.arguments), each.problem) for each in found if isinstance(each, CallEnded)]
+
+
+def prose(make: Callable[[], Listener], text: str) -> str:
+    found, _ = listened(make(), text)
+    return "".join(each for each in found if isinstance(each, str))

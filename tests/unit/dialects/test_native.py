@@ -1,0 +1,34 @@
+"""The native dialect: text is text, and what other dialects wrote becomes function calls again."""
+
+from __future__ import annotations
+
+from core.dialects.native import NativeDialect
+from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from tests.support.heard import calls, prose
+from tests.support.history import faults
+
+CALL = ToolCall(id="1", name="run_terminal_cmd", arguments='{"command": "ls"}')
+
+
+def test_tags_in_the_text_of_a_model_with_function_calls_do_nothing():
+    text = "<execute_bash>ls</execute_bash>\n```bash\nls\n```"
+    assert calls(lambda: NativeDialect().listener(), text) == []
+    assert prose(lambda: NativeDialect().listener(), text) == text
+
+
+def test_calls_that_stood_in_the_text_are_said_once():
+    history = [
+        UserMessage(content="Do it"),
+        AssistantMessage(content="I look.\n<execute_bash>ls</execute_bash>", tool_calls=(CALL,), dialect="tags"),
+        ToolMessage(call_id="1", content="a"),
+        AssistantMessage(content="THOUGHT: so.\n```bash\nls\n```", tool_calls=(CALL,), dialect="command"),
+        ToolMessage(call_id="1", content="a"),
+    ]
+    sent = NativeDialect().sent(history)
+    assert [each.content for each in sent] == ["Do it", "I look.", "a", "THOUGHT: so.", "a"]
+    assert faults(sent[:3]) == []
+
+
+def test_a_history_without_dialects_is_sent_as_it_is():
+    history = (UserMessage(content="a"), AssistantMessage(content="<execute_bash>", tool_calls=(CALL,)))
+    assert NativeDialect().sent(history) == history

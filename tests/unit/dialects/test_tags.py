@@ -1,0 +1,305 @@
+"""The tags dialect: which tags are calls, whatever the chunk borders, and what the model is told."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from core.dialects.base import CallBegun, Result
+from core.dialects.tags import EDIT_TOOL, TIMED_OUT, TagDialect, TagListener
+from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from tests.support.heard import calls, listened, pieces, prose
+
+BLOCK = "------- SEARCH\nold\n=======\nnew\n+++++++ REPLACE"
+SNIPPETS = st.sampled_from(
+    [
+        "<execute_bash>",
+        "</execute_bash>",
+        "<execute_ipython>",
+        "</execute_ipython>",
+        '<file-edit filePath="a>b.py">',
+        "<file-edit filePath='x.py'>",
+        "</file-edit>",
+        '<file_edit path="a" start=1 end=-1>',
+        "</file_edit>",
+        "<chat>",
+        "</chat>",
+        "<finish>",
+        "</finish>",
+        "<tool_call>",
+        "</tool_call>",
+        '{"name": "grep", "arguments": {"pattern": "x"}}',
+        "<tool",
+        "<",
+        ">",
+        "</",
+        "`",
+        "``",
+        "```",
+        "```xml\n",
+        "~~~\n",
+        "\n",
+        " ",
+        "ls",
+        "ctrl+c",
+        BLOCK,
+        f"{BLOCK}\n",
+        "------- SEARCH\n",
+        "=======\n",
+        "+++++++ REPLACE\n",
+        '"',
+        "'",
+        "é",
+        "\r\n",
+        "<execute_bash/>",
+        "&amp;",
+    ]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(SNIPPETS, max_size=40).map("".join), st.lists(st.integers(0, 400), max_size=30))
+@example("a ``<execute_bash>ls", [3, 4, 9])
+@example('<file-edit filePath="a>b.py">x</file-edit>', [5, 22, 24, 40])
+def test_any_chunking_hears_the_same(text, cuts):
+    assert (
+        listened(TagListener(), *pieces(text, cuts)) == listened(TagListener(), text) == listened(TagListener(), *text)
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200))
+def test_text_without_our_tags_is_text(text):
+    assert prose(TagListener, text) == text
+    assert calls(TagListener, text) == []
+
+
+def test_a_command_is_a_call_and_the_text_around_it_is_text():
+    text = "I look.\n<execute_bash> ls -la </execute_bash>\nThen more."
+    assert calls(TagListener, text) == [("run_terminal_cmd", {"command": "ls -la"}, "")]
+    assert prose(TagListener, text) == "I look.\n\nThen more."
+    assert listened(TagListener(), text)[0][1] == CallBegun(0, "run_terminal_cmd")
+
+
+def test_chat_and_finish_only_frame_text():
+    assert prose(TagListener, "<chat>Hello `add`.</chat><finish></finish>") == "Hello `add`."
+    assert calls(TagListener, "<finish>All done.</finish>") == []
+
+
+def test_an_edit_keeps_every_character_of_its_blocks():
+    body = "\n------- SEARCH\n\treturn 42;\r\n=======\n+++++++ REPLACE\n"
+    [(tool, arguments, problem)] = calls(
+        TagListener, f'<chat>ok</chat>\n<file-edit filePath="src/a b.ts">{body}</file-edit>'
+    )
+    assert (tool, arguments, problem) == (EDIT_TOOL, {"file_path": "src/a b.ts", "diff": body}, "")
+
+
+@pytest.mark.parametrize(
+    ("tag", "path"),
+    [
+        ('<file-edit filePath="a.py">', "a.py"),
+        ("<file-edit filePath='a.py'>", "a.py"),
+        ("<file-edit filePath=a.py>", "a.py"),
+        ('<file-edit  lang="py"\n filePath = "a.py" >', "a.py"),
+        ('<file-edit path="a&amp;b.py">', "a&b.py"),
+        ('<file-edit filePath="a>b.py">', "a>b.py"),
+    ],
+)
+def test_attributes_are_read_in_every_spelling(tag, path):
+    [(_, arguments, problem)] = calls(TagListener, f"{tag}\n{BLOCK}\n</file-edit>")
+    assert (arguments["file_path"], problem) == (path, "")
+
+
+def test_an_edit_without_a_file_is_an_answer_that_says_so():
+    [(tool, _, problem)] = calls(TagListener, f"<file-edit>\n{BLOCK}\n</file-edit>")
+    assert tool == EDIT_TOOL
+    assert "filePath" in problem
+
+
+def test_an_edit_may_hold_the_tags_themselves():
+    inner = "------- SEARCH\n</file-edit>\n=======\n<execute_bash>rm x</execute_bash>\n+++++++ REPLACE"
+    found = calls(TagListener, f'<file-edit filePath="docs.md">\n{inner}\n</file-edit>\nDone.')
+    assert [(tool, arguments["diff"]) for tool, arguments, _ in found] == [(EDIT_TOOL, f"\n{inner}\n")]
+
+
+def test_several_edits_and_one_command_are_calls_in_their_order():
+    edit = f'<file-edit filePath="a">\n{BLOCK}\n</file-edit>'
+    found = calls(TagListener, f"{edit}\n{edit}<execute_bash>make</execute_bash>")
+    assert [(tool, problem) for tool, _, problem in found] == [
+        (EDIT_TOOL, ""),
+        (EDIT_TOOL, ""),
+        ("run_terminal_cmd", ""),
+    ]
+
+
+def test_only_the_first_block_that_executes_is_run():
+    found = calls(TagListener, "<execute_bash>a</execute_bash>\nOutput: 3\n<execute_ipython>b</execute_ipython>")
+    assert [problem.split(":")[0] for _, _, problem in found] == ["", "Not run"]
+
+
+@pytest.mark.parametrize("tag", ["execute_bash", "execute_ipython", "tool_call", 'file-edit filePath="a"'])
+def test_a_block_that_is_not_closed_is_not_run(tag):
+    [(_, _, problem)] = calls(TagListener, f"Go.\n<{tag}>\nrm -rf build")
+    assert "not closed" in problem
+    assert "Nothing of it was run" in problem
+
+
+def test_an_edit_whose_markers_are_broken_is_not_closed_by_accident():
+    found = calls(
+        TagListener,
+        '<file-edit filePath="a">\n------- SEARCH\nx\n=======\n</file-edit>\n<execute_bash>ls</execute_bash>',
+    )
+    assert [tool for tool, _, _ in found] == [EDIT_TOOL]
+    assert "not closed" in found[0][2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use `<execute_bash>ls</execute_bash>`.",
+        "``<execute_bash>``",
+        "```\n<execute_bash>ls</execute_bash>\n```\n",
+        "~~~xml\n<execute_bash>ls</execute_bash>\n~~~",
+        "````\n```\n<tool_call>{}</tool_call>\n````",
+        "<execute_bashful>",
+        "a < b > c",
+        "< execute_bash>ls</execute_bash>",
+        "<EXECUTE_BASH>ls</EXECUTE_BASH>",
+        "</execute_bash>",
+    ],
+)
+def test_tags_that_are_only_spoken_of_are_text(text):
+    assert calls(TagListener, text) == []
+    assert prose(TagListener, text) == text
+
+
+def test_a_tag_after_a_fence_is_a_call_again():
+    assert len(calls(TagListener, "```py\nx = 1\n```\n<execute_bash>ls</execute_bash>")) == 1
+
+
+def test_any_tool_can_be_called():
+    text = '<tool_call>\n{"name": "read_file", "arguments": {"target_file": "a.py"}}\n</tool_call>'
+    assert calls(TagListener, text * 2) == [("read_file", {"target_file": "a.py"}, "")] * 2
+
+
+@pytest.mark.parametrize(
+    "body", ["", "nonsense", "[]", "3", '{"arguments": {}}', '{"name": 3}', '{"name": ""}', "[" * 100_000]
+)
+def test_a_tool_call_of_no_form_is_answered(body):
+    [(tool, _, problem)] = calls(TagListener, f"<tool_call>{body}</tool_call>")
+    assert tool == "tool_call"
+    assert "JSON object" in problem
+
+
+def test_python_is_taken_out_of_its_indentation():
+    [(tool, arguments, _)] = calls(TagListener, "<execute_ipython>\n    if x:\n        y()\n  </execute_ipython>")
+    assert (tool, arguments["code"]) == ("run_python", "if x:\n    y()")
+    assert calls(TagListener, "<execute_ipython> print(1) </execute_ipython>")[0][1] == {"code": "print(1)"}
+
+
+def test_an_empty_block_does_nothing_but_say_so():
+    assert "nothing to run" in calls(TagListener, "<execute_ipython>\n</execute_ipython>")[0][2]
+    assert "No command is running" in calls(TagListener, "<execute_bash></execute_bash>")[0][2]
+    assert "No command is running" in calls(TagListener, "<execute_bash> ctrl+c </execute_bash>")[0][2]
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "more"),
+    [
+        ("", "read_terminal", {}),
+        ("yes", "write_terminal", {"text": "yes\n"}),
+        ("Ctrl+C", "stop_terminal", {"interrupt": True}),
+    ],
+)
+def test_while_a_command_runs_a_block_goes_to_it(text, tool, more):
+    found = calls(lambda: TagListener("job_1"), f"<execute_bash>{text}</execute_bash>")
+    assert found == [(tool, {"job": "job_1", **more}, "")]
+
+
+def test_browsing_and_drafts_are_refused_in_words():
+    text = '<execute_browse>the news</execute_browse>\n<file_edit path="a" start=1 end=-1>\nx\n</file_edit>'
+    found = calls(TagListener, text)
+    assert [tool for tool, _, _ in found] == ["execute_browse", "file_edit"]
+    assert "no browser" in found[0][2]
+    assert "SEARCH/REPLACE" in found[1][2]
+
+
+def test_text_flows_on_while_it_can_be_no_tag():
+    listener = TagListener()
+    assert [event.text for event in listener.feed("a < b and <b>c</b> and <exec")] == ["a < b and <b>c</b> and "]
+    assert listener.feed("ute_ba") == []
+    assert listener.feed("sh>l") == [CallBegun(0, "run_terminal_cmd")]
+
+
+def test_large_answers_take_their_time_and_no_more():
+    started = time.process_time()
+    body = "x" * 2_000_000
+    listener = TagListener()
+    for start in range(0, len(body), 50):
+        listener.feed(("<execute_bash>" if not start else "") + body[start : start + 50])
+    listener.finish()
+    listened(TagListener(), "<" * 100_000)
+    listened(TagListener(), '<file-edit a="' * 5_000)
+    listened(TagListener(), "`" * 100_000, "<execute_bash " + "a=" * 50_000)
+    assert time.process_time() - started < 5
+
+
+def test_results_are_said_by_the_user_and_roles_alternate():
+    dialect = TagDialect()
+    history = (
+        UserMessage(content="Do it"),
+        AssistantMessage(
+            content="<execute_bash>ls</execute_bash>",
+            tool_calls=(ToolCall(id="1", name="run_terminal_cmd", arguments="{}"),),
+            dialect="tags",
+        ),
+        ToolMessage(call_id="1", content="OBSERVATION:\na.txt"),
+        UserMessage(content="A reminder", origin="program"),
+        AssistantMessage(content="Done."),
+    )
+    assert dialect.sent(history) == (
+        UserMessage(content="Do it"),
+        AssistantMessage(content="<execute_bash>ls</execute_bash>", dialect="tags"),
+        UserMessage(content="OBSERVATION:\na.txt\n\nA reminder"),
+        AssistantMessage(content="Done."),
+    )
+
+
+def test_function_calls_of_another_model_are_told_as_tags():
+    calls_made = (
+        ToolCall(id="1", name="run_terminal_cmd", arguments=json.dumps({"command": "make"})),
+        ToolCall(id="2", name="grep", arguments='{"pattern": "x"}'),
+        ToolCall(id="3", name="grep", arguments="broken"),
+    )
+    [said] = TagDialect().sent([AssistantMessage(content="Hm.", tool_calls=calls_made)])
+    assert isinstance(said, AssistantMessage)
+    found = calls(TagListener, said.content)
+    assert [(tool, arguments) for tool, arguments, _ in found] == [
+        ("run_terminal_cmd", {"command": "make"}),
+        ("grep", {"pattern": "x"}),
+        ("grep", {"raw": "broken"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "wanted"),
+    [
+        (Result(content="3 lines"), "OBSERVATION:\n3 lines"),
+        (
+            Result(content="", command="ls", exit_code=0, output="a\n"),
+            "OBSERVATION:\na\n[Command finished. exit code 0]",
+        ),
+        (
+            Result(content="", command="ls", running=True, output="a"),
+            "OBSERVATION:\na\n[The command is still running. exit code -1]",
+        ),
+        (Result(content="", command="ls", timed_out=True, output="a"), f"OBSERVATION:\na\n[{TIMED_OUT}]"),
+        (Result(content="Not run", command="ls"), "OBSERVATION:\nNot run"),
+    ],
+)
+def test_the_model_is_told_what_came_of_a_call(result, wanted):
+    assert TagDialect().result(result) == wanted
