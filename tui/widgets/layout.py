@@ -55,6 +55,10 @@ class LiveText:
         return wrap_text(clean(text), self.width, "", first=self.lead, rest=self.lead, fill=self.fill)
 
 
+def _is_live(block: Block) -> bool:
+    return block.document is None and block.kind in _LIVE_KINDS
+
+
 class Drawn:
     """The rows of one block as they were drawn for `revision`."""
 
@@ -62,6 +66,11 @@ class Drawn:
 
     def __init__(self, rows: list[Row], revision: int, live: LiveText | None = None) -> None:
         self.rows, self.revision, self.live = rows, revision, live
+
+
+def _settled(drawn: Drawn | None, block: Block) -> int:
+    """How many rows of what was drawn stay as they are; none of a live text that is finished, and is Markdown now."""
+    return drawn.live.settled if drawn is not None and drawn.live is not None and _is_live(block) else 0
 
 
 class Layout:
@@ -136,8 +145,7 @@ class Layout:
         drawn = self._drawn.get(block.key)
         if drawn is None or drawn.revision != block.revision:
             if index < len(self._tops):
-                kept = drawn.live.settled if drawn is not None and drawn.live is not None else 0
-                self.dirty = min(self.dirty, self._tops[index] + kept)
+                self.dirty = min(self.dirty, self._tops[index] + _settled(drawn, block))
             drawn = self._draw(index, drawn)
             self._drawn[block.key] = drawn
             while len(self._drawn) > DRAWN_AT_MOST:
@@ -148,7 +156,7 @@ class Layout:
     def _draw(self, index: int, before: Drawn | None) -> Drawn:
         block = self.blocks[index]
         gap = has_gap(block, self.blocks[index - 1] if index else None)
-        if block.document is None and block.kind in _LIVE_KINDS:
+        if _is_live(block):
             live = (before.live if before else None) or LiveText(block.kind, self.width - 1)
             rows = live.update(block.live)
             return Drawn([Row([("", "")]), *rows] if gap else list(rows), block.revision, live)
