@@ -67,6 +67,22 @@ class TurnInterrupt(Command, frozen=True, kw_only=True, tag="turn.interrupt"):
     pass
 
 
+class CommandRun(Command, frozen=True, kw_only=True, tag="command.run"):
+    """A command of the user's own: runs where the agent's commands run, without a question, and the model is told."""
+
+    command: str
+
+
+class JobStop(Command, frozen=True, kw_only=True, tag="job.stop"):
+    """`job` "" = every job."""
+
+    job: str = ""
+
+
+class ShellReset(Command, frozen=True, kw_only=True, tag="shell.reset"):
+    """Back to the workspace itself and the environment that the session began with."""
+
+
 class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
     id: str
     decision: Decision
@@ -177,6 +193,9 @@ AnyCommand = (
     | TurnSubmit
     | TurnSteer
     | TurnInterrupt
+    | CommandRun
+    | JobStop
+    | ShellReset
     | ApprovalAnswer
     | QuestionReply
     | HunkResolve

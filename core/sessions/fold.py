@@ -74,7 +74,8 @@ def total(first: Usage, second: Usage) -> Usage:
 
 @dataclass(slots=True, kw_only=True)
 class SessionState:
-    """Everything a session is, at one moment. `seq` is that of the last durable event."""
+    """Everything a session is, at one moment. `seq` is that of the last durable event. `jobs` run now, `job_count` were
+    ever begun; the model has not been told of `terminal_news` yet."""
 
     review: ReviewFold = field(default_factory=NoReview)
     id: str = ""
@@ -103,6 +104,11 @@ class SessionState:
     questions: dict[str, ev.QuestionAsked] = field(default_factory=dict)
     steers: list[str] = field(default_factory=list)
     rules: tuple[ev.LoadedRule, ...] = ()
+    tier: str = ""
+    shell: ev.ShellMoved = field(default_factory=ev.ShellMoved)
+    jobs: dict[str, ev.JobStarted] = field(default_factory=dict)
+    job_count: int = 0
+    terminal_news: dict[str, ev.JobEnded | ev.CommandRan] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -213,19 +219,24 @@ def _compacted(state: SessionState, _: ev.Envelope, event: ev.ContextCompacted) 
     state.context_used = event.after_tokens
 
 
-def _document_started(state: SessionState, _: ev.Envelope, event: ev.DocumentStarted) -> None:
-    if state.turns:
+def _is_apart(state: SessionState, envelope: ev.Envelope) -> bool:
+    """Whether an event belongs to no turn: what the user runs, also while a turn does."""
+    return not envelope.turn and bool(state.turns) and bool(state.turns[-1].id)
+
+
+def _document_started(state: SessionState, envelope: ev.Envelope, event: ev.DocumentStarted) -> None:
+    if state.turns and not _is_apart(state, envelope):
         state.turns[-1].documents.setdefault(event.id, None)
 
 
-def _document_finished(state: SessionState, _: ev.Envelope, event: ev.DocumentFinished) -> None:
-    if state.turns:
+def _document_finished(state: SessionState, envelope: ev.Envelope, event: ev.DocumentFinished) -> None:
+    if state.turns and not _is_apart(state, envelope):
         state.turns[-1].documents[event.document.id] = event.document
 
 
-def _tool_requested(state: SessionState, _: ev.Envelope, event: ev.ToolRequested) -> None:
+def _tool_requested(state: SessionState, envelope: ev.Envelope, event: ev.ToolRequested) -> None:
     turn = state.turn
-    if turn is not None:
+    if turn is not None and not _is_apart(state, envelope):
         turn.calls[event.call] = event
         turn.tool_count += 1
 
@@ -296,6 +307,33 @@ def _rules(state: SessionState, _: ev.Envelope, event: ev.RulesLoaded) -> None:
     state.rules = event.rules
 
 
+def _box(state: SessionState, _: ev.Envelope, event: ev.BoxFound) -> None:
+    state.tier = event.tier
+
+
+def _shell(state: SessionState, _: ev.Envelope, event: ev.ShellMoved) -> None:
+    state.shell = event
+
+
+def _job_started(state: SessionState, _: ev.Envelope, event: ev.JobStarted) -> None:
+    state.jobs[event.id] = event
+    state.job_count += 1
+
+
+def _job_ended(state: SessionState, _: ev.Envelope, event: ev.JobEnded) -> None:
+    state.jobs.pop(event.id, None)
+    state.terminal_news[event.id] = event
+
+
+def _command_ran(state: SessionState, _: ev.Envelope, event: ev.CommandRan) -> None:
+    state.terminal_news[event.id] = event
+
+
+def _terminal_reported(state: SessionState, _: ev.Envelope, event: ev.TerminalReported) -> None:
+    for each in event.ids:
+        state.terminal_news.pop(each, None)
+
+
 _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] = {
     ev.SessionStarted: _started,
     ev.SessionResumed: _resumed,
@@ -329,4 +367,10 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.TodoChanged: _todos,
     ev.ContextMeasured: _context,
     ev.RulesLoaded: _rules,
+    ev.BoxFound: _box,
+    ev.ShellMoved: _shell,
+    ev.JobStarted: _job_started,
+    ev.JobEnded: _job_ended,
+    ev.CommandRan: _command_ran,
+    ev.TerminalReported: _terminal_reported,
 }

@@ -37,6 +37,14 @@ from core.protocol.events.session import (
     SessionResumed,
     SessionStarted,
 )
+from core.protocol.events.terminal import (
+    BoxFound,
+    CommandRan,
+    JobEnded,
+    JobStarted,
+    ShellMoved,
+    TerminalReported,
+)
 from core.protocol.events.tool import (
     ApprovalRequested,
     ApprovalResolved,
@@ -98,6 +106,12 @@ AnyEvent = (
     | LayersChanged
     | EffectsRecorded
     | CheckRecorded
+    | BoxFound
+    | ShellMoved
+    | JobStarted
+    | JobEnded
+    | CommandRan
+    | TerminalReported
     | PlanCreated
     | PlanUpdated
     | TodoChanged
@@ -128,11 +142,13 @@ __all__ = [
     "AnyEvent",
     "ApprovalRequested",
     "ApprovalResolved",
+    "BoxFound",
     "ChangeConflicted",
     "ChangeProposed",
     "ChangeResolved",
     "ChangeRevised",
     "CheckRecorded",
+    "CommandRan",
     "CommentsSent",
     "ContextCompacted",
     "ContextMeasured",
@@ -148,6 +164,8 @@ __all__ = [
     "FilesChanged",
     "HunkCommented",
     "HunkEdited",
+    "JobEnded",
+    "JobStarted",
     "LayersChanged",
     "LoadedRule",
     "MessageAppended",
@@ -165,10 +183,12 @@ __all__ = [
     "SessionRenamed",
     "SessionResumed",
     "SessionStarted",
+    "ShellMoved",
     "StepFinished",
     "StepRetried",
     "StepStarted",
     "StreamLagged",
+    "TerminalReported",
     "TodoChanged",
     "ToolFinished",
     "ToolOutput",
