@@ -26,11 +26,15 @@ _MAX_SLIDE = 100
 
 def regions(old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
     """The maximal runs that differ, in order."""
+    return _slid(_without_noise(pieces(old, new), old), old, new)
+
+
+def pieces(old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
+    """Every run that differs, in order, however little keeps two of them apart."""
     numbers: dict[bytes, int] = {}
     a = [numbers.setdefault(line, len(numbers)) for line in old]
     b = [numbers.setdefault(line, len(numbers)) for line in new]
-    found = list(_gaps(sorted(_matches(a, b)), len(a), len(b)))
-    return _slid(_without_noise(found, old), old, new)
+    return list(_gaps(sorted(_matches(a, b)), len(a), len(b)))
 
 
 def _gaps(blocks: list[tuple[int, int, int]], a_end: int, b_end: int) -> Iterator[Region]:

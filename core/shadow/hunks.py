@@ -7,16 +7,19 @@ same; lines are compared anew only when the content itself has changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from core.protocol.review import Hunk, Verdict
-from core.shadow.align import regions
-from core.shadow.lines import encoding_of, is_binary, split_lines
+from core.shadow.align import Region, regions
+from core.shadow.lines import Encoding, encoding_of, is_binary, split_lines, text_of
 
-__all__ = ["apply", "divisible", "hunks", "inserted", "select", "settled", "split_lines", "whole"]
+__all__ = ["apply", "divisible", "halves", "hunks", "inserted", "replaced", "select", "settled", "split_lines", "whole"]
+
+_APART = 2  # unchanged lines that two hunks of one region may have between them
 
 
 class _Hash(Protocol):
@@ -24,19 +27,98 @@ class _Hash(Protocol):
 
 
 def hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tuple[Hunk, ...]:
-    """The differences, in order. `known`: hunks of an earlier comparison, whose ids go to those of equal content."""
+    """The differences, in order. `known`: hunks of an earlier comparison, whose ids go to those of equal content; what
+    was split into several of them stays so."""
     old, new = split_lines(base), split_lines(pending)
-    names = _Names(known)
-    return tuple(
-        Hunk(
-            id=names.take(_digest(old[a0:a1], new[b0:b1]), a0 + 1),
-            old_start=a0 + 1,
-            old_lines=a1 - a0,
-            new_start=b0 + 1,
-            new_lines=b1 - b0,
-        )
-        for a0, a1, b0, b1 in regions(old, new)
+    earlier = tuple(known)
+    found = [each for region in regions(old, new) for each in _cut_as_before(region, earlier, old, new)]
+    names = _Names(earlier)
+    return _distinct(_hunk(names, region, old, new) for region in found)
+
+
+def replaced(
+    every: Sequence[Hunk], hunk: Hunk, parts: Sequence[Region], old: Sequence[bytes], new: Sequence[bytes]
+) -> tuple[Hunk, ...]:
+    """The hunks with `parts` in the place of one. `old`, `new`: the lines of its two sides, the new ones as they are to
+    be; `parts` are regions of these. The others keep their ids and move along."""
+    at = every.index(hunk)
+    grown = len(new) - hunk.new_lines
+    after = [replace(each, new_start=each.new_start + grown) for each in every[at + 1 :]]
+    names = _Names((), taken=(each.id for each in (*every[:at], *after)))
+    inner = (
+        _hunk(names, part, old, new, (hunk.old_start - 1, hunk.new_start - 1))
+        for part in parts
+        if old[part[0] : part[1]] != new[part[2] : part[3]]
     )
+    return (*every[:at], *inner, *after)
+
+
+def halves(old: Sequence[bytes], new: Sequence[bytes], at: int, encoding: Encoding) -> list[Region]:
+    """The lines of a hunk's two sides in two parts, cut before line `at` (0-indexed) of each. A last line without an
+    ending stays in the second, so that nothing ever comes to stand on the same line behind it."""
+    a, b = (min(at, len(side) - (1 if side and text_of(side[-1], encoding)[1] == "none" else 0)) for side in (old, new))
+    return [(0, a, 0, b), (a, len(old), b, len(new))]
+
+
+def _hunk(
+    names: _Names, region: Region, old: Sequence[bytes], new: Sequence[bytes], above: tuple[int, int] = (0, 0)
+) -> Hunk:
+    a0, a1, b0, b1 = region
+    return Hunk(
+        id=names.take(_digest(old[a0:a1], new[b0:b1]), above[0] + a0 + 1),
+        old_start=above[0] + a0 + 1,
+        old_lines=a1 - a0,
+        new_start=above[1] + b0 + 1,
+        new_lines=b1 - b0,
+    )
+
+
+def _cut_as_before(
+    region: Region, known: Sequence[Hunk], old: Sequence[bytes], new: Sequence[bytes]
+) -> Iterator[Region]:
+    """The region in the parts into which the user had split it, if all of them are still the same."""
+    for run in _runs(known):
+        first, last = run[0], run[-1]
+        parts = [_shifted(each, region[0] + 1 - first.old_start, region[2] + 1 - first.new_start) for each in run]
+        reaches = (last.old_start + last.old_lines - first.old_start, last.new_start + last.new_lines - first.new_start)
+        if reaches == (region[1] - region[0], region[3] - region[2]) and all(
+            _digest(old[a0:a1], new[b0:b1]) == each.id.partition(".")[0]
+            for each, (a0, a1, b0, b1) in zip(run, parts, strict=True)
+        ):
+            yield from parts
+            return
+    yield region
+
+
+def _shifted(hunk: Hunk, old: int, new: int) -> Region:
+    a, b = hunk.old_start - 1 + old, hunk.new_start - 1 + new
+    return a, a + hunk.old_lines, b, b + hunk.new_lines
+
+
+def _runs(known: Sequence[Hunk]) -> list[list[Hunk]]:
+    """Two and more hunks in a row that stand so close together that comparing anew would make one of them."""
+    runs: list[list[Hunk]] = []
+    for one, other in pairwise(known):
+        apart = other.old_start - one.old_start - one.old_lines
+        if not 0 <= apart <= _APART or apart != other.new_start - one.new_start - one.new_lines:
+            continue
+        if runs and runs[-1][-1] is one:
+            runs[-1].append(other)
+        else:
+            runs.append([one, other])
+    return runs
+
+
+def _distinct(found: Iterable[Hunk]) -> tuple[Hunk, ...]:
+    """No two hunks of the same id: the later one gets another."""
+    given: dict[str, Hunk] = {}
+    for each in found:
+        name, number = each.id, 0
+        while name in given:
+            number += 1
+            name = f"{each.id.partition('.')[0]}.{number}"
+        given[name] = each if name == each.id else replace(each, id=name)
+    return tuple(given.values())
 
 
 def whole(identity: Sequence[str], old_lines: int = 0, new_lines: int = 0) -> tuple[Hunk, ...]:
@@ -84,7 +166,7 @@ def settled(all_hunks: Sequence[Hunk], done: Collection[str], verdict: Verdict) 
 
 def inserted(rest: Sequence[Hunk], returned: Sequence[Hunk], verdict: Verdict) -> tuple[Hunk, ...]:
     """The inverse of `settled`: the hunks as they were before `verdict` took `returned` out."""
-    waiting = sorted(returned, key=lambda hunk: hunk.old_start)
+    waiting = list(returned)
     found: list[Hunk] = []
     shift = 0
     for each in rest:
@@ -92,12 +174,14 @@ def inserted(rest: Sequence[Hunk], returned: Sequence[Hunk], verdict: Verdict) -
             shift += waiting[0].new_lines - waiting[0].old_lines
             found.append(waiting.pop(0))
         found.append(_moved(each, -shift, verdict))
-    return (*found, *waiting)
+    return _distinct((*found, *waiting))
 
 
 def _lies_before(first: Hunk, second: Hunk, verdict: Verdict) -> bool:
-    """Compared on the side that the verdict left as it was."""
-    return first.new_start < second.new_start if verdict == "accept" else first.old_start < second.old_start
+    """Compared on the side that the verdict left as it was; hunks that touch may begin at the same line there, and then
+    the other side tells: where that is the same too, the second has been moved up by the first."""
+    one, other = (first.new_start, first.old_start), (second.new_start, second.old_start)
+    return one <= other if verdict == "accept" else one[::-1] <= other[::-1]
 
 
 def _moved(hunk: Hunk, shift: int, verdict: Verdict) -> Hunk:
@@ -109,11 +193,11 @@ def _moved(hunk: Hunk, shift: int, verdict: Verdict) -> Hunk:
 class _Names:
     """Hands out hunk ids: `<12 hex of the content>`, with `.n` where the same content occurs again."""
 
-    def __init__(self, known: Iterable[Hunk]) -> None:
+    def __init__(self, known: Iterable[Hunk], taken: Iterable[str] = ()) -> None:
         self._known: dict[str, list[Hunk]] = {}
         for each in known:
             self._known.setdefault(each.id.partition(".")[0], []).append(each)
-        self._taken = {each.id for group in self._known.values() for each in group}
+        self._taken = {*taken, *(each.id for group in self._known.values() for each in group)}
 
     def take(self, content: str, old_start: int) -> str:
         if group := self._known.get(content):

@@ -11,22 +11,26 @@ from core.protocol.events import (
     ChangeResolved,
     ChangeRevised,
     CheckRecorded,
+    CommentsSent,
+    HunkCommented,
     LayersChanged,
     VerdictGiven,
     VerdictUndone,
 )
-from core.protocol.review import Bulk, Change, VerdictRecord
+from core.protocol.review import Bulk, Change, Comment, VerdictRecord
 
 
 class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` that commands left
-    behind, lowest first, and the `bulks` in them. Only `apply` alters it."""
+    behind, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent. Only
+    `apply` alters it."""
 
     def __init__(self) -> None:
         self.changes: dict[str, Change] = {}
         self.verdicts: list[VerdictRecord] = []
         self.layers: tuple[str, ...] = ()
         self.bulks: tuple[Bulk, ...] = ()
+        self.comments: dict[tuple[str, str], Comment] = {}
 
     def apply(self, event: AnyEvent) -> None:
         """Take in one event; those that are not about the review are passed over."""
@@ -46,5 +50,16 @@ class ReviewState:
                 self.layers, self.bulks = layers, bulks
             case CheckRecorded(check=check):
                 self.changes = {path: replace(change, check=check) for path, change in self.changes.items()}
+            case _:
+                self._annotate(event)
+
+    def _annotate(self, event: AnyEvent) -> None:
+        match event:
+            case HunkCommented(comment=comment):
+                self.comments.pop((comment.path, comment.hunk), None)
+                if comment.text:
+                    self.comments[comment.path, comment.hunk] = comment
+            case CommentsSent():
+                self.comments = {}
             case _:
                 pass

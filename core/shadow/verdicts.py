@@ -160,9 +160,14 @@ class Verdicts:
         return _Planned(change, record, narrowed(change, sides, left) if left else None)
 
     def _made_for(self, change: Change, sides: Sides, verdict: Verdict) -> tuple[str, ...]:
-        """The directories that accepting a new file will make."""
-        is_new = verdict == "accept" and change.base.kind == "absent" != sides.base.kind
-        return tuple(self._workspace.missing_directories(change.path)) if is_new else ()
+        """The directories that accepting a new file will make, and those above it that were made for others: whichever
+        of these files goes last takes them with it."""
+        if verdict != "accept" or change.base.kind != "absent" or sides.base.kind == "absent":
+            return ()
+        parts = change.path.split("/")[:-1]
+        above = {"/".join(parts[: count + 1]) for count in range(len(parts))}
+        made = {each for record in self._state.verdicts for each in record.directories if each in above}
+        return tuple(sorted(made.union(self._workspace.missing_directories(change.path))))
 
     def _after(self, change: Change, chosen: tuple[Hunk, ...], left: tuple[Hunk, ...], verdict: Verdict) -> Sides:
         if not left:

@@ -22,11 +22,13 @@ from core.protocol.events import (
 )
 from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
 from core.shadow.blobs import BlobStore
+from core.shadow.conflicts import Conflicts
 from core.shadow.contents import Contents, Sides
 from core.shadow.difflines import difference
 from core.shadow.journal import Intent, Journal
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
+from core.shadow.rework import Rework
 from core.shadow.verdicts import Verdicts, why_moved_on
 from core.workspace import ABSENT, Entry, IgnoreRules, PathStat, Workspace
 
@@ -65,6 +67,8 @@ class Shadow:
         self._contents = Contents(blobs)
         self._promotion = Promotion(workspace, blobs, Journal(blobs.directory.parent / "journal.jsonl"), step=step)
         self._verdicts = Verdicts(workspace, self._contents, self._promotion, emit, state)
+        self.rework = Rework(self._contents, emit, state)
+        self.conflicts = Conflicts(workspace, self._contents, emit, state)
 
     # reading
 

@@ -313,3 +313,14 @@ def test_d3_an_undone_creation_stays_undone_when_the_disk_did_not_take_the_commi
     assert after.shadow.recover() == ["Finished writing made/deep/new.txt."]
     assert not (after.root / "made").exists()
     assert sorted(after.state.changes) == ["made/deep/new.txt"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_d10_a_new_directory_goes_with_the_last_of_its_files_whichever_is_undone_last(desk, order):
+    for name in ("deep/er/a", "deep/er/b"):
+        desk.shadow.write(name, b"x\n")
+    records = [desk.shadow.resolve(name)[0] for name in ("deep/er/a", "deep/er/b")]
+    desk.shadow.undo(records[order[0]].id)
+    assert (desk.root / "deep/er").is_dir()
+    desk.shadow.undo(records[order[1]].id)
+    assert not (desk.root / "deep").exists()

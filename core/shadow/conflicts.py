@@ -1,0 +1,194 @@
+"""A change in conflict as three sides (base, the user's file, the agent's), and what the user makes of them.
+
+Settling never writes to the project: the result is a pending change made from the file as it is on disk, which is
+accepted like any other, with the same guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from core.errors import CommandRejected, PathRefused
+from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised
+from core.protocol.review import Change, Choice, Clash, FileState, ThreeSides
+from core.shadow.contents import Contents, Sides
+from core.shadow.lines import Encoding, encoding_of, split_lines, text_of
+from core.shadow.merge import Stretch, mergeable, stretches
+from core.shadow.review import ReviewState
+from core.workspace import Workspace
+
+ABOVE = 3  # lines shown above a clash
+LONGEST = 2_000  # lines of one side of a clash
+
+
+class Conflicts:
+    """The conflicts of one session's changes."""
+
+    def __init__(
+        self, workspace: Workspace, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._emit = emit
+        self._state = state
+
+    def sides(self, path: str) -> ThreeSides | None:
+        """The three sides of a change; None when nothing is pending there, or it is in no conflict."""
+        change = self._state.changes.get(path)
+        if change is None or not change.conflict:
+            return None
+        try:
+            mine = self._on_disk(path)
+        except PathRefused as error:
+            return ThreeSides(
+                path=path, base=change.base, mine=change.base, theirs=change.pending, problem=error.message
+            )
+        whole = not self._by_lines(change, mine)
+        clashes = (self._whole(change, mine),) if whole else tuple(self._clashes(change, mine))
+        return ThreeSides(
+            path=path,
+            base=change.base,
+            mine=mine,
+            theirs=change.pending,
+            clashes=clashes,
+            whole=whole,
+            language=change.language,
+        )
+
+    def settle(self, path: str, choices: Sequence[Choice], mine: str = "", theirs: str = "") -> Change | None:
+        """Make one pending change of the three sides; see `ConflictSettle`. None: the user's file stays as it is."""
+        change = self._state.changes.get(path)
+        if change is None or not change.conflict:
+            raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
+        disk = self._on_disk(path)
+        if (mine and mine != disk.blob) or (theirs and theirs != change.pending.blob):
+            raise CommandRejected(
+                f"{path} has moved on since these sides were shown.",
+                hint="Look at the conflict again.",
+                code="conflict_moved_on",
+            )
+        pending = self._by_choice(change, disk, choices)
+        if pending == disk:
+            self._emit(ChangeResolved(path=path))
+            return None
+        found = self._contents.change(path, Sides(base=disk, pending=pending), change.hunks)
+        self._emit(ChangeRevised(change=replace(found, origin=change.origin)))
+        return self._state.changes[path]
+
+    def _by_choice(self, change: Change, disk: FileState, choices: Sequence[Choice]) -> FileState:
+        if not self._by_lines(change, disk):
+            _need(choices, 1)
+            match choices[0].take:
+                case "mine":
+                    return disk
+                case "theirs":
+                    return change.pending
+                case _:
+                    raise CommandRejected(
+                        f"{change.path} can only be taken whole.",
+                        hint="Keep yours, or take the agent's.",
+                        code="not_mergeable",
+                    )
+        found = self._stretches(change, disk)
+        _need(choices, sum(each.clashes for each in found))
+        waiting = iter(choices)
+        encoding = self._encoding(disk)
+        lines = [
+            line for each in found for line in (_taken(each, next(waiting), encoding) if each.clashes else each.mine)
+        ]
+        mode = disk.mode if disk.mode != change.base.mode else change.pending.mode
+        return self._contents.file(b"".join(_ended(lines, encoding)), mode)
+
+    def _by_lines(self, change: Change, disk: FileState) -> bool:
+        sides = (change.base, disk, change.pending)
+        return all(each.kind == "file" for each in sides) and mergeable(*map(self._contents.data, sides))
+
+    def _stretches(self, change: Change, disk: FileState) -> list[Stretch]:
+        base, mine, theirs = (split_lines(self._contents.data(each)) for each in (change.base, disk, change.pending))
+        return stretches(base, mine, theirs)
+
+    def _clashes(self, change: Change, mine: FileState) -> Iterator[Clash]:
+        encoding, base = self._encoding(mine), split_lines(self._contents.data(change.base))
+        line, above = 1, list[bytes]()
+        for each in self._stretches(change, mine):
+            if each.clashes:
+                yield Clash(
+                    start=line,
+                    base=_texts(base[each.start : each.end], encoding),
+                    mine=_texts(each.mine, encoding),
+                    theirs=_texts(each.theirs, encoding),
+                    before=_texts(above, encoding),
+                )
+            line += len(each.mine)
+            above = [*above, *each.mine][-ABOVE:]
+
+    def _encoding(self, state: FileState) -> Encoding:
+        return encoding_of(self._contents.data(state))
+
+    def _whole(self, change: Change, mine: FileState) -> Clash:
+        base, ours, theirs = (self._described(each) for each in (change.base, mine, change.pending))
+        return Clash(start=1, base=base, mine=ours, theirs=theirs)
+
+    def _described(self, state: FileState) -> tuple[str, ...]:
+        if state.kind == "absent":
+            return ("(no such file)",)
+        data = self._contents.data(state)
+        if state.kind == "symlink":
+            return (f"(symbolic link to {data.decode('utf-8', 'replace')})",)
+        if b"\0" in data[:8_000] and encoding_of(data) == "utf-8":
+            return (f"(binary file of {state.size:,} bytes)",)
+        return _texts(split_lines(data), encoding_of(data)) or ("(empty file)",)
+
+    def _on_disk(self, path: str) -> FileState:
+        return self._contents.keep(*self._workspace.state_of(path))
+
+
+def _texts(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:
+    texts = tuple(text_of(line, encoding)[0] for line in lines[:LONGEST])
+    return texts if len(lines) <= LONGEST else (*texts, f"… {len(lines) - LONGEST:,} more lines")
+
+
+def _need(choices: Sequence[Choice], count: int) -> None:
+    if len(choices) != count:
+        raise CommandRejected(
+            f"There are {count} places to decide about, and {len(choices)} choices.",
+            hint="Give one choice for each, in order.",
+            code="choices_differ",
+        )
+
+
+def _taken(stretch: Stretch, choice: Choice, encoding: Encoding) -> list[bytes]:
+    match choice.take:
+        case "mine":
+            return stretch.mine
+        case "theirs":
+            return stretch.theirs
+        case "both":
+            return [*stretch.mine, *stretch.theirs]
+        case "text":
+            return _written(choice.text, stretch, encoding)
+
+
+def _written(text: str, stretch: Stretch, encoding: Encoding) -> list[bytes]:
+    """The lines that the user wrote, with the line ending that the clash has."""
+    ending = _ending((*stretch.mine, *stretch.theirs), encoding)
+    try:
+        return [f"{line}{ending}".encode(encoding) for line in text.removesuffix("\n").split("\n")] if text else []
+    except UnicodeEncodeError as error:
+        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error
+
+
+def _ended(lines: Sequence[bytes], encoding: Encoding) -> list[bytes]:
+    """Lines in which only the last one may be without an ending: a side's last line can come to stand inside."""
+    newline = _ending(lines, encoding).encode(encoding)
+    return [
+        line if index == len(lines) - 1 or text_of(line, encoding)[1] != "none" else line + newline
+        for index, line in enumerate(lines)
+    ]
+
+
+def _ending(lines: Sequence[bytes], encoding: Encoding) -> str:
+    kinds = [text_of(line, encoding)[1] for line in lines]
+    return "\r\n" if kinds.count("crlf") > kinds.count("lf") else "\n"

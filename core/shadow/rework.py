@@ -1,0 +1,229 @@
+"""What the user does to a hunk before the verdict: split it, edit it, say something about it.
+
+A split changes how the difference is cut, never the bytes. An edit changes the pending bytes and nothing else: the
+base, and so what a rejection brings back, stays. Lines that are not edited keep their very bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from core.errors import CommandRejected
+from core.ids import new_id
+from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised, HunkCommented, HunkEdited
+from core.protocol.review import Change, Comment, Hunk, Origin
+from core.shadow.align import Region, pieces, regions
+from core.shadow.contents import Contents, Sides, narrowed
+from core.shadow.difflines import excerpt
+from core.shadow.hunks import divisible, halves, replaced
+from core.shadow.lines import Encoding, encoding_of, has_bom, split_lines, text_of
+from core.shadow.review import ReviewState
+
+_BOM = "\ufeff"
+
+
+class Rework:
+    """Works on the pending changes of one session."""
+
+    def __init__(self, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState) -> None:
+        self._contents = contents
+        self._emit = emit
+        self._state = state
+
+    def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
+        """Make several hunks of one; see `HunkSplit`. `CommandRejected` when it can't be divided there."""
+        change, hunk = self.found(path, hunk_id)
+        old, new = self._lines(change, hunk)
+        parts = _parts(old, new, line, encoding_of(self._contents.data(change.base) or b"".join(new)))
+        every = replaced(change.hunks, hunk, parts, old, new) if self._is_divisible(change) else change.hunks
+        if len(every) <= len(change.hunks):
+            raise CommandRejected("This hunk can't be split.", hint="It is one line, or no text.", code="not_divisible")
+        self._emit(ChangeRevised(change=replace(change, hunks=every)))
+        return self._state.changes[path]
+
+    def text(self, path: str, hunk_id: str) -> tuple[str, Hunk]:
+        """The new side of a hunk with "\\n" endings. `CommandRejected` when it is no text."""
+        change, hunk = self.found(path, hunk_id)
+        _need_text(change)
+        new = self._contents.data(change.pending)
+        lines = _side(new, hunk)
+        return "".join(_shown(line, encoding_of(new)) for line in lines), hunk
+
+    def edit(self, path: str, hunk_id: str, text: str) -> Change:
+        """Put `text` in the place of a hunk's new side. Returns the change as it is then (without hunks: nothing is
+        pending any more). `CommandRejected` when it is no text."""
+        change, hunk = self.found(path, hunk_id)
+        _need_text(change)
+        old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
+        lines = _encoded(text, new or old, _side(new, hunk), at_end=at_end)
+        if lines == _side(new, hunk):
+            return change
+        whole = split_lines(new)
+        whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
+        edited = self._edited(change, hunk, whole, lines)
+        origin = Origin(turn=_of(change, "turn"), todo=_of(change, "todo"), tool="you")
+        edited = replace(edited, origin=origin, check=None, conflict=change.conflict)
+        if edited.base == edited.pending:
+            self._emit(ChangeResolved(path=path))
+        else:
+            self._emit(ChangeRevised(change=edited))
+        self._tell(edited, hunk, lines)
+        return edited
+
+    def _edited(self, change: Change, hunk: Hunk, whole: list[bytes], lines: list[bytes]) -> Change:
+        """The change with these pending lines: the other hunks as they are, wherever that is exact."""
+        old, new = self._contents.data(change.base), b"".join(whole)
+        mode = change.base.mode if change.pending.kind == "absent" else change.pending.mode
+        pending = self._contents.file(new, mode)
+        sides = Sides(base=change.base, pending=pending)
+        before = _side(old, hunk, is_old=True)
+        if divisible(old, new) and split_lines(new) == whole:
+            every = replaced(change.hunks, hunk, regions(before, lines), before, lines)
+            if every:
+                return narrowed(change, sides, every)
+        found = self._contents.change(change.path, sides, change.hunks)
+        return replace(found, renamed_from=change.renamed_from)
+
+    def _tell(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
+        reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))
+        mine = tuple(each for each in change.hunks if reach[0] <= each.new_start <= reach[1])
+        sides = self._contents.data(change.base), self._contents.data(change.pending)
+        self._emit(
+            HunkEdited(
+                id=new_id("edit"),
+                path=change.path,
+                start=hunk.new_start,
+                lines=len(lines),
+                excerpt=excerpt(change, mine, *sides),
+            )
+        )
+
+    def comment(self, path: str, hunk_id: str, text: str) -> None:
+        """Keep a comment on a hunk; without text: remove it, also where the hunk is gone by now."""
+        if not text.strip():
+            if (path, hunk_id) not in self._state.comments:
+                raise CommandRejected(f"There is no comment on that hunk of {path}.", code="no_comment")
+            self._emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
+            return
+        change, hunk = self.found(path, hunk_id)
+        sides = self._contents.data(change.base), self._contents.data(change.pending)
+        self._emit(
+            HunkCommented(
+                comment=Comment(
+                    path=path,
+                    hunk=hunk_id,
+                    text=text.strip(),
+                    start=hunk.new_start,
+                    lines=hunk.new_lines,
+                    excerpt=excerpt(change, (hunk,), *sides),
+                )
+            )
+        )
+
+    def found(self, path: str, hunk_id: str) -> tuple[Change, Hunk]:
+        """A pending hunk; `CommandRejected` when it is not there (any more)."""
+        change = self._state.changes.get(path)
+        if change is None:
+            raise CommandRejected(f"Nothing is pending for {path}.", code="change_unknown")
+        for hunk in change.hunks:
+            if hunk.id == hunk_id:
+                return change, hunk
+        raise CommandRejected(
+            f"{path} has no pending hunk {hunk_id}.",
+            hint="The change has moved on; look at it again.",
+            code="hunk_unknown",
+        )
+
+    def _is_divisible(self, change: Change) -> bool:
+        return _is_text(change) and divisible(self._contents.data(change.base), self._contents.data(change.pending))
+
+    def _lines(self, change: Change, hunk: Hunk) -> tuple[list[bytes], list[bytes]]:
+        old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        return _side(old, hunk, is_old=True), _side(new, hunk)
+
+
+def _parts(old: Sequence[bytes], new: Sequence[bytes], line: int, encoding: Encoding) -> list[Region]:
+    longer = max(len(old), len(new))
+    if line and not 2 <= line <= longer:
+        raise CommandRejected(
+            f"Line {line} can't begin the second part of a hunk of {longer} lines.",
+            hint=f"Name one from 2 to {longer}." if longer > 1 else "",
+            code="not_divisible",
+        )
+    if not line and len(found := pieces(old, new)) > 1:
+        return found
+    return halves(old, new, line - 1 if line else (longer + 1) // 2, encoding)
+
+
+def _is_text(change: Change) -> bool:
+    return not change.binary and "symlink" not in {change.base.kind, change.pending.kind}
+
+
+def _need_text(change: Change) -> None:
+    if not _is_text(change) or change.operation == "mode":
+        what = "a change of mode" if change.operation == "mode" else "a symbolic link"
+        what = "a binary file" if change.binary else what
+        raise CommandRejected(f"{change.path} is {what}; it can't be edited here.", code="not_text")
+
+
+def _of(change: Change, field: str) -> str:
+    found: str = getattr(change.origin, field, "")
+    return found
+
+
+def _side(data: bytes, hunk: Hunk, *, is_old: bool = False) -> list[bytes]:
+    start, count = (hunk.old_start, hunk.old_lines) if is_old else (hunk.new_start, hunk.new_lines)
+    return split_lines(data)[start - 1 : start - 1 + count]
+
+
+def _shown(line: bytes, encoding: Encoding) -> str:
+    text, ending = text_of(line, encoding)
+    return text if ending == "none" else f"{text}\n"
+
+
+def _encoded(text: str, file: bytes, before: Sequence[bytes], *, at_end: bool) -> list[bytes]:
+    """The lines of `text` as bytes for this file: those that were there as they were, others in the file's encoding
+    and with the line ending of their neighbours. Only the last line of a file (`at_end`) may be without one."""
+    encoding = encoding_of(file)
+    wanted = [f"{line}\n" for line in text.replace("\r\n", "\n").split("\n")]
+    wanted[-1] = wanted[-1][:-1]
+    wanted = wanted if wanted[-1] else wanted[:-1]
+    if wanted and not wanted[-1].endswith("\n") and not at_end:
+        wanted[-1] += "\n"
+    shown = [_shown(line, encoding) for line in before]
+    kept = _kept(shown, wanted)
+    ending = _ending(before or split_lines(file), encoding)
+    found = [
+        before[kept[index]] if index in kept else _as_bytes(line, ending, encoding) for index, line in enumerate(wanted)
+    ]
+    mark = _BOM.encode(encoding)
+    if found and before and has_bom(before[0]) and not found[0].startswith(mark):
+        found[0] = mark + found[0]
+    return found
+
+
+def _kept(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
+    """Which line of `before` each line of `after` is, where it is the same."""
+    kept: dict[int, int] = {}
+    a = b = 0
+    old, new = ([line.encode("utf-8", "surrogatepass") for line in side] for side in (before, after))
+    for a0, a1, b0, b1 in (*pieces(old, new), (len(old), len(old), len(new), len(new))):
+        kept.update(zip(range(b, b0), range(a, a0), strict=True))
+        a, b = a1, b1
+    return kept
+
+
+def _ending(lines: Sequence[bytes], encoding: Encoding) -> str:
+    usual = Counter(text_of(line, encoding)[1] for line in lines)
+    return "\r\n" if usual["crlf"] > usual["lf"] else "\n"
+
+
+def _as_bytes(line: str, ending: str, encoding: Encoding) -> bytes:
+    try:
+        return (f"{line[:-1]}{ending}" if line.endswith("\n") else line).encode(encoding)
+    except UnicodeEncodeError as error:
+        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error
