@@ -26,6 +26,7 @@ MAX_BYTES = 256 * 1024
 
 CommandPolicy = Literal["confirm", "auto", "human"]
 EditPolicy = Literal["review", "auto"]
+DialectName = Literal["native", "tags", "command"]
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
 _KeyId = Annotated[str, Meta(pattern=r"^[a-z_]+\.[a-z_]+$")]
@@ -80,6 +81,18 @@ class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     window: Count = 0
 
 
+class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model, by its id `provider/name`. `dialect`: how it says what it wants done; function calls are native."""
+
+    dialect: DialectName = "native"
+
+
+class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Files of the user's that replace what the program says in a dialect; relative to the configuration directory."""
+
+    command: str = ""
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be configured; the defaults are the program's."""
 
@@ -92,6 +105,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ui: Interface = Interface()
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     context: ContextSettings = ContextSettings()
+    models: dict[str, ModelSettings] = field(default_factory=dict)
+    dialects: DialectFiles = DialectFiles()
+
+    def dialect_of(self, model: str) -> DialectName:
+        """How a model is spoken with, by its id."""
+        return self.models.get(model, ModelSettings()).dialect
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
@@ -200,6 +219,8 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "ui": Interface,
     "context": ContextSettings,
     "providers": ProviderSettings,
+    "models": ModelSettings,
+    "dialects": DialectFiles,
 }
 
 
@@ -213,6 +234,7 @@ _VALUES = {
     "commands.policy": "confirm, auto (or yolo), human",
     "edits.policy": "review, auto",
     "context.compact_at": "a number from 0.1 to 0.98",
+    "models.dialect": "native, tags, command",
     "ui.theme": "the name of a theme, such as nord (/theme lists them)",
     "ui.keymap": '"scope.action" = "keys", such as "review.accept" = "a" or "prompt.newline" = "ctrl+j,shift+enter"',
     "limits.max_steps": "a whole number, 0 = no limit",

@@ -68,6 +68,8 @@ def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
             found |= settings(type(default), f"{above}{field.name}.")
         elif (above, field.name) == ("", "providers"):
             found |= settings(config.ProviderSettings, "providers.NAME.")
+        elif (above, field.name) == ("", "models"):
+            found |= settings(config.ModelSettings, "models.NAME.")
         else:
             found[above + field.name] = shown(default)
     return found

@@ -138,3 +138,27 @@ def test_a_theme_or_a_key_that_can_not_be_one_is_refused_with_an_example(user_fi
     assert f"line {line}: `ui." in caught.value.message
     assert "regex" not in caught.value.message
     assert valid in caught.value.hint
+
+
+def test_how_a_model_is_spoken_with_is_its_own_setting(user_file):
+    user_file.write_text('[models."ollama/qwen:7b"]\ndialect = "tags"\n[dialects]\ncommand = "mine.yaml"\n')
+    settings = load_settings()
+    assert settings.dialect_of("ollama/qwen:7b") == "tags"
+    assert settings.dialect_of("ollama/other") == "native"
+    assert settings.dialects.command == "mine.yaml"
+
+
+def test_a_dialect_that_there_is_not_is_refused_with_those_that_there_are(user_file):
+    user_file.write_text('[models."ollama/qwen:7b"]\ndialect = "klingon"\n')
+    with pytest.raises(ConfigError, match="models") as caught:
+        load_settings()
+    assert "native, tags, command" in caught.value.hint
+
+
+def test_m10_a_project_can_not_choose_a_dialect_or_its_texts(user_file, project):
+    (project / ".agent-tui" / "config.toml").write_text(
+        '[models."openai/x"]\ndialect = "command"\n[dialects]\ncommand = "/tmp/evil.yaml"\n'
+    )
+    loaded = load_with_notices(project)
+    assert loaded.settings == Settings()
+    assert len(loaded.notices) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -205,13 +204,13 @@ def test_the_history_has_no_calls_and_alternates():
     ]
 
 
-def test_large_answers_take_their_time_and_no_more():
-    started = time.process_time()
+def test_large_and_hostile_answers_come_to_an_end():
     listener = CommandListener()
     listener.feed("```bash\n")
     for _ in range(50_000):
-        listener.feed("x" * 20)
+        assert listener.feed("x" * 20) == []
     listener.finish()
-    listened(CommandListener(), "`" * 200_000, "~" * 200_000, "```bash " * 50_000)
+    assert "not closed" in listener.ending.problem
+    for text in ("`" * 200_000, "~" * 200_000, "```bash " * 50_000):
+        assert prose(CommandListener, text) == text
     assert len(blocks_of("```bash\nx\n```\n" * 5_000)) == 5_000
-    assert time.process_time() - started < 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -235,17 +234,15 @@ def test_text_flows_on_while_it_can_be_no_tag():
     assert listener.feed("sh>l") == [CallBegun(0, "run_terminal_cmd")]
 
 
-def test_large_answers_take_their_time_and_no_more():
-    started = time.process_time()
+def test_large_and_hostile_answers_come_to_an_end():
     body = "x" * 2_000_000
     listener = TagListener()
+    listener.feed("<execute_bash>")
     for start in range(0, len(body), 50):
-        listener.feed(("<execute_bash>" if not start else "") + body[start : start + 50])
-    listener.finish()
-    listened(TagListener(), "<" * 100_000)
-    listened(TagListener(), '<file-edit a="' * 5_000)
-    listened(TagListener(), "`" * 100_000, "<execute_bash " + "a=" * 50_000)
-    assert time.process_time() - started < 5
+        assert listener.feed(body[start : start + 50]) == []
+    assert "not closed" in listener.finish()[0].problem
+    for text in ("<" * 100_000, '<file-edit a="' * 5_000, "`" * 100_000, "<execute_bash " + "a=" * 50_000):
+        assert prose(TagListener, text) == text
 
 
 def test_results_are_said_by_the_user_and_roles_alternate():
