@@ -6,11 +6,12 @@ Templates are `<directory>/<name>.md.j2` (Jinja, every variable must be given), 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Set
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, ConfigError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -54,6 +55,37 @@ def tool_text(name: str) -> str:
         return (ROOT / "tools" / f"{name}.md").read_text(encoding="utf-8").strip()
     except OSError as error:
         raise PromptMissing(f"The text of the tool {name!r} is missing.", hint="Reinstall agent-tui.") from error
+
+
+class StrictText:
+    """A template that somebody configured. `where` names it in errors, `known` are the variables that it may use."""
+
+    def __init__(self, source: str, *, where: str, known: Set[str]) -> None:
+        from jinja2 import StrictUndefined, TemplateSyntaxError
+        from jinja2.meta import find_undeclared_variables
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        self._where = where
+        environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        try:
+            unknown = sorted(find_undeclared_variables(environment.parse(source)) - known)
+            self._template = environment.from_string(source)
+        except TemplateSyntaxError as error:
+            raise ConfigError(f"{where}: line {error.lineno} of it is no valid template: {error.message}.") from None
+        if unknown:
+            raise ConfigError(
+                f"{where} uses the variable `{unknown[0]}`, which does not exist.",
+                hint=f"There are: {', '.join(sorted(known))}.",
+            )
+
+    def render(self, variables: Mapping[str, object]) -> str:
+        """Without blank lines at either end. Raises `ConfigError`."""
+        from jinja2 import TemplateError
+
+        try:
+            return self._template.render(variables).strip()
+        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(f"{self._where} can't be filled in: {error}.") from error
 
 
 @cache

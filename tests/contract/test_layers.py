@@ -39,8 +39,8 @@ SLOW = (
     "tree_sitter",
     "watchfiles",
 )
-# Plan files and model scripts are YAML; their readers are siblings and do not know each other.
-SHARED = {"ruamel": {"core.plans.frontmatter", "core.providers.script_file"}}
+# Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
+SHARED = {"ruamel": {"core.plans.frontmatter", "core.providers.script_file", "core.prompts.command_texts"}}
 
 
 def unit(module: str) -> str:
