@@ -13,7 +13,9 @@ from core.shadow.blobs import BlobStore
 from core.shadow.hunks import divisible, hunks, split_lines, whole
 from core.shadow.lines import is_binary
 from core.shadow.merge import merge3
-from core.workspace.names import is_protected
+from core.workspace.levers import Lever, lever_of, link_lever
+
+_NO_LEVER = Lever("")
 
 
 class Sides(Struct, frozen=True, kw_only=True):
@@ -61,6 +63,8 @@ class Contents:
         """The difference of two states, compared anew; hunks of equal content keep their `known` ids."""
         old, new = self.data(sides.base), self.data(sides.pending)
         found = _hunks(sides, old, new, known)
+        lever = (link_lever(path, new) if sides.pending.kind == "symlink" else None) or lever_of(path, old, new)
+        lever = lever or _NO_LEVER
         return Change(
             path=path,
             operation=_operation(sides),
@@ -71,7 +75,8 @@ class Contents:
             removed=sum(each.old_lines for each in found),
             binary=is_binary(old) or is_binary(new),
             language=language_of(path),
-            protected=is_protected(path),
+            protected=lever.is_red,
+            risk=lever.risk,
         )
 
 

@@ -1,4 +1,4 @@
-"""Names of files: their form on the wire, and the ones that need the user's separate consent.
+"""Names of files: their form on the wire, and which of them some file system takes for `.git`.
 
 A name is any bytes but NUL and "/". On the wire it is valid Unicode: a byte that is no UTF-8 becomes one character
 of a private range (U+10FF80 ... U+10FFFF), and a character that really is of that range becomes its bytes in this
@@ -16,24 +16,6 @@ _ESCAPED = 0xDC00  # Python's surrogateescape
 _IGNORED_BY_HFS = dict.fromkeys(
     (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), *range(0x206A, 0x2070), 0xFEFF, 0x00AD)
 )
-
-# Directories whose content acts by itself: hooks, editors, and what steers this program.
-_PROTECTED_DIRECTORIES = frozenset(
-    {
-        *(".git", ".cursor", ".agent-tui", ".claude", ".codex"),
-        *(".vscode", ".idea", ".zed", ".fleet", ".devcontainer"),
-        *(".husky", ".githooks"),
-    }
-)
-_PROTECTED_FILES = frozenset(
-    {
-        *(".gitmodules", ".gitattributes", ".gitconfig", ".pre-commit-config.yaml", ".pre-commit-config.yml"),
-        *("lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".envrc"),
-        *(".cursorrules", ".cursorignore", ".cursorindexingignore", "agents.md", "claude.md", ".mcp.json", "mcp.json"),
-        *(".exrc", ".nvim.lua", ".nvimrc", ".vimrc", ".lvimrc", ".dir-locals.el", ".bashrc", ".profile", ".zshrc"),
-    }
-)
-_PROTECTED_SUFFIXES = (".code-workspace",)
 
 
 def from_os(name: bytes) -> str:
@@ -82,13 +64,3 @@ def is_git_internal(rel: str) -> bool:
 
 def _is_git(name: str) -> bool:
     return name.partition(":")[0].rstrip(". ") in {".git", "git~1"}
-
-
-def is_protected(rel: str) -> bool:
-    """Whether a change of this path is never accepted in bulk; plan files in `.cursor/plans/` are not protected."""
-    parts = [folded(part) for part in rel.split("/")]
-    if parts[:2] == [".cursor", "plans"] and len(parts) > 2:
-        return False
-    if any(part in _PROTECTED_DIRECTORIES or _is_git(part) for part in parts):
-        return True
-    return parts[-1] in _PROTECTED_FILES or parts[-1].endswith(_PROTECTED_SUFFIXES)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from core.errors import PathRefused
 from core.protocol.review import FileState
-from core.workspace import names
+from core.workspace import levers, names
 from core.workspace.beneath import DIRECTORY, open_direct, resolve
 
 Kind = Literal["file", "directory", "symlink", "other"]
@@ -110,7 +110,7 @@ class Workspace:
         return name if above == "." else f"{above}/{name}"
 
     def is_protected(self, rel: str) -> bool:
-        return names.is_protected(rel)
+        return levers.is_protected(rel)
 
     def is_git_internal(self, rel: str) -> bool:
         return names.is_git_internal(rel)

@@ -169,24 +169,6 @@ def test_p12_a_huge_file_is_read_to_its_limit_only(workspace):
         workspace.state_of("huge")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(".git/config", ".GIT/config", "sub/.git/hooks/x", ".g\u200cit/config", "git~1/x", ".git./x", "AGENTS.md"),
-        *(".Cursor/mcp.json", ".cursor/rules/a.mdc", ".vscode/tasks.json", ".agent-tui/config.toml", ".envrc"),
-    ],
-)
-def test_p16_protected_paths_are_known_in_any_spelling(path):
-    assert names.is_protected(path)
-
-
-@pytest.mark.parametrize(
-    "path", [".cursor/plans/a.plan.md", ".gitignore", "src/git.py", "cursor/x", "a.vscode", "README.md"]
-)
-def test_p16_other_paths_are_not_protected(path):
-    assert not names.is_protected(path)
-
-
 def test_p21_roots_that_are_no_project_are_refused_with_advice(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     (tmp_path / "me" / "state").mkdir(parents=True)

@@ -1,0 +1,68 @@
+"""What acts by itself is red and says why; what runs when it is called is labelled only."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core.workspace.levers import is_protected, lever_of, link_lever
+
+RED = {
+    "agent may": (".Cursor/mcp.json", ".cursor/rules/a.mdc", ".agent-tui/config.toml", "AGENTS.md", "sub/CLAUDE.md"),
+    "may see": (".cursorignore",),
+    "editor opens": (".vscode/tasks.json", ".idea/x.xml", "my.code-workspace"),
+    "git commits": (".husky/pre-commit", ".git/hooks/x", "sub/.git/hooks/x", ".pre-commit-config.yaml"),
+    "what git runs": (".git/config", ".GIT/config", ".g\u200cit/config", "git~1/x", ".git./x", ".gitattributes"),
+    "build server": (".github/workflows/ci.yml", ".GitHub/Actions/a/action.yml", ".gitlab-ci.yml", "Jenkinsfile"),
+    "shell enters": (".envrc",),
+    "starts programs": (".mcp.json", "sub/mcp.json"),
+    "Python starts": ("venv/pyvenv.cfg", "sitecustomize.py", "lib/python3/site-packages/a.pth"),
+}
+
+
+@pytest.mark.parametrize(("words", "path"), [(words, path) for words, paths in RED.items() for path in paths])
+def test_p16_d12_red_levers_are_known_in_any_spelling_and_say_why(words, path):
+    lever = lever_of(path)
+    assert lever.is_red
+    assert words in lever.risk
+    assert is_protected(path)
+
+
+@pytest.mark.parametrize("path", ["conftest.py", "sub/Makefile", "package.json", "setup.py", ".cargo/config.toml"])
+def test_d12_what_runs_when_it_is_called_is_labelled_and_not_red(path):
+    assert lever_of(path).risk
+    assert not is_protected(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".cursor/plans/a.plan.md", ".gitignore", "src/git.py", "cursor/x", "a.vscode", "README.md", "model.pth"),
+        *(".github/CODEOWNERS", "workflows/ci.yml"),
+    ],
+)
+def test_p16_other_paths_are_no_levers(path):
+    assert lever_of(path) is None
+    assert not is_protected(path)
+
+
+def package(**scripts: str) -> bytes:
+    return json.dumps({"name": "x", "scripts": scripts}).encode()
+
+
+def test_d12_a_package_is_red_when_what_an_install_runs_is_changed():
+    lever = lever_of("app/package.json", package(test="a"), package(test="a", postinstall="curl | sh", prepare="b"))
+    assert lever.is_red
+    assert lever.risk.endswith("(postinstall, prepare)")
+    assert not lever_of("package.json", package(postinstall="a"), package(postinstall="a", test="b")).is_red
+    assert not lever_of("package.json", package(postinstall="a"), package()).is_red
+    assert not lever_of("package.json", b"", b"[not json").is_red
+
+
+@pytest.mark.parametrize(
+    ("target", "leads_out"), [(b"../x", False), (b"../../x", True), (b"/etc", True), (b"y", False)]
+)
+def test_p5_a_link_that_leads_out_of_the_project_is_red(target, leads_out):
+    lever = link_lever("sub/link", target)
+    assert (lever is not None) == leads_out
