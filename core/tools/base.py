@@ -40,6 +40,7 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
     directory: str
     exit_code: int | None
     output: str
+    timed_out: bool = False
 
 
 Detail = FileEditDetail | TerminalDetail | Plan | tuple[TodoMark, ...] | None

@@ -39,7 +39,13 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
             raise ToolInputInvalid("The command is empty or holds a NUL character.", hint="Give a shell command.")
         result = await capability.run_command(self.command, time_limit=float(self.timeout), on_output=_no_listener)
         head = self._head(result)
-        detail = TerminalDetail(command=self.command, directory=".", exit_code=result.exit_code, output=result.output)
+        detail = TerminalDetail(
+            command=self.command,
+            directory=".",
+            exit_code=result.exit_code,
+            output=result.output,
+            timed_out=result.timed_out,
+        )
         content = f"{head}\n{result.output}" if result.output.strip() else f"{head}\n(no output)"
         return Outcome(content=content, summary=head, detail=detail, failed=result.exit_code is None)
 
