@@ -8,7 +8,8 @@ from difflib import unified_diff
 
 from msgspec import Struct
 
-from core.edits.lines import Lines, split_lines
+from core.edits.haystack import Haystack
+from core.edits.lines import Lines
 from core.edits.similarity import closest, ratio
 from core.errors import ToolInputInvalid
 
@@ -16,6 +17,7 @@ _SHOWN = 3
 _EXCERPT = 30
 _WIDTH = 200
 _NEAR = 0.45
+_COMPARED = 8_000
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -47,9 +49,9 @@ def ambiguous(lines: Sequence[int], rung: str) -> EditError:
     )
 
 
-def unmatched(text: str, old: str) -> EditError:
+def unmatched(hay: Haystack, old: str) -> EditError:
     """The text stands nowhere: the nearest places, and how the best one differs."""
-    lines = split_lines(text)
+    lines = hay.lines
     given = [line.removesuffix("\r") for line in old.split("\n")]
     while len(given) > 1 and not given[-1].strip():
         given.pop()
@@ -89,7 +91,15 @@ def _nearest(lines: Lines, given: list[str]) -> list[Candidate]:
 def _scored(lines: Lines, given: list[str], start: int) -> Candidate:
     stop = min(len(lines), start + len(given))
     text = "\n".join(lines.bodies[start:stop])
-    return Candidate(start_line=start + 1, end_line=stop, similarity=ratio("\n".join(given), text), text=text)
+    return Candidate(start_line=start + 1, end_line=stop, similarity=_alike("\n".join(given), text), text=text)
+
+
+def _alike(given: str, present: str) -> float:
+    """Of long texts the two ends are compared: the time for all of them would grow with the product of the lengths."""
+    if max(len(given), len(present)) <= _COMPARED:
+        return ratio(given, present)
+    half = _COMPARED // 2
+    return (ratio(given[:half], present[:half]) + ratio(given[-half:], present[-half:])) / 2
 
 
 def _starts(lines: Lines, given: list[str]) -> list[int]:

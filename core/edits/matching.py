@@ -1,46 +1,31 @@
 """The one matching ladder: where in a file is the text that a model named?
 
 Rungs, from strict to lenient: exact, line endings, (numbers copied from a listing), trailing white space, uniform
-re-indentation, blank lines, Unicode look-alikes, and an anchored block whose inner lines hold misspelt words. The first
-rung with a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the
-answer names the places. A result says which rung matched.
+re-indentation, blank lines, Unicode look-alikes, spacing within lines, uneven indentation, the end of a line, elided
+middles, entities, escapes, white space around, reflowed text, misspelt words, other case. The first rung with a match
+decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the answer names the
+places. A result says which rung matched.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from core.edits.candidates import EditError, ambiguous, unmatched
-from core.edits.lines import Lines, carry_endings, ending_near, line_number, split_lines, to_lf
-from core.edits.reindent import Shift, deduce_shift
-from core.edits.similarity import ratio
-from core.edits.transplant import Block, transplant
+from core.edits.elided import elided
+from core.edits.haystack import Haystack
+from core.edits.line_edit import LineEdit, Splice
+from core.edits.lines import carry_endings, ending_near, line_number, to_lf
+from core.edits.loose import line_ends, other_case, reflowed, trimmed, without_entities, without_escapes
+from core.edits.typos import misspelt
 
-_MANY = 50
-_TYPO = 0.8
-_BLOCK = 0.9
-_MARGIN = 0.1
-_LISTING = re.compile(r"\s*\d+(?:[|\t→]|: ?)")
-_DEFINITION = re.compile(
-    r"\s*(?:(?:export|public|private|static|async|pub)\s+)*(?:def|class|func|function|fn|struct)\b"
-)
-_WORD = re.compile(r"\w+")
-_FOLD = str.maketrans("‘’‚‛“”„‟′″«»‐‑‒–—―−\u00a0\u2002\u2003\u2009\u202f\u3000", '\'\'\'\'""""\'"""-------      ')
-
-
-class Splice(NamedTuple):
-    """Replace `[start, end)` of the text."""
-
-    start: int
-    end: int
-    text: str
+_LISTING = re.compile(r"\s*\d+(?:\s*[|→]|\t|: ?)")
+_ONE_PLACE = ("elided", "fuzzy")
 
 
 class Found(NamedTuple):
@@ -67,13 +52,13 @@ def apply_replacement(
 
     Raises `EditError` when `old` is empty, found nowhere, or found at several places without `replace_all`.
     """
-    found = locate(text, old, new, replace_all=replace_all, whole_lines=whole_lines)
-    first = found.splices[0]
+    found = locate(Haystack(text), old, new, replace_all=replace_all, whole_lines=whole_lines)
+    first = min(found.splices)
     start = line_number(text, first.start)
     return Replacement(
         text=spliced(text, found.splices),
         rung=found.rung,
-        count=len(found.splices),
+        count=1 if found.rung in _ONE_PLACE else len(found.splices),
         start_line=start,
         end_line=_last_line(start, text[first.start : first.end]),
         new_end_line=_last_line(start, first.text) if first.text else start - 1,
@@ -89,33 +74,66 @@ def spliced(text: str, splices: Sequence[Splice]) -> str:
     return "".join([*out, text[place:]])
 
 
-def locate(text: str, old: str, new: str, *, replace_all: bool = False, whole_lines: bool = False) -> Found:
-    """The splices that replace `old` by `new`, on the first rung that knows a place for it."""
+def locate(
+    hay: Haystack, old: str, new: str, *, replace_all: bool = False, whole_lines: bool = False, near: int | None = None
+) -> Found:
+    """The splices that replace `old` by `new`, on the first rung that knows a place for it.
+
+    `near` is a 1-indexed line that was named as the start: of several places the one that begins there is taken.
+    Raises `EditError`.
+    """
     if not old:
         raise EditError("The text to find is empty.", hint="Give the exact text that is to be replaced.")
-    for rung, splices in _rungs(text, old, new, whole_lines):
-        if len(splices) > 1 and (not replace_all or rung == "fuzzy"):
-            raise ambiguous([line_number(text, each.start) for each in splices], rung)
-        if splices:
-            return Found(rung, splices)
-    raise unmatched(text, old)
+    for rung, splices in _rungs(hay, old, new, whole_lines):
+        if len(splices) <= 1 or rung == "elided":
+            if splices:
+                return Found(rung, splices)
+            continue
+        named = [each for each in splices if near is not None and line_number(hay.text, each.start) == near]
+        if len(named) == 1:
+            return Found(rung, named)
+        if not replace_all or rung in _ONE_PLACE:
+            raise ambiguous([line_number(hay.text, each.start) for each in splices], rung)
+        return Found(rung, splices)
+    raise unmatched(hay, old)
 
 
-def _rungs(text: str, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
-    yield "exact", list(_exact(text, old, new, whole_lines))
-    if "\r" in text or "\r" in old:
-        yield "line_endings", list(_line_endings(text, old, new, whole_lines))
-    bare = _without_listing(old, new)
-    if bare is not None:
-        yield from (("line_numbers", splices) for _, splices in _rungs(text, *bare, whole_lines))
-    edit = _LineEdit(split_lines(text), old, new)
+def _rungs(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
+    yield from _strict(hay, old, new, whole_lines)
+    for bare in _without_listing(old, new):
+        yield from (("line_numbers", splices) for _, splices in _strict(hay, *bare, whole_lines))
+    if not old.strip():
+        return
+    edit = LineEdit(hay, old, new)
+    yield "spacing", edit.splices("spacing", skip_blank=True)
+    yield "uneven_indentation", edit.uneven()
+    if whole_lines:
+        yield "line_ends", line_ends(hay, old, new)
+    yield "elided", elided(hay, old, new)
+    for rung, plain in (("entities", without_entities(old, new)), ("escapes", without_escapes(old, new))):
+        if plain and plain[0].strip():
+            yield from ((rung, splices) for _, splices in _strict(hay, *plain, whole_lines))
+    if not whole_lines:
+        yield "trimmed", trimmed(hay, old, new)
+        yield "reflowed", reflowed(hay, old, new)
+    yield "fuzzy", misspelt(edit)
+    if not whole_lines:
+        yield "other_case", other_case(hay, old, new)
+
+
+def _strict(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
+    """The rungs on which lines are equal but for white space, endings and characters that look alike."""
+    yield "exact", list(_exact(hay.text, old, new, whole_lines))
+    if "\r" in hay.text or "\r" in old:
+        yield "line_endings", list(_line_endings(hay, old, new, whole_lines))
+    edit = LineEdit(hay, old, new)
     if edit.blank:
         return
-    yield "trailing_space", edit.splices(str.rstrip)
-    yield "indentation", edit.splices(str.strip)
-    yield "blank_lines", edit.splices(str.strip, skip_blank=True)
-    yield "look_alikes", edit.splices(_folded, skip_blank=True)
-    yield "fuzzy", edit.fuzzy()
+    yield "trailing_space", edit.splices("trailing_space")
+    yield "indentation", edit.splices("indentation")
+    yield "blank_lines", edit.splices("indentation", skip_blank=True)
+    if not edit.plain:
+        yield "look_alikes", edit.splices("look_alikes", skip_blank=True)
 
 
 def _exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
@@ -125,10 +143,9 @@ def _exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]
         yield Splice(start, end, fitted)
 
 
-def _line_endings(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
-    plain, wanted = to_lf(text), to_lf(old)
-    joined = [match.start() - index for index, match in enumerate(re.finditer("\r\n", text))]
-    for start in _occurrences(plain, wanted, whole_lines):
+def _line_endings(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
+    wanted, joined, text = to_lf(old), hay.carriages, hay.text
+    for start in _occurrences(hay.lf, wanted, whole_lines):
         first = start + bisect_left(joined, start)
         last = start + len(wanted)
         end = last + bisect_left(joined, last)
@@ -145,162 +162,27 @@ def _occurrences(text: str, old: str, whole_lines: bool) -> Iterator[int]:
             place = text.find(old, place + 1)
 
 
-def _without_listing(old: str, new: str) -> tuple[str, str] | None:
-    """Both texts without the line numbers of a listing, when every line of `old` has one and they count up."""
+def _without_listing(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Both texts without the line numbers of a listing, when every line of `old` has one and they count up; first
+    without the space that may follow the number, then with it."""
     lines = old.split("\n")
-    marks = [_LISTING.match(line) for line in (lines[:-1] if lines[-1] == "" else lines)]
+    lines = lines[:-1] if lines[-1] == "" else lines
+    marks = [_LISTING.match(line) for line in lines]
     numbers = [int(re.sub(r"\D", "", mark[0])) for mark in marks if mark]
     if not numbers or len(numbers) != len(marks) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        return None
-    return _bare(old), _bare(new)
+        return
+    rests = [line[mark.end() :] for line, mark in zip(lines, marks, strict=True) if mark]
+    yield _bare(old), _bare(new)
+    if all(rest[:1] in ("", " ") for rest in rests):
+        yield _bare(old, " "), _bare(new, " ")
 
 
-def _bare(text: str) -> str:
-    return "\n".join(_LISTING.sub("", line, count=1) for line in text.split("\n"))
-
-
-def _is_typo(given: str, present: str, known: set[str]) -> bool:
-    """Whether the lines differ in misspelt words only: nearly the same letters, and a word that the file does not know.
-
-    Another number, another sign or another definition means something else.
-    """
-    ours, theirs = _WORD.findall(given), _WORD.findall(present)
-    if len(ours) != len(theirs) or _signs(given) != _signs(present) or _DEFINITION.match(present):
-        return False
-    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
-    return all(
-        min(len(one), len(other)) >= 4
-        and one not in known
-        and not re.search(r"\d", one + other)
-        and ratio(one, other) >= _TYPO
-        for one, other in pairs
-    )
-
-
-def _signs(line: str) -> str:
-    """What is between the words, white space left out."""
-    return "".join(_WORD.sub(" ", line).split())
-
-
-def _folded(line: str) -> str:
-    return unicodedata.normalize("NFC", line).translate(_FOLD).replace("…", "...").strip()
+def _bare(text: str, space: str = "") -> str:
+    lines = text.split("\n")
+    if not all(_LISTING.match(line) for line in lines if line):
+        return text
+    return "\n".join(_LISTING.sub("", line, count=1).removeprefix(space) for line in lines)
 
 
 def _last_line(start: int, region: str) -> int:
     return start + region.removesuffix("\n").count("\n")
-
-
-class _LineEdit:
-    """An edit of whole lines, tried on the lenient rungs."""
-
-    def __init__(self, lines: Lines, old: str, new: str) -> None:
-        self.lines = lines
-        self.given, closed = _as_lines(old)
-        self.wanted = _as_lines(new)[0] if new or not closed else []
-        self.blank = not any(line.strip() for line in self.given)
-        self.filled = [index for index, line in enumerate(self.given) if line.strip()]
-
-    def splices(self, key: Callable[[str], str], *, skip_blank: bool = False) -> list[Splice]:
-        """Every place where the lines are equal under `key` and the indentation differs by one rule."""
-        found, free = [], 0
-        for block in self._blocks(key, skip_blank):
-            shift = self._shift(block) if block.first >= free else None
-            if shift is None:
-                continue
-            found.append(self._splice(block, shift))
-            free = block.last + 1
-            if len(found) > _MANY * 200:
-                break
-        return found
-
-    def fuzzy(self) -> list[Splice]:
-        """The one block whose first and last lines are equal and whose inner lines hold misspelt words."""
-        if len(self.filled) < 3:
-            return []
-        scored = sorted(((self._likeness(block), block) for block in self._anchored()), key=lambda each: -each[0])
-        if not scored or scored[0][0] < _BLOCK:
-            return []
-        best, block = scored[0]
-        if len(scored) > 1 and scored[1][0] > best - _MARGIN:
-            return []
-        known = set(_WORD.findall("\n".join(self.lines.bodies)))
-        if not all(given == present or _is_typo(given, present, known) for given, present in self._pairs(block)):
-            return []
-        shift = self._shift(block)
-        return [] if shift is None else [self._splice(block, shift)]
-
-    def _splice(self, block: Block, shift: Shift) -> Splice:
-        replacement = transplant(self.lines, block, self.given, self.wanted, shift)
-        return Splice(self.lines.starts[block.first], self.lines.stop(block.last), replacement)
-
-    def _shift(self, block: Block) -> Shift | None:
-        pairs = [(self.given[index], self.lines.bodies[block.mapping[index]]) for index in self.filled]
-        return deduce_shift(pairs, self.wanted)
-
-    def _blocks(self, key: Callable[[str], str], skip_blank: bool) -> Iterator[Block]:
-        places = [i for i, line in enumerate(self.lines.bodies) if line.strip()] if skip_blank else None
-        given = [self.given[index] for index in self.filled] if skip_blank else self.given
-        bodies = self.lines.bodies if places is None else [self.lines.bodies[place] for place in places]
-        for start in _sequences([key(line) for line in bodies], [key(line) for line in given]):
-            if places is None:
-                yield Block(start, start + len(given) - 1, list(range(start, start + len(given))))
-            else:
-                yield self._mapped(places[start : start + len(given)])
-
-    def _mapped(self, places: list[int]) -> Block:
-        """A block over blank lines: given blank lines are paired with those that are there, as far as there are any."""
-        mapping = [-1] * len(self.given)
-        for index, place in zip(self.filled, places, strict=True):
-            mapping[index] = place
-        for index in range(1, len(mapping)):
-            after = mapping[index - 1] + 1
-            if mapping[index] < 0 < after < len(self.lines) and not self.lines.bodies[after].strip():
-                mapping[index] = after
-        for index in range(self.filled[0] - 1, -1, -1):
-            before = mapping[index + 1] - 1
-            if before >= 0 and not self.lines.bodies[before].strip():
-                mapping[index] = before
-        known = [place for place in mapping if place >= 0]
-        return Block(known[0], known[-1], mapping)
-
-    def _anchored(self) -> list[Block]:
-        """Blocks of as many filled lines as given, with equal first and last ones; none when they are too many."""
-        places = [index for index, line in enumerate(self.lines.bodies) if line.strip()]
-        keys = [self.lines.bodies[place].strip() for place in places]
-        first, last = self.given[self.filled[0]].strip(), self.given[self.filled[-1]].strip()
-        size = len(self.filled)
-        starts = [i for i in range(len(keys) - size + 1) if keys[i] == first and keys[i + size - 1] == last]
-        return [self._mapped(places[start : start + size]) for start in starts] if len(starts) <= _MANY else []
-
-    def _pairs(self, block: Block) -> list[tuple[str, str]]:
-        """Each filled line as given and as it is there, without indentation."""
-        bodies = self.lines.bodies
-        return [(self.given[index].strip(), bodies[block.mapping[index]].strip()) for index in self.filled]
-
-    def _likeness(self, block: Block) -> float:
-        """Mean similarity of the lines, whatever they differ in."""
-        pairs = self._pairs(block)
-        return sum(1.0 if given == present else ratio(given, present) for given, present in pairs) / len(pairs)
-
-
-def _as_lines(text: str) -> tuple[list[str], bool]:
-    lines = to_lf(text).split("\n")
-    closed = lines[-1] == "" and len(lines) > 1
-    return (lines[:-1], True) if closed else (lines, False)
-
-
-def _sequences(keys: list[str], wanted: list[str]) -> Iterator[int]:
-    """Where `wanted` occurs in `keys`: only the places of its rarest line are looked at."""
-    size = len(wanted)
-    if not size or size > len(keys):
-        return
-    places: dict[str, list[int]] = defaultdict(list)
-    needed = set(wanted)
-    for index, key in enumerate(keys):
-        if key in needed:
-            places[key].append(index)
-    rarest = min(range(size), key=lambda index: len(places.get(wanted[index], ())))
-    for place in places.get(wanted[rarest], ()):
-        start = place - rarest
-        if start >= 0 and keys[start : start + size] == wanted:
-            yield start

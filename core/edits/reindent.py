@@ -26,6 +26,12 @@ def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shi
     return None if rule is None else _on_lines(rule)
 
 
+def first_line_shift(indents: Sequence[tuple[str, str]]) -> Shift | None:
+    """The rule that the first (given, present) pair alone shows; None when neither is the end of the other."""
+    rule = _same(indents[:1]) or _added(indents[:1]) or _cut(indents[:1])
+    return None if rule is None else _on_lines(rule)
+
+
 def _on_lines(rule: Shift) -> Shift:
     def shift(line: str) -> str:
         if not line.strip():

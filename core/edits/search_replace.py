@@ -19,7 +19,9 @@ from itertools import pairwise
 from msgspec import Struct
 
 from core.edits.candidates import EditError
-from core.edits.matching import Splice, apply_replacement, locate, spliced
+from core.edits.haystack import Haystack
+from core.edits.line_edit import Splice
+from core.edits.matching import apply_replacement, locate, spliced
 
 _START = re.compile(r"-{7,} SEARCH\s*$")
 _MIDDLE = re.compile(r"={7,}\s*$")
@@ -126,9 +128,10 @@ def apply_blocks(text: str, blocks: Sequence[SearchReplace]) -> BatchResult:
 def _at_once(text: str, blocks: Sequence[SearchReplace]) -> BatchResult | None:
     rungs: list[str] = []
     splices: list[Splice] = []
+    hay = Haystack(text)
     for block in blocks:
         try:
-            found = locate(text, block.search, block.replace, whole_lines=True)
+            found = locate(hay, block.search, block.replace, whole_lines=True)
         except EditError:
             return None
         rungs.append(found.rung)

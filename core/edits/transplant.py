@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from core.edits.lines import Lines
-from core.edits.reindent import Shift
+from core.edits.reindent import Shift, indent_of
 
 _SMALL = 250_000
 _Opcode = tuple[str, int, int, int, int]
@@ -42,6 +42,34 @@ def transplant(lines: Lines, block: Block, given: Sequence[str], wanted: Sequenc
             step = index - j1
             end = ends[step] if step < len(ends) else (out[-1][1] if out else fallback)
             out.append((shift(wanted[index]), end))
+    return _joined(out, lines.ends[block.last], fallback)
+
+
+def placed_lines(lines: Lines, block: Block, wanted: Sequence[str]) -> str:
+    """`wanted` as it is, with the endings of the lines whose place it takes."""
+    fallback = lines.dominant()
+    ends = lines.ends[block.first : block.last + 1]
+    out = [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(wanted)]
+    return _joined(out, lines.ends[block.last], fallback)
+
+
+def own_lines(lines: Lines, block: Block, given: Sequence[str], wanted: Sequence[str]) -> str:
+    """Like `transplant`, for text without indentation: a new line is indented as the line that it replaces or follows."""
+    fallback = lines.dominant()
+    used = {place for place in block.mapping if place >= 0}
+    out: list[tuple[str, str]] = []
+    indent = indent_of(lines.bodies[block.first])
+    for tag, i1, i2, j1, j2 in _opcodes(given, wanted):
+        if tag == "equal":
+            for index in range(i1, i2):
+                out += [(lines.bodies[each], lines.ends[each]) for each in _own(block, block.mapping[index], used)]
+            indent = indent_of(out[-1][0]) if out and out[-1][0].strip() else indent
+            continue
+        there = [indent_of(lines.bodies[place]) for place in block.mapping[i1:i2] if place >= 0]
+        for index in range(j1, j2):
+            indent = there[min(index - j1, len(there) - 1)] if there else indent
+            line = wanted[index].strip()
+            out.append((indent + line if line else "", fallback))
     return _joined(out, lines.ends[block.last], fallback)
 
 

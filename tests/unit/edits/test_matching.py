@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from core.edits.candidates import EditError
-from core.edits.matching import _sequences, apply_replacement
+from core.edits.haystack import sequences
+from core.edits.matching import apply_replacement
 from tests.support.work import counted
 
 
@@ -135,7 +136,8 @@ def test_a_block_is_compared_at_the_places_of_its_rarest_line_only():
             return super().__getitem__(at)
 
     keys = Looked(["same"] * 5_000 + ["rare"] + ["same"] * 5_000)
-    assert list(_sequences(keys, ["same"] * 4_000 + ["other"] + ["same"] * 900)) == []
+    index = {"same": [*range(5_000), *range(5_001, 10_001)], "rare": [5_000]}
+    assert list(sequences(keys, ["same"] * 4_000 + ["other"] + ["same"] * 900, index)) == []
     assert keys.slices == 0
-    assert list(_sequences(keys, ["same"] * 4_000 + ["rare"] + ["same"] * 900)) == [1_000]
+    assert list(sequences(keys, ["same"] * 4_000 + ["rare"] + ["same"] * 900, index)) == [1_000]
     assert keys.slices == 1

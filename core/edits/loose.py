@@ -1,0 +1,152 @@
+"""The rungs that look at characters and not at lines: text that was trimmed, escaped, reflowed or written in other case.
+
+Each yields the splices of every place that it finds; none of them guesses between two.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from core.edits.haystack import Haystack
+from core.edits.line_edit import Splice
+from core.edits.lines import carry_endings, ending_near
+
+_ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
+_PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
+_RUN = re.compile(r"\S+")
+_FEWEST = 10
+_QUOTES = "\"'`"
+
+
+def without_escapes(old: str, new: str) -> tuple[str, str] | None:
+    """Both texts with one level of backslash escapes taken off; None when there is none."""
+    return (_unescaped(old), _unescaped(new)) if _ESCAPED.search(old) else None
+
+
+def without_entities(old: str, new: str) -> tuple[str, str] | None:
+    """Both texts with HTML entities resolved; None when there is none."""
+    return (html.unescape(old), html.unescape(new)) if _ENTITY.search(old) else None
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: _PLAIN.get(match[1], match[1]), text)
+
+
+def line_ends(hay: Haystack, old: str, new: str) -> list[Splice]:
+    """Places where the lines begin after white space or other words: only the start of the first line was left out."""
+    core = old.removesuffix("\n")
+    found = []
+    for start in _each(hay.text, core):
+        end = start + len(core)
+        after = hay.text[end : end + 2]
+        if start and hay.text[start - 1] in " \t" and (not after or after[0] == "\n" or after == "\r\n"):
+            fitted = carry_endings(core, new.removesuffix("\n"), ending_near(hay.text, end))
+            found.append(Splice(start, end, fitted))
+    return found
+
+
+def trimmed(hay: Haystack, old: str, new: str) -> list[Splice]:
+    """Places of the text without the white space around it, which both sides lose."""
+    core = old.strip()
+    if not core or core == old:
+        return []
+    lead, trail = old[: len(old) - len(old.lstrip())], old[len(old.rstrip()) :]
+    wanted = new.removeprefix(lead)
+    wanted = wanted.removesuffix(trail) if trail else wanted
+    ends = ((start, start + len(core)) for start in _each(hay.text, core))
+    return [
+        Splice(start, end, carry_endings(core, wanted, ending_near(hay.text, end)))
+        for start, end in ends
+        if _whole_words(hay.text, start, end)
+    ]
+
+
+def other_case(hay: Haystack, old: str, new: str) -> list[Splice]:
+    """Places of the text in other capitals; of several words only, as a word in other case is often another name."""
+    core = old.strip("\n")
+    if len(core) < _FEWEST or len(re.findall(r"\w+", core)) < 2:
+        return []
+    pattern = re.compile(re.escape(core), re.IGNORECASE)
+    wanted = new.strip("\n") if core != old else new
+    found = (match.span() for match in pattern.finditer(hay.text))
+    return [Splice(start, end, wanted) for start, end in found if _whole_words(hay.text, start, end)]
+
+
+def reflowed(hay: Haystack, old: str, new: str) -> list[Splice]:
+    """Places of the text when white space between signs, and line breaks, do not count.
+
+    Words that stand apart in `old` have to stand apart there; in a string literal only a space between words may be
+    missing from `old`.
+    """
+    needle = "".join(old.split())
+    if len(needle) < _FEWEST:
+        return []
+    starts, joined = _runs(hay.text)
+    found = []
+    for place in _each(joined, needle):
+        start = _offset(starts, place)
+        end = _offset(starts, place + len(needle) - 1) + 1
+        region = hay.text[start:end]
+        if _whole_words(hay.text, start, end) and _spaced_alike(old.strip(), region):
+            wanted = new.strip() if old != old.strip() else new
+            found.append(Splice(start, end, carry_endings(region, wanted, ending_near(hay.text, end))))
+    return found
+
+
+def _runs(text: str) -> tuple[list[tuple[int, int]], str]:
+    """(place in the joined text, offset in the text) of each run without white space, and the runs joined."""
+    starts, parts, place = [], [], 0
+    for match in _RUN.finditer(text):
+        starts.append((place, match.start()))
+        parts.append(match[0])
+        place += len(match[0])
+    return starts, "".join(parts)
+
+
+def _offset(starts: list[tuple[int, int]], place: int) -> int:
+    joined, offset = starts[bisect_right(starts, (place, len(starts) and starts[-1][1] + 1)) - 1]
+    return offset + place - joined
+
+
+def _spaced_alike(old: str, region: str) -> bool:
+    return all(
+        ours == theirs or (not quoted if not (left.isalnum() and right.isalnum()) else theirs)
+        for (left, right, ours, _), (_, _, theirs, quoted) in zip(_gaps(old), _gaps(region), strict=True)
+    )
+
+
+def _gaps(text: str) -> Iterator[tuple[str, str, bool, bool]]:
+    """For each two neighbours that are no white space: both, whether space is between, and whether in a string."""
+    before, space, quote = "", False, ""
+    for letter in text:
+        if letter.isspace():
+            space = True
+            quote = "" if letter == "\n" else quote
+            continue
+        if before:
+            yield before, letter, space, bool(quote)
+        if letter in _QUOTES and (not quote or letter == quote):
+            quote = "" if quote else letter
+        before, space = letter, False
+
+
+def _whole_words(text: str, start: int, end: int) -> bool:
+    """Whether neither end of the region cuts a word."""
+    cut_before = start > 0 and _wordlike(text[start - 1]) and _wordlike(text[start])
+    cut_after = end < len(text) and _wordlike(text[end - 1]) and _wordlike(text[end])
+    return not cut_before and not cut_after
+
+
+def _wordlike(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _each(text: str, wanted: str) -> Iterator[int]:
+    place = text.find(wanted)
+    while place >= 0:
+        yield place
+        place = text.find(wanted, place + len(wanted))

@@ -1,0 +1,89 @@
+"""The last rung: a block in which a few words are misspelt, when nothing else in the file comes near it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from core.edits.line_edit import LineEdit, Splice
+from core.edits.similarity import closest, ratio
+from core.edits.transplant import Block
+
+_TYPO: Final = 0.8
+_BLOCK: Final = 0.9
+_MARGIN: Final = 0.1
+_MANY: Final = 50
+_LONG: Final = 16
+_DEFINITION = re.compile(
+    r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|override)\s+)*"
+    r"(?:def|class|func|function|fn|struct|interface|trait|enum|impl|module|namespace|type)\b"
+)
+_WORD = re.compile(r"\w+")
+
+
+def misspelt(edit: LineEdit) -> list[Splice]:
+    """The one block whose lines are equal but for misspelt words; no definition, number or sign may differ."""
+    scored = sorted(((_likeness(edit, block), block) for block in _candidates(edit)), key=lambda each: -each[0])
+    if not scored or scored[0][0] < _BLOCK:
+        return []
+    best, block = scored[0]
+    if any(score > best - _MARGIN and other.first != block.first for score, other in scored[1:]):
+        return []
+    known = edit.hay.words
+    pairs = [(given.strip(), present.strip()) for given, present in edit.pairs(block)]
+    if not all(given == present or _is_typo(given, present, known) for given, present in pairs):
+        return []
+    shift = edit.shift(block)
+    return [] if shift is None else [edit.splice(block, shift)]
+
+
+def _candidates(edit: LineEdit) -> list[Block]:
+    """Blocks of as many filled lines as given that share an uncommon line, or the likeness of a long one."""
+    keyed = edit.hay.keyed("indentation", skip_blank=True)
+    given = [edit.given[index].strip() for index in edit.filled]
+    size = len(given)
+    votes: Counter[int] = Counter()
+    for number, line in enumerate(given):
+        places = keyed.index.get(line, ())
+        if len(places) <= _MANY:
+            votes.update(place - number for place in places)
+    starts = [start for start, _ in votes.most_common(_MANY)] or list(_alike(given, keyed.keys))
+    return [edit.mapped(keyed.places[start : start + size]) for start in starts if 0 <= start <= len(keyed.keys) - size]
+
+
+def _alike(given: list[str], keys: list[str]) -> Iterator[int]:
+    longest = max(range(len(given)), key=lambda number: len(given[number]))
+    if len(given) <= 2 and len(given[longest]) >= _LONG:
+        for place, _ in closest(given[longest], keys, limit=6, cutoff=_TYPO):
+            yield place - longest
+
+
+def _likeness(edit: LineEdit, block: Block) -> float:
+    """Mean similarity of the lines, whatever they differ in."""
+    pairs = [(given.strip(), present.strip()) for given, present in edit.pairs(block)]
+    return sum(1.0 if given == present else ratio(given, present) for given, present in pairs) / len(pairs)
+
+
+def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
+    """Whether the lines differ in misspelt words only: nearly the same letters, and a word that the file does not know.
+
+    Another number, another sign or another definition means something else.
+    """
+    ours, theirs = _WORD.findall(given), _WORD.findall(present)
+    if len(ours) != len(theirs) or _signs(given) != _signs(present) or _DEFINITION.match(present):
+        return False
+    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    return all(
+        min(len(one), len(other)) >= 4
+        and one not in known
+        and not re.search(r"\d", one + other)
+        and ratio(one, other) >= _TYPO
+        for one, other in pairs
+    )
+
+
+def _signs(line: str) -> str:
+    """What is between the words, white space and a closing comma or semicolon left out."""
+    return "".join(_WORD.sub(" ", line).split()).rstrip(";,")
