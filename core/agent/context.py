@@ -19,6 +19,7 @@ from core.agent.mentions import attach
 from core.agent.prefix import Prepared, prepare
 from core.agent.reminders import mode_reminder, reminder
 from core.agent.session import SessionContext
+from core.agent.speaking import in_dialect
 from core.agent.tags import as_data, attribute, tagged
 from core.protocol.events import LoadedRule, RulesLoaded
 from core.protocol.messages import UserMessage
@@ -29,14 +30,18 @@ MAX_OPEN_FILES = 20
 
 
 async def prepared(session: SessionContext) -> Prepared:
-    """The session's prefix and layout, made once; safe to call early, while the user still types."""
+    """The session's prefix and layout, made once; safe to call early, while the user still types.
+
+    Raises `ConfigError` when the texts of the model's dialect can't be used.
+    """
     if session.preparing is None or session.preparing.cancelled():
         session.preparing = asyncio.ensure_future(_prepare(session))
     try:
-        return await asyncio.shield(session.preparing)
+        made = await asyncio.shield(session.preparing)
     except Exception:
         session.preparing = None
         raise
+    return await in_dialect(session, made)
 
 
 async def _prepare(session: SessionContext) -> Prepared:
@@ -59,7 +64,7 @@ async def compose(session: SessionContext, prompt: str, open_files: Sequence[str
     parts += _rules(session, made, touched)
     if attached.blocks:
         parts.append(tagged("attached_files", "\n".join(attached.blocks)))
-    parts.append(tagged("user_query", prompt))
+    parts.append(tagged("user_query", made.dialect.task(prompt)))
     if mode := mode_reminder(session):
         parts.append(reminder(mode))
     return UserMessage(content="\n\n".join(parts))

@@ -49,11 +49,14 @@ class Stopped(Exception):
 class Call:
     """One tool call on its way through the gate. `failed` and `invalid` are what the loop learns from it."""
 
-    def __init__(self, session: SessionContext, request: ToolCall, opened: Opened, *, truncated: bool = False) -> None:
+    def __init__(
+        self, session: SessionContext, request: ToolCall, opened: Opened, *, truncated: bool = False, problem: str = ""
+    ) -> None:
         self.session = session
         self.request = request
         self.opened = opened
         self.truncated = truncated
+        self.problem = problem
         self.kind: ToolType | None = None
         self.tool: Tool[object] | None = None
         self.mode = Mode(session.state.mode)
@@ -91,6 +94,8 @@ class Call:
 def find(call: Call) -> None:
     if call.truncated:
         raise Stopped("failed", "The answer reached its length limit within this call, so it was not run. Send less.")
+    if call.problem:
+        raise Stopped("failed", call.problem)
     call.kind = find_tool(call.request.name)
 
 
@@ -193,10 +198,20 @@ def no_warning(_: Call) -> str:
     return ""
 
 
-async def run_calls(documents: Documents, calls: Sequence[Call], *, warn: Callable[[Call], str] = no_warning) -> None:
+def text_of(call: Call) -> str:
+    return call.text
+
+
+async def run_calls(
+    documents: Documents,
+    calls: Sequence[Call],
+    *,
+    warn: Callable[[Call], str] = no_warning,
+    tell: Callable[[Call], str] = text_of,
+) -> None:
     """Take all calls of one step through the gate. When cancelled, every call still gets its one answer.
 
-    `warn` gives what is to be added to the answer of a call, "" = nothing.
+    `tell` gives the answer of a call, `warn` what is to be added to it, "" = nothing.
     """
     recorded = 0
     try:
@@ -206,13 +221,13 @@ async def run_calls(documents: Documents, calls: Sequence[Call], *, warn: Callab
         for group in _groups(calls):
             await _together([_finish(documents, call) for call in group])
             for call in group:
-                _answer(call, warn(call))
+                _answer(call, tell(call), warn(call))
                 recorded += 1
     except asyncio.CancelledError:
         for call in calls[recorded:]:
             if not call.settled:
                 _record(documents, call)
-            _answer(call)
+            _answer(call, tell(call))
         raise
 
 
@@ -312,7 +327,7 @@ def _first_line(text: str) -> str:
     return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY].rpartition(' ')[0]}…"
 
 
-def _answer(call: Call, warning: str = "") -> None:
-    content = f"{call.text}\n{warning}".strip() or "(no output)"
+def _answer(call: Call, text: str, warning: str = "") -> None:
+    content = f"{text}\n{warning}".strip() or "(no output)"
     message = ToolMessage(call_id=call.request.id, content=content, is_error=call.status != "completed")
     call.session.emit(MessageAppended(message=message))

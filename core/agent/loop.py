@@ -14,11 +14,13 @@ from core.agent.context import compose, prepared
 from core.agent.documents import Documents
 from core.agent.gate import Call, run_calls
 from core.agent.limits import LimitReached, Spent
+from core.agent.nudges import Nudges
 from core.agent.prefix import Prepared
 from core.agent.reminders import remind, take_in
 from core.agent.repeats import Repeats
 from core.agent.retry import Backoff
 from core.agent.session import SessionContext
+from core.agent.speaking import hand_in, teller
 from core.agent.streaming import Answer, Reception, truncated_call
 from core.agent.tags import tagged
 from core.clock import monotonic
@@ -39,7 +41,6 @@ from core.protocol.events import (
 from core.protocol.messages import UserMessage
 from core.providers.base import ModelRequest
 
-MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
 PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
 
 
@@ -62,7 +63,7 @@ class Turn:
         self.spent = Spent(session.settings.limits)
         self.repeats = Repeats()
         self.started = monotonic()
-        self.nudges = 0
+        self.nudges = Nudges(session)
         self.end: tuple[TurnEnd, str] = ("interrupted", "")
 
     async def run(self) -> TurnFinished:
@@ -130,16 +131,13 @@ class Turn:
         self.session.emit(StepStarted(step=self.spent.steps))
         answer = await self._answer(made)
         self._account(made, answer)
-        if answer.calls:
-            await self._run(answer)
-            return True
-        return self._goes_on(answer)
+        return await self._run(made, answer) if answer.calls else self.nudges.goes_on(answer)
 
     async def _answer(self, made: Prepared) -> Answer:
         """The model's answer, after as many attempts as are reasonable."""
         backoff, shortened = Backoff(), False
         while True:
-            reception = Reception(self.session, self.documents)
+            reception = Reception(self.session, self.documents, made.dialect)
             try:
                 return await reception.receive(self._request(made))
             except ContextOverflow as overflow:
@@ -166,7 +164,7 @@ class Turn:
             model=session.route.model,
             system=made.prefix.system,
             tools=made.prefix.tools,
-            messages=tuple(session.state.messages),
+            messages=made.dialect.sent(session.state.messages),
             session=session.id,
         )
 
@@ -198,33 +196,25 @@ class Turn:
         session.emit(StepFinished(step=self.spent.steps, usage=usage, context_tokens=used))
         session.emit(ContextMeasured(used=used, window=window_of(session), estimated=estimated))
 
-    async def _run(self, answer: Answer) -> None:
+    async def _run(self, made: Prepared, answer: Answer) -> bool:
+        """The calls of an answer. False: one of them ended the turn."""
         truncated = truncated_call(answer)
+        self.nudges.well_formed()
         calls = [
-            Call(self.session, request, opened, truncated=request.id == truncated) for request, opened in answer.calls
+            Call(
+                self.session,
+                request,
+                opened,
+                truncated=request.id == truncated,
+                problem=answer.problems.get(request.id, ""),
+            )
+            for request, opened in answer.calls
         ]
-        await run_calls(self.documents, calls, warn=self.repeats.warn)
+        await run_calls(self.documents, calls, warn=self.repeats.warn, tell=teller(made.dialect))
         self.repeats.note(calls)
         if truncated:
             remind(self.session, render("reminders/truncated", call=True))
-
-    def _goes_on(self, answer: Answer) -> bool:
-        """After an answer without calls: whether the turn goes on all the same."""
-        if self.session.steers:
-            return True
-        if answer.reason == "refused":
-            raise ProviderError("The model refused to answer.", code="model_refused", hint="Rephrase the request.")
-        is_empty = not answer.message.content.strip()
-        if not is_empty and answer.reason != "length":
-            return False
-        self.nudges += 1
-        if self.nudges <= MAX_NUDGES:
-            name = "truncated" if answer.reason == "length" else "empty"
-            remind(self.session, render(f"reminders/{name}", call=False))
-            return True
-        if is_empty:
-            raise ProviderError("The model gave an empty answer.", code="empty_answer", hint="Send it again.")
-        return False
+        return not hand_in(self.documents, made.dialect, calls)
 
     async def _make_room(self, made: Prepared) -> None:
         if is_due(self.session, self.session.meter.tokens(made.size, self.session.state.messages)):

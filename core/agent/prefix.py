@@ -17,6 +17,8 @@ from msgspec import Struct
 from core.agent.layout import project_layout
 from core.agent.limits import prefix_size
 from core.agent.tags import as_data, attribute
+from core.dialects.base import Dialect
+from core.dialects.native import NativeDialect
 from core.prompts import render, tool_text
 from core.providers.base import ToolSpec
 from core.rules import Rule, RuleSet, load_rules
@@ -31,12 +33,13 @@ class Prefix(Struct, frozen=True, kw_only=True):
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """What a session needs before its first step. `size`: bytes of the prefix."""
+    """What a session needs before its first step. `size`: bytes of the prefix; `dialect`: what the model speaks."""
 
     prefix: Prefix
     rules: RuleSet
     layout: str
     size: int
+    dialect: Dialect = NativeDialect()
 
 
 def system_prompt(rules: Sequence[Rule]) -> str:
@@ -49,16 +52,20 @@ def prepare(workspace: Workspace, directory: Path) -> Prepared:
     from core.tools.registry import tool_specs
 
     rules = load_rules(workspace)
-    tools = tool_specs(tool_text)
-    kept = _kept(directory / FILE)
-    if kept is not None and kept.tools == tools:
-        prefix = kept
-    else:
-        prefix = Prefix(system=system_prompt(rules.always), tools=tools)
-        _keep(directory, prefix)
+    fresh = Prefix(system=system_prompt(rules.always), tools=tool_specs(tool_text))
+    prefix = kept_or_made(directory, FILE, fresh)
     return Prepared(
         prefix=prefix, rules=rules, layout=project_layout(workspace), size=prefix_size(prefix.system, prefix.tools)
     )
+
+
+def kept_or_made(directory: Path, name: str, fresh: Prefix) -> Prefix:
+    """The prefix that the session began with; `fresh`, kept from now on, if there is none for these tools."""
+    kept = _kept(directory / name)
+    if kept is not None and kept.tools == fresh.tools:
+        return kept
+    _keep(directory, name, fresh)
+    return fresh
 
 
 def _kept(path: Path) -> Prefix | None:
@@ -68,12 +75,12 @@ def _kept(path: Path) -> Prefix | None:
         return None
 
 
-def _keep(directory: Path, prefix: Prefix) -> None:
+def _keep(directory: Path, name: str, prefix: Prefix) -> None:
     """Whole or not at all; a session that can't keep it only loses the provider's cache when it is resumed."""
-    temporary = directory / f".{FILE}.{os.getpid()}.tmp"
+    temporary = directory / f".{name}.{os.getpid()}.tmp"
     with suppress(OSError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(prefix))
-        temporary.replace(directory / FILE)
+        temporary.replace(directory / name)

@@ -137,7 +137,7 @@ class SessionContext(Struct, kw_only=True):
     asked, so whatever needs the user is refused. `contained`: a command's effects can't reach the workspace.
     `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
     told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
-    `joined`: the rules that joined since the session began.
+    `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
     """
 
     id: str
@@ -163,6 +163,7 @@ class SessionContext(Struct, kw_only=True):
     floor: int = 0
     joined: list[LoadedRule] = field(default_factory=list)
     preparing: asyncio.Future[Prepared] | None = None
+    spoken: dict[str, dict[str, object]] = field(default_factory=dict)
     working: asyncio.Task[None] | None = None
 
     async def approve(self, request: ApprovalRequested) -> ApprovalResolved:

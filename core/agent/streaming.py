@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from msgspec import Struct
 from core.agent.call_documents import Ended, decoded, document_of, kind_of
 from core.agent.documents import Documents, Opened, Speech
 from core.agent.session import SessionContext
+from core.dialects.base import CallBegun, CallEnded, Dialect, Heard, Said
 from core.errors import ProviderError, ToolInputInvalid
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage
@@ -53,7 +54,10 @@ async def closed_after(stream: AsyncIterator[Delta]) -> AsyncIterator[AsyncItera
 
 
 class Draft(Struct, kw_only=True):
-    """One tool call as it comes in. `id` is the provider's, `call` is ours and unique."""
+    """One tool call as it comes in. `id` is the provider's, `call` is ours and unique.
+
+    Calls that stand in the text have an index below zero. `problem`: why it must not be run.
+    """
 
     index: int
     id: str
@@ -62,6 +66,7 @@ class Draft(Struct, kw_only=True):
     name: str
     arguments: list[str]
     size: int = 0
+    problem: str = ""
 
     def text(self) -> str:
         return "".join(self.arguments)
@@ -74,19 +79,27 @@ class Draft(Struct, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """A complete answer. `calls` pair with `message.tool_calls`."""
+    """A complete answer. `calls` pair with `message.tool_calls`; `problems` says by id which must not be run, and why.
+
+    `problem`: what the model is to be told of the form of its answer. `over`: it says that it is done.
+    """
 
     message: AssistantMessage
     calls: tuple[tuple[ToolCall, Opened], ...]
     reason: FinishReason
     usage: Usage
+    problems: Mapping[str, str]
+    problem: str = ""
+    over: bool = False
 
 
 class Reception:
     """One attempt at one model call."""
 
-    def __init__(self, session: SessionContext, documents: Documents) -> None:
+    def __init__(self, session: SessionContext, documents: Documents, dialect: Dialect) -> None:
         self._session = session
+        self._dialect = dialect
+        self._listener = dialect.listener()
         self._documents = documents
         self._speech = Speech(documents)
         self._text: list[str] = []
@@ -108,6 +121,7 @@ class Reception:
                     await asyncio.sleep(0)
         if self._reason is None:
             raise ProviderError("The model's answer was cut off.", code="stream_cut", retryable=True)
+        self._hear(self._listener.finish())
         self._speech.close()
         return self._answer(self._reason)
 
@@ -115,7 +129,7 @@ class Reception:
         match delta:
             case TextDelta(text):
                 self._text.append(text)
-                self._speech.text(text)
+                self._hear(self._listener.feed(text))
             case ReasoningDelta():
                 self._think(delta)
             case ToolCallDelta():
@@ -124,6 +138,18 @@ class Reception:
                 self.usage = self._session.priced(self._session.route, usage)
             case Finished(reason):
                 self._reason = reason
+
+    def _hear(self, heard: Sequence[Heard]) -> None:
+        for each in heard:
+            match each:
+                case Said(text):
+                    self._speech.text(text)
+                case CallBegun(index, name):
+                    self._begin(-1 - index, "", name)
+                case CallEnded():
+                    draft = next(draft for draft in self._drafts if draft.index == -1 - each.index)
+                    draft.problem = each.problem
+                    self._add(draft, each.arguments)
 
     def _think(self, delta: ReasoningDelta) -> None:
         block = self._reasoning.get(delta.index, ReasoningBlock())
@@ -134,11 +160,13 @@ class Reception:
         self._speech.reasoning(delta.text, delta.index)
 
     def _call(self, delta: ToolCallDelta) -> None:
-        draft = self._draft(delta)
-        if delta.arguments:
-            draft.arguments.append(delta.arguments)
-            draft.size += len(delta.arguments)
-            self._documents.delta(draft.opened, delta.arguments)
+        self._add(self._draft(delta), delta.arguments)
+
+    def _add(self, draft: Draft, arguments: str) -> None:
+        if arguments:
+            draft.arguments.append(arguments)
+            draft.size += len(arguments)
+            self._documents.delta(draft.opened, arguments)
         if draft.size > MAX_ARGUMENTS or len(self._drafts) > MAX_CALLS:
             raise ProviderError("The model's tool calls are too large to be run.", code="answer_too_large")
 
@@ -148,13 +176,19 @@ class Reception:
             if draft.index == delta.index and draft.continues(delta):
                 draft.id, draft.name = draft.id or delta.id, draft.name or delta.name
                 return draft
+        return self._begin(delta.index, delta.id, delta.name)
+
+    def _begin(self, index: int, identity: str, name: str) -> Draft:
         self._speech.close()
-        opened = self._documents.open(kind_of(_tool(delta.name)), title=_sendable(delta.name))
-        draft = Draft(index=delta.index, id=delta.id, call=new_id("call"), opened=opened, name=delta.name, arguments=[])
+        opened = self._documents.open(kind_of(_tool(name)), title=_sendable(name))
+        draft = Draft(index=index, id=identity, call=new_id("call"), opened=opened, name=name, arguments=[])
         self._drafts.append(draft)
         return draft
 
     def _answer(self, reason: FinishReason) -> Answer:
+        ending = self._listener.ending
+        if ending.problem:
+            self._drop_calls_of_text()
         calls = tuple(
             (ToolCall(id=draft.call, name=_sendable(draft.name), arguments=draft.text()), draft.opened)
             for draft in self._drafts
@@ -168,8 +202,24 @@ class Reception:
             reasoning=reasoning,
             tool_calls=tuple(call for call, _ in calls),
             model=self._session.route.id,
+            dialect=self._dialect.name if any(draft.index < 0 for draft in self._drafts) else "",
         )
-        return Answer(message=message, calls=calls, reason=reason, usage=self.usage)
+        return Answer(
+            message=message,
+            calls=calls,
+            reason=reason,
+            usage=self.usage,
+            problems={draft.call: draft.problem for draft in self._drafts if draft.problem},
+            problem=ending.problem,
+            over=ending.over,
+        )
+
+    def _drop_calls_of_text(self) -> None:
+        """The answer has no valid form: none of the calls in its text is one."""
+        for draft in self._drafts:
+            if draft.index < 0:
+                self._documents.finish(document_of(_unfinished(draft, "the answer was not in the form asked for.")))
+        self._drafts = [draft for draft in self._drafts if draft.index >= 0]
 
     def abandon(self, why: str) -> AssistantMessage | None:
         """The attempt is over and won't be repeated: what was said stays, marked as interrupted; calls do not.

@@ -28,6 +28,10 @@ _CLASSES = {
     "ask_question": "AskQuestion",
     "switch_mode": "SwitchMode",
 }
+# Tools for which a dialect without function calls has words of its own: found like the others, but not in the list.
+IN_TEXT = {
+    "edit_blocks": "EditBlocks",
+}
 ALIASES: Mapping[str, str] = {
     "Read": "read_file",
     "ReadFile": "read_file",
@@ -55,18 +59,21 @@ ALIASES: Mapping[str, str] = {
 }
 
 
+_ALL = {**_CLASSES, **IN_TEXT}
+
+
 class _Tools(Mapping[str, ToolType]):
     """Tool classes by name; a tool's module is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> ToolType:
-        tool = _CLASSES[name]  # before the import: a name that a model made up must not load a module
+        tool = _ALL[name]  # before the import: a name that a model made up must not load a module
         return cast(ToolType, getattr(import_module(f"core.tools.{name}"), tool))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
+        return iter(_ALL)
 
     def __len__(self) -> int:
-        return len(_CLASSES)
+        return len(_ALL)
 
 
 TOOLS: Mapping[str, ToolType] = _Tools()
@@ -75,7 +82,7 @@ TOOLS: Mapping[str, ToolType] = _Tools()
 def find_tool(name: str) -> ToolType:
     """The tool of that name or alias; `ToolInputInvalid` that names near ones."""
     own = ALIASES.get(name, name)
-    if own in _CLASSES:
+    if own in _ALL:
         return TOOLS[own]
     near = nearest_names(name[:100], _CLASSES)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""

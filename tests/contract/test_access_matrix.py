@@ -18,6 +18,10 @@ ARGUMENTS = {
     "search_replace": {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"},
     "write": {"file_path": "new.py", "contents": "y = 1\n"},
     "delete_file": {"target_file": "a.py"},
+    "edit_blocks": {
+        "file_path": "a.py",
+        "diff": "------- SEARCH\nx = 1\n=======\nx = 2\n+++++++ REPLACE\n",
+    },
     "run_terminal_cmd": {"command": "touch made-by-command"},
     "create_plan": {"name": "P", "overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]},
     "todo_write": {"merge": False, "todos": [{"id": "a", "content": "A", "status": "pending"}]},

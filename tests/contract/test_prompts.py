@@ -13,7 +13,7 @@ from core.protocol.documents import Todo
 from core.protocol.events import ModeName
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState
-from core.tools.registry import TOOLS, tool_specs
+from core.tools.registry import IN_TEXT, TOOLS, tool_specs
 
 TODO = Todo(id="a", content="Do a", dependencies=("b",))
 CHANGE = Change(path="a.py", operation="edit", base=FileState(), pending=FileState(), added=1, removed=2)
@@ -31,6 +31,11 @@ VARIABLES = {
     },
     "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},
+    "dialects/tags": {
+        "rules": [{"path": "AGENTS.md", "text": "Be kind."}],
+        "tools": [{"name": "grep", "description": "Search.", "parameters": {"type": "object"}}],
+    },
+    "dialects/workspace_rules": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
 }
 
 
@@ -75,7 +80,7 @@ def test_tools_that_prompts_speak_of_exist():
 
 def test_the_tool_list_is_the_same_in_every_mode_and_every_time():
     assert tool_specs(tool_text) == tool_specs(tool_text)
-    assert [spec.name for spec in tool_specs(tool_text)] == list(TOOLS)
+    assert [spec.name for spec in tool_specs(tool_text)] == [name for name in TOOLS if name not in IN_TEXT]
 
 
 @pytest.mark.parametrize("name", ["", "../errors", "/etc/passwd", "blocks/../system", "nope", "System", "a/b/c"])

@@ -1,0 +1,121 @@
+"""A session's dialect: which one its model speaks, the prompt that goes with it, and what is told of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from core.agent.documents import Documents
+from core.agent.gate import Call
+from core.agent.limits import prefix_size
+from core.agent.prefix import Prefix, Prepared, kept_or_made
+from core.agent.session import SessionContext
+from core.agent.spill import clip
+from core.agent.tags import as_data, attribute
+from core.config import config_dir
+from core.dialects.base import Dialect, Result
+from core.dialects.command import CommandDialect
+from core.dialects.native import NativeDialect
+from core.dialects.tags import TagDialect
+from core.modes import Access
+from core.prompts import render, tool_text
+from core.protocol.documents import Text
+from core.tools.base import TerminalDetail
+
+# What the tags dialect has tags of its own for.
+_HAS_TAGS = frozenset({"search_replace", "edit_blocks"})
+
+
+async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
+    """What was prepared, for the dialect of the session's model. Raises `ConfigError` for its texts."""
+    name = session.settings.dialect_of(session.route.id)
+    if name == "native":
+        return made
+    key = f"{name} {session.route.id} {session.settings.dialects.command}"
+    if key not in session.spoken:
+        session.spoken[key] = await asyncio.to_thread(_spoken, session, made)
+    return replace(made, **session.spoken[key])
+
+
+def _spoken(session: SessionContext, made: Prepared) -> dict[str, object]:
+    """Prefix, size and dialect. The system prompt says how to ask, so there is no tool list."""
+    name = session.settings.dialect_of(session.route.id)
+    rules = [{"path": attribute(rule.path), "text": as_data(rule.text)} for rule in made.rules.always]
+    dialect: Dialect
+    if name == "command":
+        dialect = command = _command_dialect(session)
+        system = f"{command.system()}\n\n{render('dialects/workspace_rules', rules=rules)}".strip()
+    else:
+        dialect = TagDialect()
+        system = render("dialects/tags", rules=rules, tools=_tools())
+    prefix = kept_or_made(session.directory, f"prefix-{name}.json", Prefix(system=system, tools=()))
+    return {"prefix": prefix, "size": prefix_size(prefix.system, ()), "dialect": dialect}
+
+
+def _command_dialect(session: SessionContext) -> CommandDialect:
+    from core.prompts.command_texts import command_texts
+
+    file = session.settings.dialects.command
+    texts = command_texts(config_dir() / Path(file).expanduser() if file else None)
+    facts = {
+        "system": platform.system(),
+        "release": platform.release(),
+        "version": platform.version(),
+        "machine": platform.machine(),
+        "workspace": str(session.workspace.root),
+        "model": session.route.id,
+        "shell": "bash",
+        "time_limit": texts.timeout,
+    }
+    return CommandDialect(texts, facts, time_limit=texts.timeout)
+
+
+def _tools() -> list[dict[str, object]]:
+    """The tools that are called by name, as the prompt lists them."""
+    from core.tools.registry import TOOLS, tool_specs
+
+    return [
+        {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+        for spec in tool_specs(tool_text)
+        if TOOLS[spec.name].access is not Access.EXEC and spec.name not in _HAS_TAGS
+    ]
+
+
+def teller(dialect: Dialect) -> Callable[[Call], str]:
+    """What the model is told of a call that is over. In a user message, foreign text must not look like ours."""
+    if isinstance(dialect, NativeDialect):
+        return lambda call: call.text
+
+    def told(call: Call) -> str:
+        text, _ = clip(call.session.directory, call.request.id, dialect.result(result_of(call)))
+        return text
+
+    return told
+
+
+def result_of(call: Call) -> Result:
+    detail = call.outcome.detail
+    if not isinstance(detail, TerminalDetail):
+        return Result(content=as_data(call.text))
+    return Result(
+        content=as_data(call.text),
+        command=detail.command,
+        exit_code=detail.exit_code,
+        output=as_data(detail.output),
+        timed_out=detail.timed_out,
+    )
+
+
+def hand_in(documents: Documents, dialect: Dialect, calls: list[Call]) -> bool:
+    """Whether one of these calls ended the turn; what it handed in is shown."""
+    last = next((result for result in map(result_of, calls) if dialect.ends(result)), None)
+    if last is None:
+        return False
+    if final := dialect.final(last):
+        opened = documents.open("text")
+        documents.finish(Text(id=opened.id, sequence=opened.sequence, content=final))
+    return True

@@ -1,0 +1,51 @@
+"""edit_blocks: the SEARCH/REPLACE blocks of a `<file-edit>`, applied to one file all together or not at all."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.edits.search_replace import BatchResult, SearchReplace, apply_blocks, parse_blocks
+from core.modes import Access
+from core.tools.base import Editor, Outcome, Tool
+from core.tools.search_replace import RUNGS, created
+from core.tools.targets import editable
+
+_MAX_LINES = 20
+
+
+class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "edit_blocks"
+    access: ClassVar[Access] = Access.PROPOSE
+    argument_names: ClassVar = {
+        "filePath": "file_path",
+        "path": "file_path",
+        "target_file": "file_path",
+        "diffContent": "diff",
+    }
+
+    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]
+
+    def subject(self) -> str:
+        return self.file_path
+
+    async def run(self, capability: Editor) -> Outcome:
+        blocks = parse_blocks(self.diff)
+        if len(blocks) == 1 and not blocks[0].search and capability.stat(self.file_path) is None:
+            detail = capability.write(self.file_path, blocks[0].replace.encode("utf-8"))
+            return created(self.file_path, detail)
+        file = editable(capability, self.file_path)
+        done = apply_blocks(file.text, blocks)
+        detail = capability.write(self.file_path, file.encode(done.text))
+        return Outcome(content=self._told(done, blocks), summary=f"+{detail.added} -{detail.removed}", detail=detail)
+
+    def _told(self, done: BatchResult, blocks: tuple[SearchReplace, ...]) -> str:
+        rows = [
+            f"block {number}: line {line}{f', matched with {RUNGS[rung]}' if rung in RUNGS else ''}"
+            for number, (line, rung) in enumerate(zip(done.lines, done.rungs, strict=True), start=1)
+        ]
+        more = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
+        count = f"{len(blocks)} blocks" if len(blocks) > 1 else "1 block"
+        return "\n".join([f"Edited {self.file_path}: {count} applied.", *rows[:_MAX_LINES], *more])
