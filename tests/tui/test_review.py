@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -323,3 +324,17 @@ async def test_added_and_removed_lines_differ_from_context_in_every_theme(theme)
         }
         assert backs[True] != backs[False]
         assert all(sign in text_of(view) for sign in (" - ", " + "))
+
+
+async def test_a_pane_that_is_still_being_put_together_has_the_focus_once_it_is_there():
+    async def load(_: str) -> None:
+        return None
+
+    app: App[None] = App()
+    async with app.run_test() as pilot:
+        pane = ReviewPane(load)
+        mounted = app.mount(pane)
+        pane.focus()
+        await mounted
+        await pilot.pause()
+        assert app.focused is pane.query_one(DiffView)

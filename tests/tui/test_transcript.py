@@ -137,6 +137,15 @@ async def test_one_more_line_costs_the_same_after_three_hundred_answers(stage):
     assert await lines_for_one_more(stage, 300) < 1.2 * await lines_for_one_more(stage, 75)
 
 
+async def test_a_key_between_an_event_and_its_batch_goes_to_the_newest_block(stage):
+    async with stage([*recorded.opening(), *answers(20)], size=(80, 24)) as on:
+        newest = on.client.emit(answers(21)[20])
+        on.screen.state.apply(newest)
+        on.transcript.action_bottom()
+        assert on.transcript.cursor == len(on.screen.state.blocks) - 1
+        assert any(line.strip().startswith("20 ") for line in on.lines())
+
+
 async def test_memory_stays_flat_over_two_hundred_turns(stage):
     async with stage([*recorded.opening(), *answers(100)]) as on:
         await on.emit(*answers(300)[100:])

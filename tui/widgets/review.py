@@ -171,7 +171,10 @@ class ReviewPane(Vertical):
                 self._show_file("first")
 
     def focus(self, scroll_visible: bool = True) -> ReviewPane:
-        self._view.focus(scroll_visible)
+        if self.query(DiffView):
+            self._view.focus(scroll_visible)
+        else:  # a key may come while the pane is still being put together
+            self.call_later(self.focus, scroll_visible)
         return self
 
     # What is shown

@@ -254,6 +254,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def on_focus(self) -> None:
+        self.show(self._blocks)
         if not 0 <= self.cursor < len(self._blocks):
             self.cursor = len(self._blocks) - 1
         self.refresh()
@@ -264,6 +265,7 @@ class Transcript(ScrollView, can_focus=True):
     def _move(self, step: int) -> None:
         if not self._blocks:
             return
+        self.show(self._blocks)  # a key may come between an event and the batch that shows it
         self.cursor = min(max(self.cursor + step, 0), len(self._blocks) - 1)
         self._reveal()
 
