@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 from typing import Any
 
 import pytest
@@ -123,6 +122,7 @@ async def show(pilot: Any, app: AgentApp, text: str) -> None:
         assert hidden_in(written(app)) == set()
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_t1_t2_t4_hostile_text_is_shown_and_does_nothing(name):
     text = HOSTILE[name]
@@ -132,7 +132,7 @@ async def test_t1_t2_t4_hostile_text_is_shown_and_does_nothing(name):
         return client
 
     app = AgentApp(connect, Wish(model="m"))
-    async with app.run_test(size=(120, 40)) as pilot, asyncio.timeout(30):
+    async with app.run_test(size=(120, 40)) as pilot:
         while app.main.state.seq < len(client.log):
             await pilot.pause(0.01)
         await show(pilot, app, text)
@@ -153,7 +153,7 @@ async def test_t1_t2_hostile_names_in_the_dialogs_do_nothing(name):
         return client
 
     app = AgentApp(connect, Wish())
-    async with app.run_test(size=(120, 40)) as pilot, asyncio.timeout(30):
+    async with app.run_test(size=(120, 40)) as pilot:
         while type(app.screen).__name__ != "Welcome":
             await pilot.pause(0.01)
         await pilot.pause(0.1)

@@ -86,7 +86,7 @@ async def test_another_session_empties_the_panes_of_the_old_one(stage):
         await on.emit(*recorded.turn())
         await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
         review = on.screen.panes.side.pane("review")
-        assert review._changes
+        await on.until(lambda: review._changes)
         on.client.log.clear()
         on.screen.action_sessions("ses_other")
         await on.until(lambda: not review._changes)
