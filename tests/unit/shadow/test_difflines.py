@@ -87,10 +87,11 @@ def test_of_ten_thousand_new_lines_only_some_are_compared_word_by_word(desk, mon
     def work(count: int) -> int:
         compared.clear()
         name = f"of_{count}"
-        desk.put(name, b"".join(b"old value %d = 1\n" % number for number in range(count)))
-        desk.shadow.write(name, b"".join(b"new value %d = 2\n" % number for number in range(count)))
+        same, half = b"".join(b"same %d\n" % number for number in range(6)), range(count // 2)
+        desk.put(name, same.join([b"".join(b"old value %d = 1\n" % number for number in half)] * 2))
+        desk.shadow.write(name, same.join([b"".join(b"new value %d = 2\n" % number for number in half)] * 2))
         with counted() as done:
-            assert len(desk.shadow.diff(name).lines) == 2 * count
+            assert len(desk.shadow.diff(name).lines) == 2 * count + 6
         return done.lines
 
     few, many = work(2_000), work(10_000)
