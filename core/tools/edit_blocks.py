@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from core.edits.search_replace import BatchResult, SearchReplace, apply_blocks, parse_blocks
+from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.tools.base import Editor, Outcome, Tool
 from core.tools.search_replace import RUNGS, created
@@ -37,6 +38,12 @@ class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
             detail = capability.write(self.file_path, blocks[0].replace.encode("utf-8"))
             return created(self.file_path, detail)
         file = editable(capability, self.file_path)
+        if any(not block.search for block in blocks) and not capability.seen_current(self.file_path):
+            raise ToolInputInvalid(
+                f"{self.file_path} exists, and you have not read it as it is now, so it is not replaced as a whole.",
+                hint="Read it with read_file first, or give the lines to replace. Nothing was changed.",
+                code="not_read",
+            )
         done = apply_blocks(file.text, blocks)
         detail = capability.write(self.file_path, file.encode(done.text))
         return Outcome(content=self._told(done, blocks), summary=f"+{detail.added} -{detail.removed}", detail=detail)
