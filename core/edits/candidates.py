@@ -34,9 +34,12 @@ class EditError(ToolInputInvalid):
 
     code = "edit_not_applied"
 
-    def __init__(self, message: str, *, hint: str = "", candidates: Sequence[Candidate] = ()) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", candidates: Sequence[Candidate] = (), ambiguous: bool = False
+    ) -> None:
         super().__init__(message, hint=hint)
         self.candidates = tuple(candidates)
+        self.ambiguous = ambiguous
 
 
 def ambiguous(lines: Sequence[int], rung: str) -> EditError:
@@ -46,6 +49,7 @@ def ambiguous(lines: Sequence[int], rung: str) -> EditError:
     return EditError(
         f"The text to replace was found {len(lines)} times{how}, at lines {shown}.",
         hint="Nothing was changed. Add lines before or after it until it is unique, or set replace_all to change all.",
+        ambiguous=True,
     )
 
 

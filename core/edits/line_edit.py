@@ -1,4 +1,4 @@
-"""One edit of whole lines, tried on the lenient rungs: which blocks of a file are these lines, and what replaces them."""
+"""One edit of whole lines on the lenient rungs: which blocks of a file are these lines, and what replaces them."""
 
 from __future__ import annotations
 

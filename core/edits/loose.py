@@ -1,4 +1,4 @@
-"""The rungs that look at characters and not at lines: text that was trimmed, escaped, reflowed or written in other case.
+"""The rungs that look at characters and not at lines: text that was trimmed, escaped, reflowed or in other case.
 
 Each yields the splices of every place that it finds; none of them guesses between two.
 """

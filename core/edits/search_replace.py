@@ -1,40 +1,23 @@
-"""The SEARCH/REPLACE block format: parse it, and apply all of its blocks or none.
+"""The SEARCH/REPLACE block format: apply all blocks of a text or none. The parser is in `blocks.py`.
 
-    ------- SEARCH
-    lines that are there
-    =======
-    lines that take their place
-    +++++++ REPLACE
-
-Markers have seven or more signs and stand alone on their line. An empty SEARCH stands for the whole file, an empty
-REPLACE deletes. Text between blocks is ignored.
+An empty SEARCH stands for the whole file, an empty REPLACE deletes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
+from core.edits.blocks import SearchReplace, parse_blocks
 from core.edits.candidates import EditError
 from core.edits.haystack import Haystack
 from core.edits.line_edit import Splice
-from core.edits.matching import apply_replacement, locate, spliced
+from core.edits.lines import carry_endings, line_number, to_lf
+from core.edits.matching import Found, locate, spliced
 
-_START = re.compile(r"-{7,} SEARCH\s*$")
-_MIDDLE = re.compile(r"={7,}\s*$")
-_END = re.compile(r"\+{7,} REPLACE\s*$")
-_CONFLICT_START = re.compile(r"<{7}(?: |$)")
-_CONFLICT_END = re.compile(r">{7}(?: |$)")
-
-
-class SearchReplace(Struct, frozen=True):
-    """Both are whole lines with their endings; "" is an empty part."""
-
-    search: str
-    replace: str
+__all__ = ["BatchResult", "SearchReplace", "apply_blocks", "blocks_for", "edit_search_replace", "parse_blocks"]
 
 
 class BatchResult(Struct, frozen=True, kw_only=True):
@@ -46,100 +29,76 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     lines: tuple[int, ...]
 
 
-def parse_blocks(content: str) -> tuple[SearchReplace, ...]:
-    """All blocks of `content`, in order. Raises `EditError` for a broken sequence of markers, naming the line."""
-    reader = _Reader()
-    for number, line in enumerate(content.splitlines(keepends=True) if content else (), start=1):
-        reader.take(number, line)
-    if reader.part != "outside":
-        missing = "=======" if reader.part == "search" else "+++++++ REPLACE"
-        raise _broken(f"the block that begins in line {reader.begin} has no {missing} line", reader.begin)
-    if not reader.blocks:
-        raise EditError("There is no SEARCH/REPLACE block in the text.", hint="Begin one with a ------- SEARCH line.")
-    return tuple(reader.blocks)
+def edit_search_replace(text: str, content: str, path: str = "") -> BatchResult:
+    """Apply the blocks of `content` that are meant for the file at `path`. Raises `EditError`."""
+    return apply_blocks(text, blocks_for(parse_blocks(content), path))
 
 
-def _broken(what: str, line: int) -> EditError:
-    hint = "A block is: ------- SEARCH, the old lines, =======, the new lines, +++++++ REPLACE; each alone on its line."
-    return EditError(f"Broken SEARCH/REPLACE markers in line {line}: {what}.", hint=hint)
+def blocks_for(blocks: Sequence[SearchReplace], path: str) -> tuple[SearchReplace, ...]:
+    """The blocks that name this file or none; when all name one other file, that is taken for another name of it."""
+    mine = tuple(block for block in blocks if not path or block.path is None or _same_file(block.path, path))
+    if mine and any(block.path is not None for block in mine):
+        return mine
+    return tuple(blocks) if len({block.path for block in blocks}) == 1 else mine or tuple(blocks)
 
 
-class _Reader:
-    """The state machine over lines: outside, search, replace."""
-
-    def __init__(self) -> None:
-        self.part = "outside"
-        self.begin = 0
-        self.blocks: list[SearchReplace] = []
-        self._search: list[str] = []
-        self._replace: list[str] = []
-        self._conflict = False
-
-    def take(self, number: int, line: str) -> None:
-        if _START.match(line):
-            self._open(number)
-        elif _END.match(line):
-            self._close(number)
-        elif self.part == "search":
-            self._take_search(line)
-        elif self.part == "replace":
-            self._replace.append(line)
-        elif _MIDDLE.match(line):
-            raise _broken("======= stands outside of a block", number)
-
-    def _open(self, number: int) -> None:
-        if self.part != "outside":
-            raise _broken(f"the block that begins in line {self.begin} is not closed before the next one", number)
-        self.part, self.begin, self._conflict = "search", number, False
-        self._search, self._replace = [], []
-
-    def _close(self, number: int) -> None:
-        if self.part != "replace":
-            missing = "no block is open" if self.part == "outside" else "======= is missing before it"
-            raise _broken(missing, number)
-        self.blocks.append(SearchReplace("".join(self._search), "".join(self._replace)))
-        self.part = "outside"
-
-    def _take_search(self, line: str) -> None:
-        """A ======= between conflict markers is content of the file, not the middle of the block."""
-        if _MIDDLE.match(line) and not self._conflict:
-            self.part = "replace"
-            return
-        if _CONFLICT_START.match(line):
-            self._conflict = True
-        elif _CONFLICT_END.match(line):
-            self._conflict = False
-        self._search.append(line)
+def _same_file(named: str, path: str) -> bool:
+    ours, theirs = (each.replace("\\", "/").removeprefix("./").strip("/") for each in (named, path))
+    return ours == theirs or ours.endswith(f"/{theirs}") or theirs.endswith(f"/{ours}")
 
 
 def apply_blocks(text: str, blocks: Sequence[SearchReplace]) -> BatchResult:
-    """Apply every block or none. Blocks are looked for in the text as it was; when that fails for one of them, or two
+    """Apply every block or none. Blocks are looked for in the text as it was; when one of them is not in it, or two
     touch the same lines, they are applied one after the other. Raises `EditError` that names the block."""
     if len(blocks) == 1 and not blocks[0].search:
-        return BatchResult(text=blocks[0].replace, rungs=("whole_file",), lines=(1,))
+        return BatchResult(text=_whole(text, blocks[0].replace), rungs=("whole_file",), lines=(1,))
     if any(not block.search for block in blocks):
         raise EditError(
             "A block with an empty SEARCH part stands for the whole file and can't be mixed with other blocks.",
-            hint="Send it alone, or give the lines to replace.",
+            hint="Send it alone, or give the lines to replace. Nothing was changed.",
         )
     return _at_once(text, blocks) or _in_turn(text, blocks)
 
 
+def _whole(text: str, replace: str) -> str:
+    """A file whose lines all end with "\\r\\n" goes on with them."""
+    if "\r\n" in text and text.count("\n") == text.count("\r\n"):
+        return to_lf(replace).replace("\n", "\r\n")
+    return carry_endings("", replace, "\n")
+
+
+def _find(hay: Haystack, block: SearchReplace) -> Found:
+    """Where a block belongs. One that can be read in several ways is decided by what stands in the file."""
+    if not block.others:
+        return locate(hay, block.search, block.replace, whole_lines=True, near=block.line)
+    readings = [(block.search, block.replace), *block.others]
+    exact = [reading for reading in readings if reading[0] and f"\n{reading[0]}" in f"\n{hay.lf}"]
+    if len(exact) != 1:
+        raise EditError(
+            "The block has several ======= lines, and the file does not tell which one divides it.",
+            hint="Write \\======= for those that are lines of the file. Nothing was changed.",
+        )
+    return locate(hay, *exact[0], whole_lines=True, near=block.line)
+
+
 def _at_once(text: str, blocks: Sequence[SearchReplace]) -> BatchResult | None:
     rungs: list[str] = []
+    starts: list[int] = []
     splices: list[Splice] = []
     hay = Haystack(text)
-    for block in blocks:
+    for number, block in enumerate(blocks, start=1):
         try:
-            found = locate(hay, block.search, block.replace, whole_lines=True)
-        except EditError:
+            found = _find(hay, block)
+        except EditError as error:
+            if error.ambiguous:
+                raise _numbered(error, number, len(blocks)) from error
             return None
         rungs.append(found.rung)
+        starts.append(min(found.splices).start)
         splices += found.splices
-    ordered = sorted(splices)
-    if any(first.end > second.start for first, second in pairwise(ordered)):
+    if any(first.end > second.start for first, second in pairwise(sorted(splices))):
         return None
-    lines = tuple(text.count("\n", 0, each.start) + 1 for each in splices)
+    lines = tuple(line_number(text, start) for start in starts)
     return BatchResult(text=spliced(text, splices), rungs=tuple(rungs), lines=lines)
 
 
@@ -147,11 +106,15 @@ def _in_turn(text: str, blocks: Sequence[SearchReplace]) -> BatchResult:
     rungs, lines = [], []
     for number, block in enumerate(blocks, start=1):
         try:
-            done = apply_replacement(text, block.search, block.replace, whole_lines=True)
+            found = _find(Haystack(text), block)
         except EditError as error:
-            where = f"Block {number} of {len(blocks)}: " if len(blocks) > 1 else ""
-            raise EditError(where + error.message, hint=error.hint, candidates=error.candidates) from error
-        text = done.text
-        rungs.append(done.rung)
-        lines.append(done.start_line)
+            raise _numbered(error, number, len(blocks)) from error
+        lines.append(line_number(text, min(found.splices).start))
+        text = spliced(text, found.splices)
+        rungs.append(found.rung)
     return BatchResult(text=text, rungs=tuple(rungs), lines=tuple(lines))
+
+
+def _numbered(error: EditError, number: int, count: int) -> EditError:
+    where = f"Block {number} of {count}: " if count > 1 else ""
+    return EditError(where + error.message, hint=error.hint, candidates=error.candidates, ambiguous=error.ambiguous)

@@ -54,7 +54,7 @@ def placed_lines(lines: Lines, block: Block, wanted: Sequence[str]) -> str:
 
 
 def own_lines(lines: Lines, block: Block, given: Sequence[str], wanted: Sequence[str]) -> str:
-    """Like `transplant`, for text without indentation: a new line is indented as the line that it replaces or follows."""
+    """Like `transplant`, for text without indentation: a new line gets that of the line it replaces or follows."""
     fallback = lines.dominant()
     used = {place for place in block.mapping if place >= 0}
     out: list[tuple[str, str]] = []
@@ -86,9 +86,9 @@ def _own(block: Block, place: int, used: set[int]) -> Iterator[int]:
 def _joined(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:
     if not out:
         return ""
-    *body, (tail, tail_end) = out
+    *body, (tail, _) = out
     text = "".join(line + (end or fallback) for line, end in body)
-    return text + tail + ("" if last_end == "" else tail_end or fallback)
+    return text + tail + last_end
 
 
 def _opcodes(given: Sequence[str], wanted: Sequence[str]) -> Iterator[_Opcode]:

@@ -1,0 +1,208 @@
+"""SEARCH/REPLACE blocks as text: what stands in which block, and for which file it is meant.
+
+    ------- SEARCH
+    lines that are there
+    =======
+    lines that take their place
+    +++++++ REPLACE
+
+Markers have seven or more signs and stand alone on their line. Blocks opened with `<<<<<<< SEARCH` end with
+`>>>>>>> REPLACE`; as models write these in many ways, five signs, a stray `>` and white space around are read too.
+Around the blocks there may be text, fences, `<chat>` and `<file-edit filePath="…">` tags, or the file's name on one of
+the three lines before a block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from core.edits.candidates import EditError
+from core.edits.markers import Parts, splits
+from core.edits.tag_attributes import closes, opens
+
+_DASHED: Final = (re.compile(r"-{7,} SEARCH$"), re.compile(r"={7,}$"), re.compile(r"(?:\+{7,}|>{7,}) REPLACE$"))
+_ANGLED: Final = (
+    re.compile(r"\s*<{5,} SEARCH>?\s*$"),
+    re.compile(r"\s*={5,}\s*$"),
+    re.compile(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$"),
+)
+_ANY_END = re.compile(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$")
+_GLUED = re.compile(r"((?:\+{7,}|>{7,}) REPLACE)[ \t]*(</(?:file-edit|diff|content)>.*)$")
+_START_LINE = re.compile(r":(start|end)_line:\s*\[?(\d+)\]?\s*$")
+_RULE = re.compile(r"-{7,}\s*$")
+_ESCAPED = re.compile(r"\\(?=(?:[<>=+-]{7}|:(?:start|end)_line:))")
+_NAME = re.compile(r"(?:[^\s]+|[^\n]{0,80}[\w/\\-]\.\w{1,8})$")
+_MISPLACED = re.compile(r"\s*:(?:start|end)_line:")
+_HINT: Final = (
+    "A block is: ------- SEARCH, the old lines, =======, the new lines, +++++++ REPLACE; each marker alone on its "
+    "line. Write \\======= for a line of the file that looks like a marker. Nothing was changed."
+)
+
+
+class SearchReplace(Struct, frozen=True):
+    """`search` and `replace` are whole lines with their endings; "" is an empty part. `path` is the file that was named
+    for it, `line` (1-indexed) where it was said to begin. `others` are further ways to read a block that holds a line
+    of equals signs which may be a heading's underline."""
+
+    search: str
+    replace: str
+    path: str | None = None
+    line: int | None = None
+    others: tuple[Parts, ...] = ()
+
+
+def parse_blocks(content: str) -> tuple[SearchReplace, ...]:
+    """All blocks of `content`, in order. Raises `EditError` for a broken sequence of markers, naming the line."""
+    blocks = tuple(_Reader(content).blocks())
+    if not blocks:
+        raise EditError("There is no SEARCH/REPLACE block in the text.", hint=_HINT)
+    return blocks
+
+
+def broken(what: str, line: int) -> EditError:
+    return EditError(f"Broken SEARCH/REPLACE markers in line {line}: {what}.", hint=_HINT)
+
+
+def is_start(line: str) -> bool:
+    """Whether a line, its ending included or not, opens a block."""
+    bare = line.rstrip("\r\n")
+    return bool(_DASHED[0].match(bare) or _ANGLED[0].match(bare))
+
+
+class _Reader:
+    """Goes over the lines outside of blocks, and takes each block as a whole."""
+
+    def __init__(self, content: str) -> None:
+        self.lines = _as_rows(content)
+        self.place = 0
+        self.tagged: str | None = None
+        self.named: str | None = None
+
+    def blocks(self) -> Iterator[SearchReplace]:
+        while self.place < len(self.lines):
+            row = self.lines[self.place].rstrip("\r\n")
+            if is_start(row):
+                yield self._block(_DASHED if _DASHED[0].match(row) else _ANGLED)
+                continue
+            if _ANY_END.match(row):
+                raise broken(f"{row.strip()} without a SEARCH before it", self.place + 1)
+            if _DASHED[1].match(row) and self._leads_to_an_end():
+                raise broken("======= stands outside of a block", self.place + 1)
+            self._note_tags(row)
+            self.place += 1
+
+    def _note_tags(self, row: str) -> None:
+        if closes(row, "file-edit"):
+            self.tagged = None
+        found = opens(row, "file-edit")
+        if found is not None:
+            self.tagged = next((found[name] for name in ("filepath", "path", "file_path") if name in found), None)
+
+    def _leads_to_an_end(self) -> bool:
+        """Whether the next marker is the end of a block: then the start of it is missing."""
+        for row in self.lines[self.place + 1 :]:
+            bare = row.rstrip("\r\n")
+            if is_start(bare):
+                return False
+            if _ANY_END.match(bare):
+                return True
+        return False
+
+    def _block(self, style: Sequence[re.Pattern[str]]) -> SearchReplace:
+        begin = self.place
+        path = self._path(begin, style)
+        end = self._end(begin, style)
+        self.place = end + 1
+        body = self.lines[begin + 1 : end]
+        line, body = _line_number(body)
+        dividers = [index for index, row in enumerate(body) if style[1].match(row.rstrip("\r\n"))]
+        if not dividers:
+            raise broken(f"the block that begins in line {begin + 1} has no ======= line before its end", end + 1)
+        readings = splits(body, dividers)
+        if not readings.certain and not readings.possible:
+            extra = begin + 2 + dividers[1]
+            raise broken(f"the block that begins in line {begin + 1} has several ======= lines", extra)
+        (search, replace), *others = readings.certain + readings.possible
+        if any(_MISPLACED.match(row) for row in replace.splitlines()):
+            raise broken(f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}", begin + 1)
+        return SearchReplace(_unescaped(search), _unescaped(replace), path, line, tuple(others))
+
+    def _end(self, begin: int, style: Sequence[re.Pattern[str]]) -> int:
+        divided = False
+        for index in range(begin + 1, len(self.lines)):
+            row = self.lines[index].rstrip("\r\n")
+            if style[2].match(row) and not (style is _DASHED and row[0] == ">" and self._nested(begin, index)):
+                return index
+            divided = divided or bool(style[1].match(row))
+            if style[0].match(row):
+                missing = "REPLACE" if divided else "======="
+                raise broken(f"the block that begins in line {begin + 1} has no {missing} line before", index + 1)
+        missing = "+++++++ REPLACE" if divided else "======="
+        raise broken(f"the block that begins in line {begin + 1} has no {missing} line", begin + 1)
+
+    def _nested(self, begin: int, index: int) -> bool:
+        """Whether a >>>>>>> REPLACE closes a <<<<<<< SEARCH that is content of the block."""
+        opened = sum(row.startswith("<<<<<<<") for row in self.lines[begin + 1 : index])
+        return opened > sum(row.startswith(">>>>>>>") for row in self.lines[begin + 1 : index])
+
+    def _path(self, begin: int, style: Sequence[re.Pattern[str]]) -> str | None:
+        if self.tagged is not None:
+            return self.tagged
+        name = _file_name(self.lines[max(0, begin - 3) : begin])
+        if name and (style is _ANGLED or re.search(r"[./]", name)):
+            self.named = name
+        return self.named
+
+
+def _as_rows(content: str) -> list[str]:
+    rows: list[str] = []
+    for row in re.findall(r"[^\n]*\n|[^\n]+", content):
+        glued = _GLUED.match(row.rstrip("\n"))
+        rows += [f"{glued[1]}\n", f"{glued[2]}\n"] if glued else [row]
+    return rows
+
+
+def _line_number(body: list[str]) -> tuple[int | None, list[str]]:
+    """The `:start_line:` of a block, and the rest of it."""
+    line, count = None, 0
+    for row in body:
+        found = _START_LINE.match(row.strip())
+        if not found:
+            break
+        line = int(found[2]) if found[1] == "start" else line
+        count += 1
+    if count and count < len(body) and _RULE.match(body[count].rstrip("\r\n")):
+        count += 1
+    return line, body[count:]
+
+
+def _unescaped(part: str) -> str:
+    return "".join(_ESCAPED.sub("", row, count=1) if row[0] == "\\" else row for row in part.splitlines(keepends=True))
+
+
+def _file_name(before: Sequence[str]) -> str | None:
+    """The name of a file on the lines before a block, fences between them passed over."""
+    names = []
+    for row in reversed(before):
+        names.append(_bare_name(row))
+        if not row.strip().startswith("```"):
+            break
+    named = [name for name in names if name]
+    return next((name for name in named if "." in name), named[0] if named else None)
+
+
+def _bare_name(row: str) -> str:
+    name = row.strip()
+    if name == "...":
+        return ""
+    if name.startswith("```"):
+        name = name.lstrip("`").strip()
+        return name.split(":", 1)[-1] if "." in name or "/" in name else ""
+    if name.startswith("<") and name.endswith(">"):
+        return ""
+    name = name.rstrip(":").lstrip("#").strip().strip("`").strip("*").strip()
+    return name if _NAME.match(name) else ""
