@@ -8,7 +8,7 @@ from typing import Any
 from core.agent.session import SessionContext
 from core.agent.tags import as_data, tagged
 from core.prompts import render
-from core.protocol.events import MessageAppended, VerdictsReported
+from core.protocol.events import HunkEdited, MessageAppended, VerdictsReported
 from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
 
@@ -48,20 +48,29 @@ def take_in(session: SessionContext) -> None:
 def report_verdicts(session: SessionContext) -> None:
     """Tell the model, once, of the verdicts that it does not know, and of those it knows that no longer stand."""
     verdicts, undone = session.state.unreported_verdicts, session.state.verdicts_taken_back
-    if verdicts or undone:
-        remind(session, verdicts_text(verdicts, undone))
-        session.emit(VerdictsReported(ids=tuple(verdict.id for verdict in (*undone, *verdicts))))
+    edits = session.state.unreported_edits
+    if verdicts or undone or edits:
+        remind(session, verdicts_text(verdicts, undone, edits))
+        told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
+        session.emit(VerdictsReported(ids=tuple(told)))
 
 
-def verdicts_text(verdicts: Sequence[VerdictRecord], undone: Sequence[VerdictRecord] = ()) -> str:
+def verdicts_text(
+    verdicts: Sequence[VerdictRecord], undone: Sequence[VerdictRecord] = (), edits: Sequence[HunkEdited] = ()
+) -> str:
     shown = [_shown(verdict) for verdict in verdicts[-MAX_VERDICTS:]]
     return render(
         "reminders/verdicts",
         verdicts=shown,
         undone=[_shown(verdict) for verdict in undone[-MAX_VERDICTS:]],
+        edits=[_edit_shown(edit) for edit in edits[-MAX_VERDICTS:]],
         accepted=any(verdict.verdict == "accept" for verdict in verdicts),
         rejected=any(verdict.verdict == "reject" for verdict in verdicts),
     )
+
+
+def _edit_shown(edit: HunkEdited) -> dict[str, Any]:
+    return {"path": as_data(edit.path), "start": edit.start, "excerpt": as_data(edit.excerpt[:MAX_EXCERPT])}
 
 
 def _shown(verdict: VerdictRecord) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from core.protocol.events import (
     ApprovalRequested,
     ApprovalResolved,
     Decision,
+    HunkEdited,
     LoadedRule,
     ModeName,
     Notice,
@@ -101,6 +102,11 @@ class StateView(Protocol):
     @property
     def verdicts_taken_back(self) -> Sequence[VerdictRecord]:
         """Verdicts that the model was told of and that were undone since, oldest first."""
+        ...
+
+    @property
+    def unreported_edits(self) -> Sequence[HunkEdited]:
+        """Hunks that the user edited and the model has not been told of, oldest first."""
         ...
 
 

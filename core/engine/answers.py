@@ -38,27 +38,29 @@ class Answers:
     async def answer(self, query: q.AnyQuery) -> q.AnyAnswer:
         """Raises `AgentTuiError` for a question that can't be answered."""
         match query:
-            case q.TreeQuery() | q.FileQuery() | q.FindQuery() | q.DiffQuery():
-                return await self._about_files(query)
-            case q.SessionsQuery(limit=limit):
-                listed = await asyncio.to_thread(list_sessions, self._store, limit=limit, known=self._summaries())
-                return q.Sessions(sessions=listed)
-            case q.ModelsQuery(discover=discover):
-                return await self._models(discover=discover)
-            case q.PromptHistoryQuery(limit=limit):
-                prompts = await asyncio.to_thread(prompts_of, self._store, limit=limit, known=self._summaries())
-                return q.PromptHistory(prompts=prompts)
-            case q.ContextQuery():
-                return await self._context(query)
             case q.SettingsQuery():
                 return q.ScreenSettings(theme=self.settings.ui.theme, keymap=self.settings.ui.keymap)
-            case _ as unreachable:
-                assert_never(unreachable)
+            case q.SessionsQuery() | q.PromptHistoryQuery():
+                return await self._listed(query)
+            case q.ModelsQuery(discover=discover):
+                return await self._models(discover=discover)
+            case q.ContextQuery():
+                return await self._context(query)
+            case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery():
+                return self._about_changes(query)
+            case _:
+                return await self._about_files(query)
+
+    async def _listed(self, query: q.SessionsQuery | q.PromptHistoryQuery) -> q.AnyAnswer:
+        known, limit = self._summaries(), query.limit
+        if isinstance(query, q.SessionsQuery):
+            return q.Sessions(sessions=await asyncio.to_thread(list_sessions, self._store, limit=limit, known=known))
+        return q.PromptHistory(prompts=await asyncio.to_thread(prompts_of, self._store, limit=limit, known=known))
 
     def _summaries(self) -> dict[str, Summary]:
         return {name: live.runtime.summary() for name, live in self._sessions.items()}
 
-    async def _about_files(self, query: q.TreeQuery | q.FileQuery | q.FindQuery | q.DiffQuery) -> q.AnyAnswer:
+    async def _about_files(self, query: q.TreeQuery | q.FileQuery | q.FindQuery) -> q.AnyAnswer:
         live = self._sessions.get(query.session)
         match query:
             case q.TreeQuery(path=path):
@@ -70,10 +72,22 @@ class Answers:
                 return q.Found(
                     paths=await self._files.find(pattern, limit=limit, directories=directories, extra=pending)
                 )
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    def _about_changes(self, query: q.DiffQuery | q.HunkQuery | q.ConflictQuery) -> q.AnyAnswer:
+        live = self._sessions.get(query.session)
+        if live is None:
+            raise _no_session(query.session)
+        shadow = live.runtime.shadow
+        match query:
             case q.DiffQuery(path=path, context=context):
-                if live is None:
-                    raise _no_session(query.session)
-                return q.Diff(diff=live.runtime.shadow.diff(path, context))
+                return q.Diff(diff=shadow.diff(path, context))
+            case q.HunkQuery(path=path, hunk=hunk):
+                text, place = shadow.rework.text(path, hunk)
+                return q.HunkText(path=path, hunk=hunk, text=text, start=place.new_start, language=language_of(path))
+            case q.ConflictQuery(path=path):
+                return q.Conflict(sides=shadow.conflicts.sides(path))
             case _ as unreachable:
                 assert_never(unreachable)
 

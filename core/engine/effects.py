@@ -10,14 +10,14 @@ from functools import partial
 from typing import assert_never
 
 from core.engine.live import Effect, LiveSession
+from core.engine.review_effects import ReviewCommand, comments_sent, reviewed
 from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
-from core.protocol.events import ModeChanged, ModelChanged, Notice, PlanUpdated, SessionRenamed, TodoChanged
+from core.protocol.events import ModeChanged, ModelChanged, PlanUpdated, SessionRenamed, TodoChanged
 from core.protocol.plans import Plan
-from core.protocol.review import Change
 
 SessionCommand = (
     cmd.SessionRename
@@ -28,15 +28,14 @@ SessionCommand = (
     | cmd.TurnInterrupt
     | cmd.ApprovalAnswer
     | cmd.QuestionReply
-    | cmd.HunkResolve
-    | cmd.VerdictUndo
+    | ReviewCommand
+    | cmd.CommentsSend
     | cmd.PlanEdit
     | cmd.PlanBuild
     | cmd.TodoSet
     | cmd.ContextCompact
 )
 MAX_PROMPT = 4_000_000
-MAX_NAMED = 10
 
 
 async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
@@ -46,10 +45,18 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
             return await _turn(live, command)
         case cmd.ApprovalAnswer() | cmd.QuestionReply():
             return _answer(live, command)
-        case cmd.HunkResolve():
-            return _resolve(live, command)
-        case cmd.VerdictUndo():
-            return _undo(live, command)
+        case cmd.CommentsSend():
+            return await comments_sent(live, command)
+        case (
+            cmd.HunkResolve()
+            | cmd.HunkSplit()
+            | cmd.HunkEdit()
+            | cmd.HunkComment()
+            | cmd.ConflictSettle()
+            | cmd.BulkResolve()
+            | cmd.VerdictUndo()
+        ):
+            return reviewed(live, command)
         case cmd.PlanEdit() | cmd.PlanBuild() | cmd.TodoSet():
             return await _plan(live, command)
         case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet():
@@ -128,73 +135,6 @@ def _answer(live: LiveSession, command: cmd.ApprovalAnswer | cmd.QuestionReply) 
         context.resolve_question(command.id, command.answers)
 
     return reply
-
-
-def _resolve(live: LiveSession, command: cmd.HunkResolve) -> Effect:
-    runtime = live.runtime
-    if not command.path:
-        if command.hunks:
-            raise CommandRejected("hunks were named without their file.", code="path_missing")
-        return partial(_resolve_all, live, command)
-    change = runtime.review.changes.get(command.path)
-    if change is None:
-        raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
-    _check_hunks(change, command.hunks)
-    return partial(_resolve_one, live, command)
-
-
-def _check_hunks(change: Change, hunks: tuple[str, ...]) -> None:
-    known = {hunk.id for hunk in change.hunks}
-    unknown = [hunk for hunk in hunks if hunk not in known]
-    if unknown:
-        raise CommandRejected(
-            f"{change.path} has no pending hunk {unknown[0]}.",
-            hint="The change has moved on; look at it again.",
-            code="hunk_unknown",
-        )
-
-
-def _resolve_one(live: LiveSession, command: cmd.HunkResolve) -> None:
-    if command.verdict == "accept":
-        live.runtime.log.sync()
-    live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
-
-
-def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
-    runtime = live.runtime
-    if command.verdict == "accept":
-        left = runtime.accept_everything()
-    else:
-        left = [change.path for change in runtime.shadow.changes() if change.protected]
-        for change in runtime.shadow.changes():
-            if not change.protected:
-                runtime.shadow.resolve(change.path, (), "reject", command.reason)
-    changes = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
-    if named := [change for change in changes if change.protected or change.conflict]:
-        runtime.emit(_left_out(named))
-
-
-def _left_out(changes: list[Change]) -> Notice:
-    """What a verdict on everything did not touch, and why. (What could not be written has said so itself.)"""
-    paths = [f"{change.path} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
-    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-    count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
-    message = f"{count} left for you: {', '.join(paths[:MAX_NAMED])}{more}."
-    return Notice(level="warning", message=message, hint="Decide on each of them by itself.")
-
-
-def _undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:
-    standing = [record.id for record in live.runtime.review.verdicts]
-    if not standing:
-        raise CommandRejected("there is no verdict to undo.", code="nothing_to_undo")
-    if command.id and command.id not in standing:
-        raise CommandRejected(f"no verdict {command.id!r} stands.", code="verdict_unknown")
-
-    def effect() -> None:
-        live.runtime.log.sync()
-        live.runtime.shadow.undo(command.id)
-
-    return effect
 
 
 async def _setting(live: LiveSession, command: cmd.SessionRename | cmd.ModeSet | cmd.ModelSet) -> Effect:

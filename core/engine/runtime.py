@@ -17,6 +17,7 @@ from core.engine.recovery import close_open_turn
 from core.errors import AgentTuiError, StateError
 from core.plans.store import PlanStore
 from core.protocol import events as ev
+from core.protocol.review import Change, Origin
 from core.sessions.fold import SessionState, fold
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionDirectory
@@ -136,10 +137,11 @@ class SessionRuntime:
             case _:
                 return
 
-    def accept_everything(self) -> list[str]:
-        """Promote every change that may be accepted in bulk. Returns the paths left: protected, or in conflict."""
+    def accept_everything(self, origin: Origin | None = None) -> list[str]:
+        """Promote every change (of an origin) that may be accepted in bulk. Returns the paths left: protected, or in
+        conflict."""
         left = []
-        for change in self.shadow.changes():
+        for change in self.changes_of(origin):
             if change.protected:
                 left.append(change.path)
                 continue
@@ -157,6 +159,10 @@ class SessionRuntime:
         if self.settings.edits.policy == "auto" and self.state.unreported:
             self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported)))
         return left
+
+    def changes_of(self, origin: Origin | None) -> list[Change]:
+        """The pending changes whose origin agrees; None: all of them."""
+        return [each for each in self.shadow.changes() if origin is None or origin.covers(each.origin)]
 
     def accept(self, path: str) -> None:
         """Promote all hunks of one file. The record of what is accepted reaches the disk before the file does."""

@@ -152,6 +152,14 @@ class ConflictSettle(Command, frozen=True, kw_only=True, tag="conflict.settle"):
     theirs: str = ""
 
 
+class BulkResolve(Command, frozen=True, kw_only=True, tag="bulk.resolve"):
+    """A verdict on a bulk as a whole. `confirmed`: the user was told what accepting the state of git means."""
+
+    root: str
+    verdict: Verdict
+    confirmed: bool = False
+
+
 class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
     """`id` "" = the latest verdict that stands."""
 
@@ -204,6 +212,7 @@ AnyCommand = (
     | HunkComment
     | CommentsSend
     | ConflictSettle
+    | BulkResolve
     | VerdictUndo
     | PlanEdit
     | PlanBuild

@@ -68,6 +68,13 @@ class Origin(Struct, frozen=True, kw_only=True):
     todo: str = ""
     command: str = ""
 
+    def covers(self, other: Origin | None) -> bool:
+        """Whether `other` agrees in every field that is not "" here."""
+        return other is not None and all(
+            not mine or mine == getattr(other, name)
+            for name, mine in ((each, getattr(self, each)) for each in self.__struct_fields__)
+        )
+
 
 class Check(Struct, frozen=True, kw_only=True):
     """The latest command that ran over a change as it is pending, and how it ended. None: untested."""

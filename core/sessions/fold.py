@@ -96,6 +96,7 @@ class SessionState:
     unreported: dict[str, VerdictRecord] = field(default_factory=dict)
     reported: dict[str, VerdictRecord] = field(default_factory=dict)
     taken_back: dict[str, VerdictRecord] = field(default_factory=dict)
+    edited: dict[str, ev.HunkEdited] = field(default_factory=dict)
     plan: str = ""
     plans: dict[str, Plan] = field(default_factory=dict)
     todos: tuple[Todo, ...] = ()
@@ -130,6 +131,11 @@ class SessionState:
     def verdicts_taken_back(self) -> Sequence[VerdictRecord]:
         """Verdicts that the model was told of and that were undone since, oldest first."""
         return tuple(self.taken_back.values())
+
+    @property
+    def unreported_edits(self) -> Sequence[ev.HunkEdited]:
+        """Hunks that the user edited and the model has not been told of, oldest first."""
+        return tuple(self.edited.values())
 
     def apply(self, envelope: ev.Envelope) -> None:
         """Take one event in. Lossy events and repeated ones change nothing."""
@@ -287,6 +293,11 @@ def _verdicts_reported(state: SessionState, _: ev.Envelope, event: ev.VerdictsRe
         if fresh := state.unreported.pop(verdict, None):
             state.reported[verdict] = fresh
         state.taken_back.pop(verdict, None)
+        state.edited.pop(verdict, None)
+
+
+def _edited(state: SessionState, _: ev.Envelope, event: ev.HunkEdited) -> None:
+    state.edited[event.id] = event
 
 
 def _plan(state: SessionState, _: ev.Envelope, event: ev.PlanCreated | ev.PlanUpdated) -> None:
@@ -362,6 +373,7 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.VerdictGiven: _verdict,
     ev.VerdictUndone: _verdict_undone,
     ev.VerdictsReported: _verdicts_reported,
+    ev.HunkEdited: _edited,
     ev.PlanCreated: _plan,
     ev.PlanUpdated: _plan,
     ev.TodoChanged: _todos,

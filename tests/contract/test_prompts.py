@@ -28,6 +28,11 @@ VARIABLES = {
         "accepted": True,
         "rejected": True,
         "undone": [VERDICT],
+        "edits": [{"path": "a.py", "start": 3, "excerpt": "+ x"}],
+    },
+    "review_comments": {
+        "note": "Look.",
+        "comments": [{"path": "a.py", "lines": "line 1", "excerpt": "+x", "fence": "```", "text": "Why?"}],
     },
     "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},

@@ -33,14 +33,15 @@ def cut(base, pending, every, chance):
     return replaced(every, hunk, parts, old, new)
 
 
-def well_cut(base, pending, every):
-    assert select(base, pending, every) == pending
-    assert select(base, pending, ()) == base
-    assert len({each.id for each in every}) == len(every)
-    for one, other in pairwise(every):
-        assert one.old_start + one.old_lines <= other.old_start
-        assert one.new_start + one.new_lines <= other.new_start
-    assert all(each.old_lines or each.new_lines for each in every)
+def is_exact(base, pending, every):
+    return (
+        select(base, pending, every) == pending
+        and select(base, pending, ()) == base
+        and len({each.id for each in every}) == len(every)
+        and all(one.old_start + one.old_lines <= other.old_start for one, other in pairwise(every))
+        and all(one.new_start + one.new_lines <= other.new_start for one, other in pairwise(every))
+        and all(each.old_lines or each.new_lines for each in every)
+    )
 
 
 @given(FILE, FILE, st.randoms(use_true_random=False))
@@ -51,21 +52,21 @@ def test_splitting_judging_and_undoing_is_exact_in_any_order(base, pending, chan
         if not every:
             break
         every = cut(base, pending, every, chance)
-        well_cut(base, pending, every)
+        assert is_exact(base, pending, every)
         verdict = chance.choice(["accept", "reject"])
         chosen = [each for each in every if chance.random() < 0.4]
         left = settled(every, {each.id for each in chosen}, verdict)
         kept = chosen if verdict == "accept" else [each for each in every if each not in chosen]
         middle = select(base, pending, kept)
         after = (middle, pending) if verdict == "accept" else (base, middle)
-        well_cut(*after, left)
+        assert is_exact(*after, left)
         if left and chance.random() < 0.5:
             left = cut(*after, left, chance)
         if chance.random() < 0.6:
             every = inserted(left, chosen, verdict)
         else:
             (base, pending), every = after, left
-        well_cut(base, pending, every)
+        assert is_exact(base, pending, every)
 
 
 @given(FILE, FILE, FILE, st.randoms(use_true_random=False))
@@ -82,7 +83,7 @@ def test_an_edited_hunk_leaves_the_others_as_they_are(base, pending, text, chanc
         return
     old = split_lines(base)[hunk.old_start - 1 :][: hunk.old_lines]
     now = replaced(every, hunk, regions(old, lines), old, lines)
-    well_cut(base, b"".join(whole), now)
+    assert is_exact(base, b"".join(whole), now)
     assert {each.id for each in every} - {hunk.id} <= {each.id for each in now}
 
 
@@ -232,7 +233,7 @@ def test_any_order_of_splits_edits_verdicts_and_undos_ends_at_what_was_shown(see
             change = desk.state.changes.get("a")
             pending = desk.shadow.read("a")
             if change is not None:
-                well_cut(base, pending, change.hunks)
+                assert is_exact(base, pending, change.hunks)
         if "a" in desk.state.changes:
             ending = chance.choice(["accept", "reject"])
             wanted = desk.shadow.read("a") if ending == "accept" else desk.disk("a")

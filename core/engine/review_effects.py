@@ -1,0 +1,216 @@
+"""What the commands of the review do: verdicts, hunks cut, edited and commented, conflicts settled, comments sent.
+
+A protected change and the state of git are accepted only when the user has confirmed that very one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import assert_never
+
+from core.engine.live import Effect, LiveSession
+from core.errors import CommandRejected
+from core.prompts import render
+from core.protocol import commands as cmd
+from core.protocol.events import CommentsSent, Notice
+from core.protocol.review import Change, Comment
+
+ReviewCommand = (
+    cmd.HunkResolve
+    | cmd.HunkSplit
+    | cmd.HunkEdit
+    | cmd.HunkComment
+    | cmd.ConflictSettle
+    | cmd.BulkResolve
+    | cmd.VerdictUndo
+)
+MAX_NAMED = 10
+MAX_TEXT = 4_000_000
+
+
+def reviewed(live: LiveSession, command: ReviewCommand) -> Effect:
+    """The effect of `command`. Raises what `Reject` is to say."""
+    match command:
+        case cmd.HunkResolve():
+            return _resolve(live, command)
+        case cmd.HunkSplit() | cmd.HunkEdit() | cmd.HunkComment():
+            return _rework(live, command)
+        case cmd.ConflictSettle():
+            return _settle(live, command)
+        case cmd.BulkResolve():
+            return _bulk(live, command)
+        case cmd.VerdictUndo():
+            return _undo(live, command)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+# Verdicts.
+
+
+def _resolve(live: LiveSession, command: cmd.HunkResolve) -> Effect:
+    runtime = live.runtime
+    if not command.path:
+        if command.hunks:
+            raise CommandRejected("hunks were named without their file.", code="path_missing")
+        if command.origin is not None and not runtime.changes_of(command.origin):
+            raise CommandRejected("nothing of that origin is pending.", code="change_unknown")
+        return partial(_resolve_all, live, command)
+    change = runtime.review.changes.get(command.path)
+    if change is None:
+        raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
+    _check_hunks(change, command.hunks)
+    if command.verdict == "accept" and change.protected and not command.confirmed:
+        raise _unconfirmed(change.path, change.risk)
+    return partial(_resolve_one, live, command)
+
+
+def _unconfirmed(what: str, risk: str) -> CommandRejected:
+    return CommandRejected(
+        f"{what} {risk or 'is protected'}.",
+        hint="It is accepted by itself only, and confirmed.",
+        code="confirmation_needed",
+    )
+
+
+def _check_hunks(change: Change, hunks: tuple[str, ...]) -> None:
+    known = {hunk.id for hunk in change.hunks}
+    unknown = [hunk for hunk in hunks if hunk not in known]
+    if unknown:
+        raise CommandRejected(
+            f"{change.path} has no pending hunk {unknown[0]}.",
+            hint="The change has moved on; look at it again.",
+            code="hunk_unknown",
+        )
+
+
+def _resolve_one(live: LiveSession, command: cmd.HunkResolve) -> None:
+    if command.verdict == "accept":
+        live.runtime.log.sync()
+    live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
+
+
+def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
+    runtime = live.runtime
+    if command.verdict == "accept":
+        left = runtime.accept_everything(command.origin)
+    else:
+        changes = runtime.changes_of(command.origin)
+        left = [change.path for change in changes if change.protected]
+        for change in changes:
+            if not change.protected:
+                runtime.shadow.resolve(change.path, (), "reject", command.reason)
+    still = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
+    if named := [change for change in still if change.protected or change.conflict]:
+        runtime.emit(_left_out(named))
+
+
+def _left_out(changes: list[Change]) -> Notice:
+    """What a verdict on everything did not touch, and why. (What could not be written has said so itself.)"""
+    paths = [f"{change.path} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
+    message = f"{count} left for you: {', '.join(paths[:MAX_NAMED])}{more}."
+    return Notice(level="warning", message=message, hint="Decide on each of them by itself.")
+
+
+def _undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:
+    standing = [record.id for record in live.runtime.review.verdicts]
+    if not standing:
+        raise CommandRejected("there is no verdict to undo.", code="nothing_to_undo")
+    if command.id and command.id not in standing:
+        raise CommandRejected(f"no verdict {command.id!r} stands.", code="verdict_unknown")
+
+    def effect() -> None:
+        live.runtime.log.sync()
+        live.runtime.shadow.undo(command.id)
+
+    return effect
+
+
+def _bulk(live: LiveSession, command: cmd.BulkResolve) -> Effect:
+    runtime = live.runtime
+    bulk = next((each for each in runtime.review.bulks if each.root == command.root), None)
+    if bulk is None:
+        raise CommandRejected(f"nothing is pending for {command.root} as a whole.", code="bulk_unknown")
+    if command.verdict == "accept" and bulk.kind == "git" and not command.confirmed:
+        raise _unconfirmed(bulk.root, "is the state of git: commits, index and branches")
+
+    def effect() -> None:
+        runtime.log.sync()
+        runtime.shadow.resolve_bulk(command.root, command.verdict)
+
+    return effect
+
+
+# Hunks before their verdict.
+
+
+def _rework(live: LiveSession, command: cmd.HunkSplit | cmd.HunkEdit | cmd.HunkComment) -> Effect:
+    rework = live.runtime.shadow.rework
+    is_removal = isinstance(command, cmd.HunkComment) and not command.text.strip()
+    if not is_removal:  # a comment outlives its hunk, and can be removed then, too
+        rework.found(command.path, command.hunk)
+    match command:
+        case cmd.HunkSplit():
+            return lambda: _done(rework.split(command.path, command.hunk, command.line))
+        case cmd.HunkEdit(text=text) | cmd.HunkComment(text=text) if len(text) > MAX_TEXT:
+            raise CommandRejected(f"the text has {len(text):,} characters.", code="text_too_long")
+        case cmd.HunkEdit():
+            return lambda: _done(rework.edit(command.path, command.hunk, command.text))
+        case cmd.HunkComment():
+            return lambda: rework.comment(command.path, command.hunk, command.text)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _done(_: object) -> None:
+    """An effect has no result; what became of the change is told by its events."""
+
+
+def _settle(live: LiveSession, command: cmd.ConflictSettle) -> Effect:
+    change = live.runtime.review.changes.get(command.path)
+    if change is None or not change.conflict:
+        raise CommandRejected(f"{command.path} is in no conflict.", code="no_conflict")
+    conflicts = live.runtime.shadow.conflicts
+    return lambda: _done(conflicts.settle(command.path, command.choices, command.mine, command.theirs))
+
+
+# Comments.
+
+
+async def comments_sent(live: LiveSession, command: cmd.CommentsSend) -> Effect:
+    """All comments as one message: the prompt of a new turn, or a word to the one that runs."""
+    comments = list(live.runtime.review.comments.values())
+    if not comments:
+        raise CommandRejected("there is no comment to send.", hint="Comment a hunk first.", code="no_comment")
+    text = comments_text(comments, command.note)
+    if live.turns.running:
+
+        def steer() -> None:
+            live.turns.steer(text)
+            live.runtime.emit(CommentsSent())
+
+        return steer
+    await live.turns.reserve()
+
+    def start() -> None:
+        live.turns.start(text, tuple({each.path: None for each in comments}))
+        live.runtime.emit(CommentsSent())
+
+    return start
+
+
+def comments_text(comments: list[Comment], note: str = "") -> str:
+    """The message: each comment with its path, lines and excerpt, in the order of the files."""
+    ordered = sorted(comments, key=lambda each: (each.path, each.start))
+    return render("review_comments", comments=[_quoted(each) for each in ordered], note=note.strip()).strip()
+
+
+def _quoted(comment: Comment) -> dict[str, str]:
+    last = comment.start + max(comment.lines, 1) - 1
+    lines = f"line {comment.start}" if last == comment.start else f"lines {comment.start}-{last}"
+    fence = "```"
+    while fence in comment.excerpt:
+        fence += "`"
+    return {"path": comment.path, "lines": lines, "excerpt": comment.excerpt, "fence": fence, "text": comment.text}

@@ -1,0 +1,153 @@
+"""The review through the engine: cut, edit, comment, settle, judge by origin, confirm what acts by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.engine import Engine
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.review import Change, Choice, Origin
+from tests.integration.test_engine_commands import session_of, submitted, turn, until
+from tests.support.agent_case import calls, says
+from tests.support.story import access, project_at
+
+NEW = "".join(f"line {number}\n" for number in range(6))
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+def writes(*paths: str, text: str = NEW) -> list[object]:
+    return calls(*(("write", {"file_path": path, "contents": text}) for path in paths))
+
+
+def change_of(engine: Engine, session: str, path: str) -> Change:
+    return engine.state(session).changes[path]
+
+
+async def refused(engine: Engine, command: cmd.AnyCommand) -> cmd.Reject:
+    reply = await engine.submit(command)
+    assert isinstance(reply, cmd.Reject)
+    return reply
+
+
+async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
+    models = access([writes("new.txt"), says("Done."), says("Seen.")])
+    async with session_of(project, models) as (engine, session):
+        await turn(engine, session)
+        hunk = change_of(engine, session, "new.txt").hunks[0].id
+        await submitted(engine, session, cmd.HunkSplit(session=session, path="new.txt", hunk=hunk))
+        first, second = change_of(engine, session, "new.txt").hunks
+        text = await engine.query(q.HunkQuery(session=session, path="new.txt", hunk=second.id))
+        assert isinstance(text, q.HunkText)
+        assert (text.text, text.start) == ("line 3\nline 4\nline 5\n", 4)
+        edit = cmd.HunkEdit(session=session, path="new.txt", hunk=second.id, text="mine\n")
+        await submitted(engine, session, edit)
+        accept = cmd.HunkResolve(session=session, path="new.txt", verdict="accept")
+        await submitted(engine, session, accept)
+        assert (project / "new.txt").read_text() == "line 0\nline 1\nline 2\nmine\n"
+        assert (await refused(engine, edit)).code == "change_unknown"
+        seen = await turn(engine, session, "Go on")
+        told = [each.message.content for each in seen if isinstance(each, ev.MessageAppended)]
+        assert any("+mine" in str(each) and "edited" in str(each) for each in told)
+        assert engine.state(session).unreported_edits == ()
+    assert first.new_lines == 3
+
+
+async def test_comments_wait_and_go_back_as_one_message(project):
+    models = access([writes("new.txt", "other.txt"), says("Done."), says("I see.")])
+    async with session_of(project, models) as (engine, session):
+        await turn(engine, session)
+        for path in ("other.txt", "new.txt"):
+            hunk = change_of(engine, session, path).hunks[0].id
+            say = cmd.HunkComment(session=session, path=path, hunk=hunk, text=f"Why {path}?")
+            await submitted(engine, session, say)
+        assert len(engine.state(session).review.comments) == 2
+        before = engine.state(session).seq
+        await submitted(engine, session, cmd.CommentsSend(session=session, note="Look."))
+        seen = await until(engine, session, ev.TurnFinished, after=before)
+        (prompt,) = [each.prompt for each in seen if isinstance(each, ev.TurnStarted)]
+        assert prompt.startswith("Look.\n\nMy comments")
+        assert prompt.index("1. `new.txt`, lines 1-6:\n```diff\n+line 0") < prompt.index("2. `other.txt`")
+        assert prompt.endswith("Why other.txt?")
+        assert engine.state(session).review.comments == {}
+        assert (await refused(engine, cmd.CommentsSend(session=session))).code == "no_comment"
+
+
+async def test_d12_a_red_change_is_accepted_only_when_that_is_confirmed(project):
+    async with session_of(project, access([writes("AGENTS.md", "conftest.py"), says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        accept = cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept")
+        no = await refused(engine, accept)
+        assert no.code == "confirmation_needed"
+        assert no.message == "AGENTS.md changes what the agent may do, or what it is told."
+        assert not (project / "AGENTS.md").exists()
+        confirmed = cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept", confirmed=True)
+        await submitted(engine, session, confirmed)
+        assert (project / "AGENTS.md").read_text() == NEW
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="conftest.py", verdict="accept"))
+        assert (project / "conftest.py").read_text() == NEW
+
+
+async def test_everything_of_one_call_or_turn_is_judged_at_once(project):
+    models = access([writes("a1", "a2"), says("Done."), writes("b1", "AGENTS.md"), says("Done.")])
+    async with session_of(project, models) as (engine, session):
+        await turn(engine, session)
+        await turn(engine, session)
+        origins = {path: each.origin for path, each in engine.state(session).changes.items()}
+        await submitted(
+            engine,
+            session,
+            cmd.HunkResolve(session=session, path="", verdict="accept", origin=Origin(call=origins["a2"].call)),
+        )
+        assert sorted(engine.state(session).changes) == ["AGENTS.md", "a1", "b1"]
+        await submitted(
+            engine,
+            session,
+            cmd.HunkResolve(session=session, path="", verdict="reject", origin=Origin(turn=origins["b1"].turn)),
+        )
+        assert sorted(engine.state(session).changes) == ["AGENTS.md", "a1"]
+        nobody = cmd.HunkResolve(session=session, path="", verdict="accept", origin=Origin(command="rm"))
+        assert (await refused(engine, nobody)).code == "change_unknown"
+        assert ((project / "a2").exists(), (project / "a1").exists()) == (True, False)
+
+
+async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
+    edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
+    async with session_of(project, access([calls(("search_replace", edit)), says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        (project / "a.txt").write_text("one\nmine\nthree\n")
+        accept = cmd.HunkResolve(session=session, path="a.txt", verdict="accept")
+        await submitted(engine, session, accept)
+        answer = await engine.query(q.ConflictQuery(session=session, path="a.txt"))
+        assert isinstance(answer, q.Conflict)
+        assert [(each.mine, each.theirs) for each in answer.sides.clashes] == [(("mine",), ("TWO",))]
+        settle = cmd.ConflictSettle(
+            session=session, path="a.txt", choices=(Choice(take="both"),), mine=answer.sides.mine.blob
+        )
+        await submitted(engine, session, settle)
+        assert (await engine.query(q.ConflictQuery(session=session, path="a.txt"))).sides is None
+        await submitted(engine, session, accept)
+        assert (project / "a.txt").read_text() == "one\nmine\nTWO\nthree\n"
+        assert (await refused(engine, settle)).code == "no_conflict"
+
+
+async def test_what_is_not_there_is_refused_with_what_is_wrong(project):
+    async with session_of(project, access([writes("new.txt"), says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        for command in (
+            cmd.HunkSplit(session=session, path="new.txt", hunk="gone"),
+            cmd.HunkEdit(session=session, path="new.txt", hunk="gone", text=""),
+            cmd.HunkComment(session=session, path="new.txt", hunk="gone", text="x"),
+        ):
+            assert (await refused(engine, command)).code == "hunk_unknown"
+        gone = await refused(engine, cmd.BulkResolve(session=session, root="node_modules", verdict="accept"))
+        assert gone.code == "bulk_unknown"
+        answer = await engine.query(q.HunkQuery(session=session, path="new.txt", hunk="gone"))
+        assert isinstance(answer, q.Refused)
