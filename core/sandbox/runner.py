@@ -62,7 +62,7 @@ async def run_command(
     try:
         timed_out = not await _until_over(process, reader, time_limit)
     finally:
-        await _end(process, mark)
+        await end_all(process, mark)
         reader.stop()
     flooded = reader.over.is_set()
     text = reader.text() + (f"\n[stopped: more than {LIMIT:,} bytes of output]" if flooded else "")
@@ -108,7 +108,7 @@ async def _until_over(process: asyncio.subprocess.Process, reader: OutputReader,
     return bool(done)
 
 
-async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
+async def end_all(process: asyncio.subprocess.Process, mark: str) -> None:
     """End all that the command started. A running one is asked first, and has a tenth of a second to comply."""
     family = list(_descendants(process.pid)) if process.returncode is None else []
     if process.returncode is None:
