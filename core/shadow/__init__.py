@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from core.shadow.blobs import BlobStore
+from core.shadow.editing import Edited
+from core.shadow.layers import LayerDirs
 from core.shadow.promote import PromotionFailed
 from core.shadow.review import ReviewState
 from core.shadow.tool_view import ShadowView
-from core.shadow.view import Edited, Shadow
+from core.shadow.view import Shadow
 
-__all__ = ["BlobStore", "Edited", "PromotionFailed", "ReviewState", "Shadow", "ShadowView"]
+__all__ = ["BlobStore", "Edited", "LayerDirs", "PromotionFailed", "ReviewState", "Shadow", "ShadowView"]

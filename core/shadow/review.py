@@ -23,9 +23,10 @@ from core.protocol.review import Bulk, Change, Comment, VerdictRecord
 class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` that commands left
     behind, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent. Only
-    `apply` alters it."""
+    `apply` alters it; `version` says whether it did."""
 
     def __init__(self) -> None:
+        self.version = 0
         self.changes: dict[str, Change] = {}
         self.verdicts: list[VerdictRecord] = []
         self.layers: tuple[str, ...] = ()
@@ -34,6 +35,7 @@ class ReviewState:
 
     def apply(self, event: AnyEvent) -> None:
         """Take in one event; those that are not about the review are passed over."""
+        self.version += 1
         match event:
             case ChangeProposed(change=change) | ChangeRevised(change=change):
                 self.changes[change.path] = change

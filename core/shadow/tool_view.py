@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from core.errors import PathRefused
 from core.protocol.review import Origin
-from core.shadow.view import Edited, Shadow
+from core.shadow.editing import Edited
+from core.shadow.view import Shadow
 from core.workspace import PathStat
 
 

@@ -7,9 +7,7 @@ bytes that an event names are stored before it is emitted.
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from msgspec import Struct
-from msgspec.structs import replace
+from pathlib import Path
 
 from core.errors import PathRefused
 from core.protocol.events import (
@@ -17,31 +15,30 @@ from core.protocol.events import (
     ChangeProposed,
     ChangeResolved,
     ChangeRevised,
+    EffectsRecorded,
+    FileWritten,
     VerdictGiven,
     VerdictUndone,
 )
-from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
+from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRecord
+from core.shadow.absorb import Absorber
 from core.shadow.blobs import BlobStore
 from core.shadow.conflicts import Conflicts
-from core.shadow.contents import Contents, Sides
+from core.shadow.contents import Contents
 from core.shadow.difflines import difference
+from core.shadow.editing import Edited, Editing
 from core.shadow.journal import Intent, Journal
+from core.shadow.layers import LayerDirs, Layers
+from core.shadow.pending import PendingLayer
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
 from core.shadow.rework import Rework
-from core.shadow.verdicts import Verdicts, why_moved_on
-from core.workspace import ABSENT, Entry, IgnoreRules, PathStat, Workspace
+from core.shadow.seen import LARGEST, Seen
+from core.shadow.tracking import Tracking
+from core.shadow.verdicts import Verdicts
+from core.workspace import Entry, IgnoreRules, PathStat, Workspace
 
 Emit = Callable[[AnyEvent], None]
-
-
-class Edited(Struct, frozen=True, kw_only=True):
-    """What an edit did: the change as it is pending now (without hunks: nothing is), and the bytes it replaced and put
-    there, as the agent sees them (None: absent)."""
-
-    change: Change
-    before: bytes | None
-    after: bytes | None
 
 
 def _no_step(_: str) -> None:
@@ -63,12 +60,31 @@ class Shadow:
         self.workspace = workspace
         self.state = state
         self.ignore = IgnoreRules(workspace)
-        self._emit = emit
+        self._emit = self._heeding(emit)
         self._contents = Contents(blobs)
-        self._promotion = Promotion(workspace, blobs, Journal(blobs.directory.parent / "journal.jsonl"), step=step)
-        self._verdicts = Verdicts(workspace, self._contents, self._promotion, emit, state)
-        self.rework = Rework(self._contents, emit, state)
-        self.conflicts = Conflicts(workspace, self._contents, emit, state)
+        session = blobs.directory.parent
+        self._promotion = Promotion(workspace, blobs, Journal(session / "journal.jsonl"), step=step)
+        self._verdicts = Verdicts(workspace, self._contents, self._promotion, self._emit, state)
+        self._editing = Editing(workspace, self._contents, self._emit, state)
+        self.layers = Layers(session / "layers")
+        self.seen = Seen(workspace, self._contents, state, self.layers, self._editing.shown)
+        self._pending = PendingLayer(self.layers, self._contents, self.seen)
+        self._tracking = Tracking(workspace, self.seen)
+        self._absorber = Absorber(
+            workspace, self._contents, self.layers, self.seen, self._editing, self._tracking.classes
+        )
+        self.rework = Rework(self._contents, self._emit, state)
+        self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
+
+    def _heeding(self, emit: Emit) -> Emit:
+        """What the project has got from the review must not be hidden by what commands left behind."""
+
+        def tell(event: AnyEvent) -> None:
+            if isinstance(event, FileWritten):
+                self.seen.stack.forget(event.path)
+            emit(event)
+
+        return tell
 
     # reading
 
@@ -81,81 +97,49 @@ class Shadow:
 
         `PathRefused`: not a regular file, outside, or kept from the agent.
         """
-        state = self._seen(rel)
-        if state is not None:
-            return None if state.kind == "absent" else self._contents.data(state)[:limit]
+        real = self._allowed(rel)
+        limit = LARGEST if limit is None else limit
+        node = None if self.seen.is_bare else self.seen.node(real)
+        if node is None and not self.seen.is_bare:
+            return None
         try:
-            return self.workspace.read_bytes(rel) if limit is None else self.workspace.read_bytes(rel, limit)
+            return self.workspace.read_bytes(real, limit) if node is None else self.seen.read(real, node, limit)
         except PathRefused as error:
             if error.code == "not_found":
                 return None
             raise
 
-    def _seen(self, rel: str) -> FileState | None:
-        """The pending state of a path; None when nothing of it is pending, so that the workspace tells."""
+    def _allowed(self, rel: str) -> str:
+        """The path that the links of the tree lead to; `PathRefused`: outside, or kept from the agent."""
         self.ignore.refuse_withheld(rel)
-        changes = self.state.changes
-        change = changes.get(rel)
-        if change is None and changes:
-            real = self.workspace.canonical(rel)
-            if real != rel:
-                self.ignore.refuse_withheld(real)
-                change = changes.get(real)
-        return self._as_the_agent_sees(change) if change else None
-
-    def _as_the_agent_sees(self, change: Change) -> FileState:
-        """The pending state; in a conflict the user's file with those of the agent's edits that still fit, so that the
-        next edit builds on what the user has."""
-        if not change.conflict:
-            return change.pending
-        try:
-            disk = self._on_disk(change.path)
-        except PathRefused:
-            return change.pending
-        return self._contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
+        real = self.seen.canonical(rel)
+        if real != rel:
+            self.ignore.refuse_withheld(real)
+        return real
 
     def stat(self, rel: str) -> PathStat | None:
         """What is there as the agent sees it; None: nothing."""
-        state = self._seen(rel)
-        if state is not None:
-            kind = state.kind
-            return None if kind == "absent" else PathStat(kind=kind, size=state.size, mode=state.mode)
-        found = self.workspace.stat(rel)
-        if found is None and any(self._children(rel).values()):
-            return PathStat(kind="directory", size=0, mode=0o755)
-        return found
+        real = self._allowed(rel)
+        if self.seen.is_bare:
+            return self.workspace.stat(real)
+        node = self.seen.node(real)
+        if node is None:
+            return None
+        disk = None if node.pending or node.layered else self.workspace.stat(real)
+        return disk or PathStat(kind=node.kind, size=node.size, mode=node.mode)
 
     def list_dir(self, rel: str = ".") -> tuple[Entry, ...]:
         """The entries of a directory, shadow over workspace: directories first, then the rest, each by name."""
-        real = self.workspace.canonical(rel)
-        children = self._children(real)
-        try:
-            found = {each.name: each for each in self.workspace.list_dir(real)}
-        except PathRefused as error:
-            if error.code != "not_found" or not children:
-                raise
-            found = {}
-        for name, entry in children.items():
-            if entry is None:
-                found.pop(name, None)
-            else:
-                found[name] = entry
-        return tuple(sorted(found.values(), key=lambda each: (each.kind != "directory", each.name)))
-
-    def _children(self, rel: str) -> dict[str, Entry | None]:
-        """What pending changes put into a directory, by name; None: they remove it."""
-        above = "" if rel == "." else f"{rel}/"
-        found: dict[str, Entry | None] = {}
-        for path, change in self.state.changes.items():
-            if not path.startswith(above):
-                continue
-            name, slash, _ = path[len(above) :].partition("/")
-            kind = change.pending.kind
-            if slash and kind != "absent":
-                found[name] = Entry(name=name, kind="directory")
-            elif not slash:
-                found[name] = None if kind == "absent" else Entry(name=name, kind=kind)
-        return found
+        real = self.seen.canonical(rel)
+        node = self.seen.node(real)
+        if self.seen.is_bare or (node is not None and node.kind != "directory" and not node.pending):
+            return self.workspace.list_dir(real)
+        if node is None:
+            raise PathRefused(f"{rel!r} does not exist.", code="not_found")
+        if node.kind != "directory":
+            raise PathRefused(f"{rel!r}: Not a directory.")
+        found = [Entry(name=name, kind=kind) for name, kind in self.seen.names(real).items()]
+        return tuple(sorted(found, key=lambda each: (each.kind != "directory", each.name)))
 
     # writing
 
@@ -172,55 +156,15 @@ class Shadow:
 
         `PathRefused`: below `.git`, outside, kept from the agent, or no place for a file.
         """
-        path = self.workspace.entry(rel) if data is None else self.workspace.canonical(rel)
+        path = self.seen.entry(rel) if data is None else self.seen.canonical(rel)
         self._refuse_unwritable(rel, path, creates=data is not None)
-        change = self.state.changes.get(path)
-        if change is None:
-            disk = self._on_disk(path)
-            change = self._contents.change(path, Sides(base=disk, pending=disk))
-        seen = self._as_the_agent_sees(change)
-        if data is None and seen.kind == "absent":
-            raise PathRefused(f"{rel!r} does not exist.", code="not_found")
-        wanted = self._wanted(seen, data, mode)
-        before = None if seen.kind == "absent" else self._contents.data(seen)
-        if wanted == seen and not change.conflict:
-            return Edited(change=change, before=before, after=data)
-        return Edited(change=self._placed(change, wanted, origin), before=before, after=data)
-
-    def _wanted(self, seen: FileState, data: bytes | None, mode: int | None) -> FileState:
-        if data is None:
-            return ABSENT
-        kept = seen.mode if seen.kind == "file" else self.workspace.new_file_mode
-        return self._contents.file(data, (kept if mode is None else mode) & 0o777)
-
-    def _placed(self, change: Change, wanted: FileState, origin: Origin | None) -> Change:
-        """Record what the agent wants a path to become, over what the disk has by now."""
-        sides, conflict = self._rebased(change, wanted)
-        found = replace(self._contents.change(change.path, sides, change.hunks), origin=origin, conflict=conflict)
-        known = change.path in self.state.changes
-        if sides.base == sides.pending:
-            if known:
-                self._emit(ChangeResolved(path=change.path))
-            return found
-        self._emit(ChangeRevised(change=found) if known else ChangeProposed(change=found))
-        return found
-
-    def _rebased(self, change: Change, wanted: FileState) -> tuple[Sides, str]:
-        try:
-            disk = self._on_disk(change.path)
-        except PathRefused as error:
-            return Sides(base=change.base, pending=wanted), error.message
-        if disk == change.base or change.conflict:
-            # In a conflict the agent has been shown the user's file: what it writes now is meant for that.
-            return Sides(base=disk, pending=wanted), ""
-        merged = self._contents.merge(change.base, disk, change.pending)
-        both = self._contents.merge(change.pending, merged, wanted) if merged else None
-        if both is None:
-            return Sides(base=change.base, pending=wanted), why_moved_on(change, disk)
-        return Sides(base=disk, pending=both), ""
-
-    def _on_disk(self, path: str) -> FileState:
-        return self._contents.keep(*self.workspace.state_of(path))
+        kept = self.seen.stack.find(path)
+        if kept is None:
+            return self._editing.edit(path, data, origin=origin, mode=mode)
+        edited = self._editing.edit(path, data, origin=origin, mode=mode, seen=self.seen.state_below(path))
+        if path not in self.state.changes:
+            self.seen.stack.forget(path)
+        return edited
 
     def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:
         if self.workspace.is_git_internal(path) or self.workspace.is_git_internal(rel):
@@ -228,22 +172,49 @@ class Shadow:
         if path == ".":
             raise PathRefused("The workspace itself is a directory, not a file.", code="not_a_file")
         self.ignore.refuse_withheld(path)
-        if creates and any(entry for entry in self._children(path).values()):
+        if creates and path in self.seen.live_directories():
             raise PathRefused(f"{rel!r} is a directory: files in it are pending.", code="not_a_file")
         parts = path.split("/")
         for count in range(1, len(parts)) if creates else ():
             self._refuse_file_as_directory("/".join(parts[:count]))
 
     def _refuse_file_as_directory(self, above: str) -> None:
-        pending = self.state.changes.get(above)
-        if pending and pending.pending.kind != "absent":
-            raise PathRefused(f"{above!r} is a pending file; nothing can be created below it.", code="not_a_directory")
-        found = self.workspace.stat(above)
-        if found and found.kind != "directory":
-            hint = "Its deletion has to be accepted first." if pending else ""
-            raise PathRefused(
-                f"{above!r} is a file; nothing can be created below it.", hint=hint, code="not_a_directory"
-            )
+        node = self.seen.node(above)
+        if node is not None and node.kind != "directory":
+            what = "a pending file" if node.pending else "a file"
+            raise PathRefused(f"{above!r} is {what}; nothing can be created below it.", code="not_a_directory")
+
+    # commands
+
+    def lowers(self) -> tuple[Path, ...]:
+        """What a command sees over the workspace, topmost first: the pending layer, brought up to date, and the kept
+        ones. `StateError`: it can't be laid out."""
+        shown = {path: self._editing.shown(change) for path, change in self.state.changes.items()}
+        pending = self._pending.sync(shown)
+        return (pending, *self.layers.stack()) if pending else self.layers.stack()
+
+    def open_layer(self) -> LayerDirs:
+        """A fresh layer for one command, to be given to `absorb` or `drop_layer`. `StateError`: no room."""
+        self.lowers()
+        seen = {path: self._editing.shown(change) for path, change in self.state.changes.items()}
+        return self.layers.create(seen)
+
+    def absorb(self, layer: LayerDirs, *, origin: Origin, started_ns: int) -> EffectsRecorded:
+        """Take in what a command left in its layer: reviewed files become pending changes, the rest is kept beside.
+
+        `started_ns`: when it was started (ns since 1970). Emits `change.*`, `layers.changed` and `effects.recorded`;
+        the last one is returned. The layer is closed; when `StateError` is raised it is not, and can be dropped.
+        """
+        return self._absorber.absorb(layer, origin, started_ns, self._pending, self._emit)
+
+    def drop_layer(self, layer: LayerDirs) -> None:
+        """Throw away what a command left."""
+        self.layers.close(layer.id, keep=False)
+
+    def squash(self) -> None:
+        """Make one of all kept layers, if no command runs over them."""
+        if self.layers.squash():
+            self._emit(self._absorber.layers_changed())
 
     # reviewing
 

@@ -21,6 +21,7 @@ _OPENAT2 = 437  # the same number on every Linux architecture in use
 _BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
 
 Opener = Callable[[int, bytes, int, int], int]
+LinkTarget = Callable[[bytes], bytes | None]
 
 
 def components(path: bytes) -> list[bytes]:
@@ -119,6 +120,11 @@ def resolve(top: int, root: bytes, path: bytes) -> bytes:
     `root` is the absolute path of `top`, so that absolute links back into the tree can be told from others.
     OSError(EXDEV) when a link leads out of the tree, OSError(ELOOP) when links go round.
     """
+    return follow(root, path, lambda part: _link_target(top, part))
+
+
+def follow(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
+    """`resolve` for any tree: `link_target` says where a link at a path (without links above it) leads, None: none."""
     todo = components(path)[::-1]
     done: list[bytes] = []
     links = 0
@@ -129,7 +135,7 @@ def resolve(top: int, root: bytes, path: bytes) -> bytes:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
             done.pop()
             continue
-        target = _link_target(top, b"/".join((*done, part)))
+        target = link_target(b"/".join((*done, part)))
         if target is None:
             done.append(part)
             continue

@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
 _LARGEST = 1_000_000
 _GIT, _WITHHELD = ".gitignore", ".cursorignore"
-_Signature = tuple[int, int, int]
+_Signature = tuple[int, int, int] | bytes
+Content = Callable[[str], bytes | None]
 _Stack: TypeAlias = "list[tuple[str, GitIgnoreSpec]]"  # each with the directory it stands in
 
 
 class IgnoreRules:
-    """Rules are read when first needed and again when their file has changed."""
+    """Rules are read when first needed and again when their file has changed. `content`: gives the bytes of a file
+    (None: there is none) where the rules are not those on disk but those of a tree that is laid over it."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, content: Content | None = None) -> None:
         self._workspace = workspace
+        self._content = content
         self._specs: dict[str, tuple[_Signature, GitIgnoreSpec | None]] = {}
 
     def is_ignored(self, rel: str, is_dir: bool) -> bool:
@@ -58,22 +61,30 @@ class IgnoreRules:
 
     def _spec(self, directory: str, file: str) -> GitIgnoreSpec | None:
         rel = f"{directory}{file}"
+        signature = self._signature(rel)
+        if signature is None:
+            self._specs.pop(rel, None)
+            return None
+        known = self._specs.get(rel)
+        if known is None or known[0] != signature:
+            known = self._specs[rel] = (signature, self._load(rel, signature))
+        return known[1]
+
+    def _signature(self, rel: str) -> _Signature | None:
+        """What tells one content of a rules file from another; None: there is none."""
+        if self._content is not None:
+            return self._content(rel)
         try:
             found = (self._workspace.root / rel).stat()
         except OSError:
-            self._specs.pop(rel, None)
             return None
-        signature = (found.st_mtime_ns, found.st_size, found.st_ino)
-        known = self._specs.get(rel)
-        if known is None or known[0] != signature:
-            known = self._specs[rel] = (signature, self._load(rel))
-        return known[1]
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def _load(self, rel: str) -> GitIgnoreSpec | None:
+    def _load(self, rel: str, signature: _Signature) -> GitIgnoreSpec | None:
         from pathspec import GitIgnoreSpec
 
         try:
-            data = self._workspace.read_bytes(rel, _LARGEST)
+            data = signature if isinstance(signature, bytes) else self._workspace.read_bytes(rel, _LARGEST)
         except PathRefused:
             return None
         lines = data.decode("utf-8", "replace").splitlines()

@@ -20,7 +20,7 @@ from msgspec import Struct
 from core.errors import PathRefused
 from core.protocol.review import FileState
 from core.workspace import levers, names
-from core.workspace.beneath import DIRECTORY, open_direct, resolve
+from core.workspace.beneath import DIRECTORY, LinkTarget, follow, open_direct, resolve
 
 Kind = Literal["file", "directory", "symlink", "other"]
 
@@ -65,7 +65,7 @@ class Workspace:
         umask = os.umask(0o077)
         os.umask(umask)
         self.new_file_mode = 0o644 & ~umask
-        self._directory_mode = 0o777 & ~umask
+        self.directory_mode = 0o777 & ~umask
 
     def __del__(self) -> None:
         if hasattr(self, "_top"):
@@ -96,10 +96,13 @@ class Workspace:
                 return path[len(root) :]
         raise PathRefused(f"{path!r} is outside the workspace.", hint="Only files of the workspace can be reached.")
 
-    def canonical(self, rel: str) -> str:
-        """`rel` with all symbolic links followed; refused when one of them leads out of the workspace."""
+    def canonical(self, rel: str, link_target: LinkTarget | None = None) -> str:
+        """`rel` with all symbolic links followed; refused when one of them leads out of the workspace. `link_target`:
+        says where the links of a tree that lies over this one lead."""
+        path = names.to_os(rel)
         try:
-            return names.from_os(resolve(self._top, self._root, names.to_os(rel))) or "."
+            found = follow(self._root, path, link_target) if link_target else resolve(self._top, self._root, path)
+            return names.from_os(found) or "."
         except OSError as error:
             raise _refusal(rel, error) from error
 
@@ -218,7 +221,7 @@ class Workspace:
         """Create them, outermost first; raises OSError."""
         for each in directories:
             with self.directory(each) as (descriptor, name), suppress(FileExistsError):
-                os.mkdir(name, self._directory_mode, dir_fd=descriptor)
+                os.mkdir(name, self.directory_mode, dir_fd=descriptor)
 
     def remove_directories(self, directories: list[str]) -> None:
         """Remove those of them that are empty, innermost first."""

@@ -1,0 +1,148 @@
+"""What the agent makes of a path: an edit of a file tool, or what a command left there, as a pending change over what
+the disk has by now. The user's own edits win."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import PathRefused
+from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised
+from core.protocol.review import Change, FileState, Origin
+from core.shadow.contents import Contents, Sides
+from core.shadow.review import ReviewState
+from core.shadow.verdicts import why_moved_on
+from core.workspace import ABSENT, Workspace
+
+
+class Edited(Struct, frozen=True, kw_only=True):
+    """What an edit did: the change as it is pending now (without hunks: nothing is), and the bytes it replaced and put
+    there, as the agent sees them (None: absent)."""
+
+    change: Change
+    before: bytes | None
+    after: bytes | None
+
+
+class Left(Struct, frozen=True, kw_only=True):
+    """What a command left at a path: it found `then`, and left `wanted`. `doubt` says why what it found is not sure to
+    be what the base has; `renamed_from` names a file of the same content that it removed."""
+
+    path: str
+    then: FileState
+    wanted: FileState
+    origin: Origin
+    doubt: str = ""
+    renamed_from: str = ""
+
+
+class Editing:
+    """Records pending states. Whether a path may be written at all has been decided before."""
+
+    def __init__(
+        self, workspace: Workspace, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._emit = emit
+        self._state = state
+
+    def on_disk(self, path: str) -> FileState:
+        return self._contents.keep(*self._workspace.state_of(path))
+
+    def shown(self, change: Change) -> FileState:
+        """The pending state; in a conflict the user's file with those of the agent's edits that still fit, so that the
+        next edit builds on what the user has."""
+        if not change.conflict:
+            return change.pending
+        try:
+            disk = self.on_disk(change.path)
+        except PathRefused:
+            return change.pending
+        return self._contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
+
+    def edit(
+        self,
+        path: str,
+        data: bytes | None,
+        *,
+        origin: Origin | None,
+        mode: int | None,
+        seen: FileState | None = None,
+    ) -> Edited:
+        """Put `data` (None: nothing) at a path. `seen`: what a kept layer has there; None: it has nothing."""
+        change = self._change(path)
+        found = self.shown(change) if seen is None or path in self._state.changes else seen
+        if data is None and found.kind == "absent":
+            raise PathRefused(f"{path!r} does not exist.", code="not_found")
+        wanted = self._wanted(found, data, mode)
+        before = None if found.kind == "absent" else self._contents.data(found)
+        if wanted == found and not change.conflict:
+            return Edited(change=change, before=before, after=data)
+        return Edited(change=self._placed(change, wanted, origin), before=before, after=data)
+
+    def left(self, left: Left) -> Change | None:
+        """Record what a command left at a path; None: nothing of it is pending."""
+        change = self._change(left.path)
+        now = change.pending
+        if left.wanted in (left.then, now) and not change.conflict:
+            return self._state.changes.get(left.path)
+        wanted, doubt = left.wanted, left.doubt
+        if now != left.then and not doubt:
+            merged = self._contents.merge(left.then, now, wanted)
+            doubt = "" if merged else "it was changed while the command ran; the command's version is shown."
+            wanted = merged or wanted
+        if not doubt:
+            self._placed(change, wanted, left.origin, left.renamed_from)
+        else:
+            self._tell(change, Sides(base=change.base, pending=wanted), left.origin, conflict=doubt)
+        return self._state.changes.get(left.path)
+
+    def _change(self, path: str) -> Change:
+        change = self._state.changes.get(path)
+        if change is not None:
+            return change
+        disk = self.on_disk(path)
+        return Change(path=path, operation="edit", base=disk, pending=disk)
+
+    def _wanted(self, found: FileState, data: bytes | None, mode: int | None) -> FileState:
+        if data is None:
+            return ABSENT
+        kept = found.mode if found.kind == "file" else self._workspace.new_file_mode
+        return self._contents.file(data, (kept if mode is None else mode) & 0o777)
+
+    def _placed(self, change: Change, wanted: FileState, origin: Origin | None, renamed_from: str = "") -> Change:
+        """Record what the agent wants a path to become, over what the disk has by now."""
+        sides, conflict = self._rebased(change, wanted)
+        return self._tell(change, sides, origin, conflict=conflict, renamed_from=renamed_from)
+
+    def _tell(
+        self, change: Change, sides: Sides, origin: Origin | None, *, conflict: str = "", renamed_from: str = ""
+    ) -> Change:
+        found = self._contents.change(change.path, sides, change.hunks)
+        found = replace(found, origin=origin, conflict=conflict, renamed_from=renamed_from)
+        if renamed_from and found.operation == "create":
+            found = replace(found, operation="rename")
+        known = change.path in self._state.changes
+        if sides.base == sides.pending:
+            if known:
+                self._emit(ChangeResolved(path=change.path))
+            return found
+        self._emit(ChangeRevised(change=found) if known else ChangeProposed(change=found))
+        return found
+
+    def _rebased(self, change: Change, wanted: FileState) -> tuple[Sides, str]:
+        try:
+            disk = self.on_disk(change.path)
+        except PathRefused as error:
+            return Sides(base=change.base, pending=wanted), error.message
+        if disk == change.base or change.conflict:
+            # In a conflict the agent has been shown the user's file: what it writes now is meant for that.
+            return Sides(base=disk, pending=wanted), ""
+        merged = self._contents.merge(change.base, disk, change.pending)
+        both = self._contents.merge(change.pending, merged, wanted) if merged else None
+        if both is None:
+            return Sides(base=change.base, pending=wanted), why_moved_on(change, disk)
+        return Sides(base=disk, pending=both), ""

@@ -1,0 +1,246 @@
+"""The layers of a session: the one that each command writes, and those that are kept beside the review.
+
+`<place>/<id>/{upper,work,lock}` for a layer. A lock (flock) says that its command may still run; a directory without
+one that the record does not name was left by a crash. The record of the kept layers is replaced whole, and is what
+counts: the event log follows it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import StateError
+from core.ids import new_id
+from core.protocol.review import FileState, Origin
+from core.shadow.overlay import merge_down, remove_tree
+from core.shadow.places import place_for
+from core.shadow.scan import scan
+
+QUOTA = 5 << 30  # bytes of all layers of a session
+FLOOR = 64 << 20  # bytes that stay free on the disk
+_RECORD = "kept.json"
+
+
+class LayerDirs(Struct, frozen=True, kw_only=True):
+    """A fresh layer for one command. `seen`: what was pending when it was opened, by path."""
+
+    id: str
+    upper: Path
+    work: Path
+    seen: Mapping[str, FileState]
+
+
+class Top(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place in the kept layers that is decided as one with all below it; `root` names the bulk it belongs to.
+
+    `since`: nothing that the workspace has there may have changed after that moment (ns since 1970).
+    """
+
+    root: str
+    kind: str = "generated"
+    since: int = 0
+    origin: Origin | None = None
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """The record of the kept layers: their ids, lowest first; the tops in them by path; the states that the workspace
+    had where they replace something; and the directories, with their modes, that commands removed."""
+
+    layers: tuple[str, ...] = ()
+    tops: dict[str, Top] = {}
+    bases: dict[str, FileState] = {}
+    gone: dict[str, int] = {}
+
+
+class Layers:
+    """The layers of one session, made in `directory` or where that says. Nothing is made before it is needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._locks: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
+        self._place: Path | None = None
+        self.kept = self._read()
+
+    @property
+    def place(self) -> Path:
+        if self._place is None:
+            self._place = place_for(self._directory)
+        return self._place
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The layers whose commands have not been done with."""
+        return tuple(self._locks)
+
+    def upper(self, layer: str) -> Path:
+        return self.place / layer / "upper"
+
+    def stack(self) -> tuple[Path, ...]:
+        """The kept layers, topmost first."""
+        return tuple(self.upper(each) for each in reversed(self.kept.layers))
+
+    # the life of a layer
+
+    def create(self, seen: Mapping[str, FileState]) -> LayerDirs:
+        """A fresh, locked layer. `StateError`: over the quota, or the disk is full."""
+        self._check_room()
+        name = new_id("layer")
+        home = self.place / name
+        try:
+            home.mkdir(mode=0o700)
+            for each in ("upper", "work"):
+                (home / each).mkdir(mode=0o755 if each == "upper" else 0o700)
+            self._locks[name] = _lock(home / "lock")
+        except OSError as error:
+            with suppress(OSError):
+                remove_tree(home)
+            raise StateError(f"A layer can't be made in {self.place}: {error.strerror}.") from error
+        return LayerDirs(id=name, upper=home / "upper", work=home / "work", seen=seen)
+
+    def close(self, layer: str, *, keep: bool) -> None:
+        """The command of a layer is done with: its directory stays if it is kept, else it goes."""
+        if (descriptor := self._locks.pop(layer, None)) is not None:
+            os.close(descriptor)
+        self._sizes.pop(layer, None)
+        home = self.place / layer
+        with suppress(OSError):  # what can't be removed now is swept at the next start
+            if keep:
+                remove_tree(home / "work")
+                (home / "lock").unlink(missing_ok=True)
+            else:
+                remove_tree(home)
+
+    def is_open(self, layer: str) -> bool:
+        return layer in self._locks
+
+    # the record
+
+    def record(self, kept: Kept) -> None:
+        """Replace the record, durably. Raises `StateError` and leaves the old one."""
+        path = self._directory / _RECORD
+        temporary = path.with_suffix(".tmp")
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(kept))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            raise StateError(f"The record of kept layers {path} can't be written: {error.strerror}.") from error
+        self.kept = kept
+
+    def _read(self) -> Kept:
+        path = self._directory / _RECORD
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Kept)
+        except FileNotFoundError:
+            return Kept()
+        except (OSError, msgspec.MsgspecError) as error:
+            raise StateError(
+                f"The record of kept layers {path} can't be read: {error}.",
+                hint="Move it away to go on without what commands left behind; reviewed changes are not in it.",
+            ) from error
+
+    def squash(self) -> bool:
+        """Move all kept layers into the lowest one; False while a command runs over them, or there is nothing to do.
+
+        An interruption at any point leaves layers that show the same.
+        """
+        names = self.kept.layers
+        if len(names) < 2 or self._locks:
+            return False
+        try:
+            for name in names[1:]:
+                merge_down(self.upper(name), self.upper(names[0]))
+        except OSError as error:
+            raise StateError(f"Kept layers can't be joined in {self.place}: {error.strerror}.") from error
+        self.record(msgspec.structs.replace(self.kept, layers=names[:1]))
+        self._sizes.clear()
+        for name in names[1:]:
+            self.close(name, keep=False)
+        return True
+
+    def sweep(self, keep: Iterable[str]) -> int:
+        """Remove the directories of layers that nobody names and no process has locked. Returns how many went."""
+        if not self._directory.is_dir():
+            return 0
+        kept = {*self.kept.layers, *keep}
+        gone = 0
+        for home in self.place.iterdir():
+            if home.name in kept or not home.is_dir() or not _is_left(home / "lock"):
+                continue
+            with suppress(OSError):
+                remove_tree(home)
+                gone += 1
+        return gone
+
+    def missing(self) -> tuple[str, ...]:
+        """Kept layers that are not there any more: memory does not outlast the machine."""
+        return tuple(each for each in self.kept.layers if not self.upper(each).is_dir())
+
+    # room
+
+    def size(self) -> int:
+        """The bytes on disk of all layers that no command runs in."""
+        for home in self.place.iterdir():
+            if home.is_dir() and home.name not in self._sizes and home.name not in self._locks:
+                self._sizes[home.name] = sum(each.blocks for each in scan(home).entries)
+        return sum(size for name, size in self._sizes.items() if (self.place / name).is_dir())
+
+    def resized(self, name: str) -> None:
+        """A directory of the place has changed: it is measured again when it matters."""
+        self._sizes.pop(name, None)
+
+    def _check_room(self) -> None:
+        try:
+            room = os.statvfs(self.place)
+            used = self.size()
+        except OSError as error:
+            raise StateError(f"The layers in {self.place} can't be measured: {error.strerror}.") from error
+        free = room.f_bavail * room.f_frsize
+        if free < FLOOR:
+            raise StateError(
+                f"No command can run: only {free >> 20} MB are free where its changes would go ({self.place}).",
+                hint=f"Make room; {FLOOR >> 20} MB are always left free.",
+                code="disk_full",
+            )
+        if used > QUOTA:
+            raise StateError(
+                f"No command can run: the session's commands have left {used / (1 << 30):.1f} GiB behind, "
+                f"{QUOTA >> 30} GiB is the limit.",
+                hint="Accept or reject the generated files in the review.",
+                code="layers_full",
+            )
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_left(path: Path) -> bool:
+    """Whether no process holds the lock."""
+    try:
+        os.close(_lock(path))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,227 @@
+"""The pending layer: all pending changes as one overlayfs layer, so that commands see them.
+
+It is derived from the review and never counts for more than that. It is brought up to date by replacing what differs,
+never by writing into a file; while a command runs over it, a new one is made beside it, of hard links. A record says
+what it holds, and is missing while it is being worked on: then, and after the machine itself was restarted, it is
+built anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import StateError
+from core.protocol.review import FileState
+from core.shadow.contents import Contents
+from core.shadow.layers import Layers
+from core.shadow.overlay import make_passable, make_whiteout, remove, remove_tree
+from core.shadow.seen import Seen, above
+from core.workspace.names import to_os
+
+_RECORD = "pending.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """What the layer `name` holds: files, links and whiteouts (absent), and its directories with their modes."""
+
+    name: str = ""
+    boot: str = ""
+    nodes: dict[str, FileState] = {}
+    directories: dict[str, int] = {}
+
+
+class PendingLayer:
+    """`shown` gives, by path, what the agent sees of every pending change."""
+
+    def __init__(self, layers: Layers, contents: Contents, seen: Seen) -> None:
+        self._layers = layers
+        self._contents = contents
+        self._seen = seen
+        self._held: Held | None = None
+        self._ready: dict[str, tuple[FileState, Path]] = {}
+
+    @property
+    def name(self) -> str:
+        """The directory in the layers' place that is in use, "" before the first one."""
+        return self._held.name if self._held else self._recorded().name
+
+    def sync(self, shown: Mapping[str, FileState]) -> Path | None:
+        """The layer's directory, brought up to date; None when nothing is pending. `StateError`: it can't be."""
+        nodes, directories = self._wanted(shown)
+        if self._held is None:
+            if not nodes:
+                return None
+            self._held = self._recorded()
+        held = self._held
+        if (nodes, directories) != (held.nodes, held.directories) or not held.name:
+            try:
+                self._held = self._replaced(held, nodes, directories)
+            except OSError as error:
+                self._held = Held()
+                raise StateError(
+                    f"The pending changes can't be laid out in {self._layers.place}: {error.strerror}.",
+                    hint="Make room, then try again.",
+                ) from error
+        return self._layers.place / self._held.name if nodes else None
+
+    def adopt(self, path: str, state: FileState, source: Path) -> None:
+        """Take a file of a command's layer over as what is pending at `path`: it keeps its times."""
+        place = self._layers.place / f"ready-{len(self._ready)}"
+        with suppress(OSError):
+            remove(place)
+            source.rename(place)
+            self._ready[path] = (state, place)
+
+    # what it has to hold
+
+    def _wanted(self, shown: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
+        live = {path for path, state in shown.items() if state.kind != "absent"}
+        needed = {each for path in live for each in above(path)}
+        gone = self._gone(needed)
+        nodes = {path: shown[path] for path in live}
+        for path, state in shown.items():
+            parents = above(path)
+            if state.kind == "absent" and path not in needed and not live.intersection(parents):
+                hidden = next((each for each in parents if each in gone), path)
+                if self._is_directory(hidden):
+                    nodes[hidden] = state
+        for each in gone:
+            if not gone.intersection(above(each)):
+                nodes[each] = FileState(kind="absent", mode=0)
+        directories = {each for path in nodes for each in above(path)}
+        return nodes, {each: self._mode(each) for each in directories}
+
+    def _is_directory(self, path: str) -> bool:
+        """Whether there is a directory for the path to be hidden in."""
+        parents = above(path)
+        node = self._seen.below(parents[-1]) if parents else None
+        return not parents or (node is not None and node.kind == "directory")
+
+    def _gone(self, needed: set[str]) -> set[str]:
+        """The directories that are removed: nothing in them is left."""
+        candidates = [each for each in self._layers.kept.gone if each not in needed]
+        found = set()
+        for each in candidates:
+            below = self._seen.below(each)
+            if below is not None and below.kind == "directory" and self._seen.node(each) is None:
+                found.add(each)
+        return found
+
+    def _mode(self, directory: str) -> int:
+        below = self._seen.below(directory)
+        return below.mode if below and below.kind == "directory" else self._seen.directory_mode
+
+    # bringing it about
+
+    def _recorded(self) -> Held:
+        try:
+            held = msgspec.json.decode((self._layers.place / _RECORD).read_bytes(), type=Held)
+        except (OSError, msgspec.MsgspecError):
+            return Held()
+        return held if held.boot == _boot() and (self._layers.place / held.name).is_dir() else Held()
+
+    def _replaced(self, held: Held, nodes: dict[str, FileState], directories: dict[str, int]) -> Held:
+        place = self._layers.place
+        (place / _RECORD).unlink(missing_ok=True)
+        if held.name and not self._layers.open:
+            name = held.name
+        else:
+            name = f"pending-{os.urandom(6).hex()}"
+            (place / name).mkdir(mode=0o755)
+            held = self._linked(held, name, nodes)
+        _Draft(place / name, held, self._contents, self._ready).bring(nodes, directories)
+        for _, left in self._ready.values():
+            remove(left)
+        self._ready.clear()
+        found = Held(name=name, boot=_boot(), nodes=nodes, directories=directories)
+        temporary = place / f"{_RECORD}.tmp"
+        temporary.write_bytes(msgspec.json.encode(found))
+        temporary.replace(place / _RECORD)
+        self._layers.resized(name)
+        if not self._layers.open:
+            for each in place.glob("pending-*"):
+                if each.name != name and each.is_dir():
+                    remove_tree(each)
+        return found
+
+    def _linked(self, held: Held, name: str, nodes: Mapping[str, FileState]) -> Held:
+        """A new layer with hard links of what the old one holds and is still wanted."""
+        if not held.name:
+            return Held(name=name)
+        old, new = self._layers.place / held.name, self._layers.place / name
+        same = {path: state for path, state in held.nodes.items() if nodes.get(path) == state}
+        directories = {each for path in same for each in above(path)}
+        for each in sorted(directories):
+            (new / _native(each)).mkdir(mode=0o700)
+        for path in same:
+            os.link(old / _native(path), new / _native(path), follow_symlinks=False)
+        return Held(name=name, nodes=same, directories=dict.fromkeys(directories, 0o700))
+
+
+class _Draft:
+    """A layer's directory on its way from what it holds to what it has to hold."""
+
+    def __init__(self, top: Path, held: Held, contents: Contents, ready: Mapping[str, tuple[FileState, Path]]) -> None:
+        self._top = top
+        self._held = held
+        self._contents = contents
+        self._ready = ready
+
+    def bring(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
+        """Remove, then make, then set the modes. Raises OSError."""
+        self._clear(nodes, directories)
+        for each in sorted(set(directories) - set(self._held.directories)):
+            self._at(each).mkdir()
+        for path, state in nodes.items():
+            if self._held.nodes.get(path) != state:
+                self._put(path, state)
+        for each, mode in directories.items():
+            if self._held.directories.get(each) != mode or mode & 0o700 != 0o700:
+                self._at(each).chmod(mode)
+
+    def _clear(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
+        """Make room for what is wanted: what is of another kind goes."""
+        for each in [each for each, mode in self._held.directories.items() if mode & 0o700 != 0o700]:
+            make_passable(self._at(each))
+        for path, state in self._held.nodes.items():
+            if path not in nodes or nodes[path].kind != state.kind:
+                self._at(path).unlink()
+        for each in sorted(set(self._held.directories) - set(directories), reverse=True):
+            self._at(each).rmdir()
+
+    def _at(self, path: str) -> Path:
+        return self._top / _native(path)
+
+    def _put(self, path: str, state: FileState) -> None:
+        target = self._at(path)
+        temporary = self._top.with_name(f"{self._top.name}.new")
+        remove(temporary)
+        ready = self._ready.get(path)
+        if state.kind == "absent":
+            make_whiteout(temporary)
+        elif ready and ready[0] == state:
+            temporary = ready[1]
+        elif state.kind == "symlink":
+            temporary.symlink_to(os.fsdecode(self._contents.data(state)))
+        else:
+            temporary.write_bytes(self._contents.data(state))
+            temporary.chmod(state.mode)
+        temporary.replace(target)
+
+
+def _native(path: str) -> str:
+    return os.fsdecode(to_os(path))
+
+
+def _boot() -> str:
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,264 @@
+"""The tree as the agent sees it: pending changes over what commands left behind over the workspace.
+
+Commands see the same, mounted. Paths are workspace-relative; `node` and `names` follow no link, `canonical` does.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.errors import PathRefused
+from core.protocol.review import Change, FileState
+from core.shadow.contents import Contents
+from core.shadow.layers import Layers
+from core.shadow.review import ReviewState
+from core.shadow.stack import HIDDEN, Layered, Stack
+from core.workspace import ABSENT, Entry, Workspace
+from core.workspace.beneath import DIRECTORY, open_direct
+from core.workspace.names import from_os, to_os
+from core.workspace.tree import LARGEST, PERMISSIONS, Kind, state_at
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """What is at a path: with `pending`, that is what it is; with `layered`, a kept layer has it; else the disk."""
+
+    kind: Kind
+    mode: int
+    size: int = 0
+    pending: FileState | None = None
+    layered: Layered | None = None
+
+
+class Seen:
+    """The merged tree. `shown` says what of a pending change the agent sees."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        contents: Contents,
+        state: ReviewState,
+        layers: Layers,
+        shown: Callable[[Change], FileState],
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._state = state
+        self._layers = layers
+        self._shown = shown
+        self._live: tuple[int, frozenset[str]] = (-1, frozenset())
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the workspace is all there is to see."""
+        return not self._state.changes and not self._layers.kept.layers
+
+    @property
+    def directory_mode(self) -> int:
+        """The mode of a directory that is new."""
+        return self._workspace.directory_mode
+
+    @property
+    def stack(self) -> Stack:
+        """The kept layers."""
+        return Stack(self._layers.stack()) if self._layers.kept.layers else Stack(())
+
+    def canonical(self, rel: str) -> str:
+        """`rel` with the links of the merged tree followed; `PathRefused` when one leads out."""
+        return self._workspace.canonical(rel, None if self.is_bare else self._link_target)
+
+    def entry(self, rel: str) -> str:
+        """`rel` with the links of its directory followed, but not the last part."""
+        directory, _, name = rel.rpartition("/")
+        above = self.canonical(directory or ".")
+        return name if above == "." else f"{above}/{name}"
+
+    def _link_target(self, path: bytes) -> bytes | None:
+        rel = from_os(path)
+        node = self.node(rel)
+        if node is None or node.kind != "symlink":
+            return None
+        if node.pending is not None:
+            return self._contents.data(node.pending)
+        try:
+            if node.layered is not None:
+                return os.fsencode(Path(os.fsdecode(node.layered.place)).readlink())
+            with self._workspace.directory(rel) as (directory, name):
+                return os.readlink(name, dir_fd=directory)
+        except OSError:
+            return None
+
+    # one path
+
+    def node(self, rel: str) -> Node | None:
+        """What is at a path itself; None: nothing."""
+        if rel == ".":
+            return self._on_disk(rel)
+        change = self._state.changes.get(rel)
+        state = self._shown(change) if change else None
+        if state is not None and state.kind != "absent":
+            return Node(kind=state.kind, mode=state.mode, size=state.size, pending=state)
+        if self._has_pending_above(rel):
+            return None
+        if rel in self.live_directories():
+            below = self.below(rel)
+            mode = below.mode if below and below.kind == "directory" else self._workspace.directory_mode
+            return Node(kind="directory", mode=mode)
+        if state is not None:
+            return None
+        node = self.below(rel)
+        is_gone = node is not None and node.kind == "directory" and rel in self._layers.kept.gone
+        return None if is_gone and not self.names(rel) else node
+
+    def live_directories(self) -> frozenset[str]:
+        """The directories that pending files and links need."""
+        if self._live[0] != self._state.version:
+            live = (path for path, change in self._state.changes.items() if change.pending.kind != "absent")
+            self._live = (self._state.version, frozenset(each for path in live for each in above(path)))
+        return self._live[1]
+
+    def below(self, rel: str) -> Node | None:
+        """What is at a path without the pending changes."""
+        found = self.stack.find(rel)
+        if found == HIDDEN:
+            return None
+        return self._on_disk(rel) if found is None else _node(found.stats, found)
+
+    def _on_disk(self, rel: str) -> Node | None:
+        try:
+            with self._workspace.directory(rel) as (directory, name):
+                return _node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
+        except OSError:
+            return None
+
+    def _has_pending_above(self, rel: str) -> bool:
+        """Whether a directory of the path is a pending file or link."""
+        changes = self._state.changes
+        return bool(changes) and any(
+            each in changes and self._shown(changes[each]).kind != "absent" for each in above(rel)
+        )
+
+    # directories
+
+    def names(self, rel: str) -> dict[str, Kind]:
+        """The entries of a directory with their kinds; none if it is no directory."""
+        found = self._names_below(rel)
+        for name, entry in self.pending_in(rel).items():
+            if entry is not None:
+                found[name] = entry.kind
+            elif found.get(name) != "directory":
+                found.pop(name, None)
+        prefix = "" if rel == "." else f"{rel}/"
+        gone = self._layers.kept.gone
+        for name in [each for each, kind in found.items() if kind == "directory" and prefix + each in gone]:
+            if not self.names(prefix + name):
+                del found[name]
+        return found
+
+    def _names_below(self, rel: str) -> dict[str, Kind]:
+        listing = self.stack.listing(rel)
+        found: dict[str, Kind] = {}
+        change = self._state.changes.get(rel)
+        if change is not None and self._shown(change).kind != "absent":
+            return found
+        if not listing.closed:
+            node = self._on_disk(rel)
+            if node is not None and node.kind == "directory":
+                found = {each.name: each.kind for each in self._workspace.list_dir(rel)}
+        for name, entry in listing.entries.items():
+            if entry is None:
+                found.pop(name, None)
+            else:
+                found[name] = _kind(entry.stats.st_mode)
+        return found
+
+    def pending_in(self, rel: str) -> Mapping[str, Entry | None]:
+        """What pending changes put into a directory, by name; None: they remove it."""
+        prefix = "" if rel == "." else f"{rel}/"
+        found: dict[str, Entry | None] = {}
+        for path, change in self._state.changes.items():
+            if not path.startswith(prefix):
+                continue
+            name, slash, _ = path[len(prefix) :].partition("/")
+            kind = change.pending.kind
+            if slash and kind != "absent":
+                found[name] = Entry(name=name, kind="directory")
+            elif not slash and (kind != "absent" or name not in found):
+                found[name] = None if kind == "absent" else Entry(name=name, kind=kind)
+        return found
+
+    # content
+
+    def read(self, rel: str, node: Node, limit: int) -> bytes:
+        """At most `limit` bytes of what `node(rel)` found: of a file, or the target of a link. `PathRefused`."""
+        if node.kind == "symlink":
+            return self._link_target(to_os(rel)) or b""
+        if node.pending is not None:
+            return self._contents.data(node.pending)[:limit]
+        if node.layered is not None:
+            return self.layered_bytes(node.layered, rel, limit)
+        return self._workspace.read_bytes(rel, limit)
+
+    def layered_bytes(self, found: Layered, rel: str, limit: int) -> bytes:
+        """At most `limit` bytes of a regular file of a kept layer."""
+        top = os.open(found.layer, DIRECTORY)
+        try:
+            descriptor = open_direct(top, to_os(rel), _READ)
+        except OSError as error:
+            raise PathRefused(f"{rel!r}: {error.strerror}.") from error
+        finally:
+            os.close(top)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise PathRefused(f"{rel!r} is not a regular file.", code="not_a_file")
+            return file.read(limit)
+
+    def state_below(self, rel: str) -> FileState:
+        """The state without pending changes, its bytes stored. `PathRefused`: no file or link, or too large."""
+        found = self.stack.find(rel)
+        if found == HIDDEN:
+            return ABSENT
+        return self.disk_state(rel) if found is None else self._contents.keep(*layered_state(found, rel))
+
+    def disk_state(self, rel: str) -> FileState:
+        return self._contents.keep(*self._workspace.state_of(rel))
+
+
+def layered_state(found: Layered, rel: str) -> tuple[FileState, bytes | None]:
+    """The state of a kept layer's entry, and its bytes."""
+    above, _, name = found.place.rpartition(b"/")
+    directory = os.open(above, DIRECTORY)
+    try:
+        return state_at(directory, name, rel)
+    except OSError as error:
+        raise PathRefused(f"{rel!r}: {error.strerror}.") from error
+    finally:
+        os.close(directory)
+
+
+def above(path: str) -> list[str]:
+    """The directories that a path lies in, outermost first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _node(stats: os.stat_result, layered: Layered | None = None) -> Node:
+    mode = stats.st_mode & PERMISSIONS
+    return Node(kind=_kind(stats.st_mode), mode=mode, size=stats.st_size, layered=layered)
+
+
+def _kind(mode: int) -> Kind:
+    if stat.S_ISDIR(mode):
+        return "directory"
+    if stat.S_ISREG(mode):
+        return "file"
+    return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+__all__ = ["LARGEST", "Node", "Seen", "above", "layered_state"]

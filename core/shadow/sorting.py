@@ -1,0 +1,252 @@
+"""What the entries of a command's layer mean for the tree as the agent saw it: which files are put, which go, and what
+stays in the layer to be decided in bulk.
+
+The layer itself is cleared of what does not stay: special files, copies of what was there already, and the marks of
+directories whose files are accounted for one by one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.shadow.layers import Top
+from core.shadow.overlay import is_opaque, make_whiteout, remove, set_opaque
+from core.shadow.path_classes import PathClass, PathClasses, is_lever
+from core.shadow.scan import Found, Scanned
+from core.shadow.seen import LARGEST, Node, Seen, above
+from core.workspace.git_index import read_index
+from core.workspace.names import to_os
+
+NAMED = 5  # of a kind, in a note
+
+
+class Sorting:
+    """Works through one layer; `puts` are reviewed files and links by path, still in the layer; `deletes` reviewed
+    removals; `tops` what stays, by its highest place; `gone` directories that went, with their modes."""
+
+    def __init__(self, upper: Path, scanned: Scanned, seen: Seen, classes: PathClasses) -> None:
+        self._upper = upper
+        self._scanned = scanned
+        self._seen = seen
+        self._classes = classes
+        self._entries = {each.path: each for each in scanned.entries}
+        self._hidden: dict[str, Top] = {}
+        self._dropped: list[str] = []
+        self._stripped: list[str] = []
+        self._large: list[str] = []
+        self._bare: list[str] = []
+        self.puts: dict[str, Found] = {}
+        self.deletes: dict[str, None] = {}
+        self.tops: dict[str, Top] = {}
+        self.gone: dict[str, int] = {}
+        self.returned: set[str] = set()
+
+    def at(self, path: str) -> Path:
+        return self._upper / os.fsdecode(to_os(path))
+
+    def sort(self) -> None:
+        """Fill the fields. Raises OSError."""
+        for path in self._scanned.too_deep:
+            self._dropped.append(path)
+            remove(self.at(path))
+        for each in self._scanned.entries:
+            self._one(each)
+
+    def settle(self) -> None:
+        """Bring the layer to what stays in it; for when the puts have been taken out. Raises OSError."""
+        covered = set(self.puts)
+        for path, top in self._hidden.items():
+            if not covered.intersection(above(path)):
+                self._hide(path, top)
+        needed = {each for path in self.puts for each in above(path)}
+        for each in reversed(self._scanned.entries):
+            if each.kind == "directory":
+                self._settle_directory(each, needed)
+        for each in self._scanned.entries:
+            if each.kind == "directory" and each.mode & 0o700 != 0o700 and self.at(each.path).is_dir():
+                self.at(each.path).chmod(each.mode)
+
+    def notes(self) -> Iterator[str]:
+        """What was dropped or is decided apart, in sentences for the user and the model."""
+        for paths, what in (
+            (self._dropped, "not kept (no regular file, link or directory, or its path is too long)"),
+            (self._stripped, "kept without its setuid, setgid or sticky bits"),
+            (self._large, f"larger than {LARGEST >> 20} MB: decided as a whole, without its lines"),
+            (self._bare, "an empty directory, or a directory's mode: git does not know it, it is decided by itself"),
+        ):
+            if paths:
+                more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+                yield f"{', '.join(paths[:NAMED])}{more}: {what}."
+
+    # entries
+
+    def _class(self, found: Found) -> PathClass:
+        return self._classes.of(found.path, found.kind == "directory")
+
+    def _one(self, found: Found) -> None:
+        if found.kind == "special":
+            self._dropped.append(found.path)
+            self.at(found.path).unlink()
+            return
+        cls = self._class(found)
+        if found.kind == "whiteout":
+            self._whiteout(found, cls)
+        elif found.kind == "directory":
+            self._directory(found, cls)
+        elif cls.kind == "reviewed" or (cls.kind == "git" and is_lever(found.path)):
+            self._put(found)
+        else:
+            self._stay(found, cls)
+
+    def _put(self, found: Found) -> None:
+        if found.kind == "file" and found.size > LARGEST:
+            self._large.append(found.path)
+            self._stay(found, PathClass("generated", found.path, found.path))
+            return
+        if found.mode & 0o7000 and found.kind == "file":
+            self._stripped.append(found.path)
+        node = self._seen.node(found.path)
+        if node is not None and node.kind == "directory":
+            for path in self._children(found.path):
+                self._delete_all(path)
+            self.gone[found.path] = node.mode
+        self.puts[found.path] = found
+
+    def _stay(self, found: Found, cls: PathClass) -> None:
+        if found.mode & 0o7000 and found.kind == "file":
+            self._stripped.append(found.path)
+            self.at(found.path).chmod(found.mode & 0o777)
+        node = self._seen.node(found.path)
+        if node is not None and self._is_as_before(found, node):
+            self.at(found.path).unlink()
+        else:
+            self.tops.setdefault(cls.top, _top(cls))
+
+    def _is_as_before(self, found: Found, node: Node) -> bool:
+        """Whether a command has copied a file up without a change, or refreshed what git remembers of the disk."""
+        if node.kind != found.kind or node.mode != found.mode & 0o777:
+            return False
+        if found.path.endswith(".git/index"):
+            data = self._seen.read(found.path, node, LARGEST)
+            old, new = read_index(data), read_index(self.at(found.path).read_bytes())
+            return old is not None and new is not None and old.facts == new.facts
+        if node.size != found.size:
+            return False
+        if found.kind == "symlink":
+            return os.fsencode(self.at(found.path).readlink()) == self._seen.read(found.path, node, LARGEST)
+        return node.size <= LARGEST and self.at(found.path).read_bytes() == self._seen.read(found.path, node, LARGEST)
+
+    def _directory(self, found: Found, cls: PathClass) -> None:
+        if cls.kind != "reviewed":
+            self.tops.setdefault(cls.top, _top(cls))
+            return
+        self.returned.add(found.path)
+        node = self._seen.node(found.path)
+        if node is not None and node.kind in {"file", "symlink"}:
+            self.deletes[found.path] = None
+        if found.opaque:
+            if node is not None and node.kind == "directory":
+                self._replace(found.path)
+            set_opaque(self.at(found.path), False)
+
+    def _whiteout(self, found: Found, cls: PathClass) -> None:
+        node = self._seen.node(found.path)
+        lever = cls.kind == "git" and is_lever(found.path) and node is not None and node.kind != "directory"
+        if cls.kind != "reviewed" and not lever:
+            if node is None:
+                self.at(found.path).unlink()
+            else:
+                self.tops.setdefault(cls.top, _top(cls))
+            return
+        self.at(found.path).unlink()
+        if lever:
+            self.deletes[found.path] = None
+        elif node is not None:
+            self._hidden |= self._deleted(found.path)[1]
+
+    # directories that were removed or replaced
+
+    def _children(self, path: str) -> list[str]:
+        return [f"{path}/{name}" for name in sorted(self._seen.names(path))]
+
+    def _deleted(self, path: str) -> tuple[bool, dict[str, Top]]:
+        """Account for the removal of what was at a path. Returns whether that is reviewed, and what is to be hidden in
+        the layer that stays."""
+        node = self._seen.node(path)
+        if node is None:
+            return False, {}
+        cls = self._classes.of(path, node.kind == "directory")
+        if cls.kind != "reviewed":
+            return False, {path: _top(cls)}
+        if node.kind in {"file", "symlink"} and node.size <= LARGEST:
+            self.deletes[path] = None
+            return True, {}
+        if node.kind != "directory":
+            return False, {path: Top(root=path)}
+        below = [self._deleted(each) for each in self._children(path)]
+        if not any(reviewed for reviewed, _ in below):
+            return False, {path: Top(root=path)}
+        self.gone[path] = node.mode
+        return True, {each: top for _, hidden in below for each, top in hidden.items()}
+
+    def _delete_all(self, path: str) -> None:
+        """A file takes the place of the directory above: all that was in it goes with one decision."""
+        node = self._seen.node(path)
+        if node is None:
+            return
+        if node.kind != "directory":
+            self.deletes[path] = None
+            return
+        self.gone[path] = node.mode
+        for each in self._children(path):
+            self._delete_all(each)
+
+    def _replace(self, path: str) -> None:
+        """A directory was removed and made again: what is not in the layer has gone."""
+        for child in self._children(path):
+            now, before = self._entries.get(child), self._seen.node(child)
+            if now is None:
+                self._hidden |= self._deleted(child)[1]
+            elif now.kind == "directory" and before is not None and before.kind == "directory" and not now.opaque:
+                if self._class(now).kind == "reviewed":
+                    self._replace(child)
+                else:
+                    set_opaque(self.at(child), True)
+
+    # what stays
+
+    def _hide(self, path: str, top: Top) -> None:
+        for each in above(path):
+            place = self.at(each)
+            if not place.is_dir():
+                node = self._seen.node(each)
+                place.mkdir()
+                place.chmod(node.mode if node else self._seen.directory_mode)
+        make_whiteout(self.at(path))
+        self.tops[path] = top
+
+    def _settle_directory(self, found: Found, needed: set[str]) -> None:
+        """Keep a directory only for what is in it, or for what it is itself: empty, or of another mode."""
+        place = self.at(found.path)
+        mode = found.mode & 0o777
+        if found.mode != mode:
+            place.chmod(mode)
+        reviewed = self._class(found).kind == "reviewed"
+        node = self._seen.node(found.path) or (self._seen.below(found.path) if reviewed else None)
+        if node is not None and node.kind == "directory":
+            is_container = mode == node.mode
+        else:
+            holds = found.path in needed or any(place.iterdir())
+            is_container = reviewed and holds and mode == self._seen.directory_mode
+        if is_container:
+            if not any(place.iterdir()) and not is_opaque(place):
+                place.rmdir()
+        elif reviewed:
+            self._bare.append(found.path)
+            self.tops[found.path] = Top(root=found.path, kind="directory")
+
+
+def _top(cls: PathClass) -> Top:
+    return Top(root=cls.root, kind=cls.kind)

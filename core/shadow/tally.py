@@ -1,0 +1,42 @@
+"""The bulks of a session: what the kept layers hold, counted by root."""
+
+from __future__ import annotations
+
+import stat
+
+from msgspec import Struct
+
+from core.protocol.review import Bulk
+from core.shadow.layers import Kept
+from core.shadow.seen import Seen
+
+
+class _Count(Struct):
+    files: int = 0
+    size: int = 0
+    deleted: int = 0
+
+
+def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:
+    """One `Bulk` for each root, in order of their names."""
+    counts: dict[str, _Count] = {}
+    for path, top in kept.tops.items():
+        count = counts.setdefault(top.root, _Count())
+        for _, entry in seen.stack.walk(path):
+            if entry is None:
+                count.deleted += 1
+            elif not stat.S_ISDIR(entry.stats.st_mode):
+                count.files += 1
+                count.size += entry.stats.st_size
+    latest = {top.root: top for top in sorted(kept.tops.values(), key=lambda top: top.since)}
+    return tuple(
+        Bulk(
+            root=root,
+            kind="git" if latest[root].kind == "git" else "generated",
+            files=count.files,
+            bytes=count.size,
+            deleted=count.deleted,
+            origin=latest[root].origin,
+        )
+        for root, count in sorted(counts.items())
+    )
