@@ -111,16 +111,23 @@ def _start(options: "Options") -> int:
 
     gc.disable()  # a start makes a great many objects and hardly any garbage; the screen goes on after its first frame
     if options.front == "screen":
-        from core.transports.stdio_client import connect
-        from tui.app import run
-
-        return run(options, connect)
+        return screen()(options)
     try:
         front = _without_screen(options)
     finally:
         gc.freeze()
         gc.enable()
     return front(options)
+
+
+def screen() -> "Callable[[Options], int]":
+    """The screen with its way to an engine. Textual would load tree-sitter for colours that we take from Pygments."""
+    sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # how an import is told that there is none
+
+    from core.transports.stdio_client import connect
+    from tui.app import run
+
+    return lambda options: run(options, connect)
 
 
 def _without_screen(options: "Options") -> "Callable[[Options], int]":
