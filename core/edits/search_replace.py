@@ -36,13 +36,14 @@ def edit_search_replace(text: str, content: str, path: str = "") -> BatchResult:
 
 def blocks_for(blocks: Sequence[SearchReplace], path: str) -> tuple[SearchReplace, ...]:
     """The blocks that name this file or none; when all name one other file, that is taken for another name of it."""
-    mine = tuple(block for block in blocks if not path or block.path is None or _same_file(block.path, path))
+    mine = tuple(block for block in blocks if not path or block.path is None or same_file(block.path, path))
     if mine and any(block.path is not None for block in mine):
         return mine
     return tuple(blocks) if len({block.path for block in blocks}) == 1 else mine or tuple(blocks)
 
 
-def _same_file(named: str, path: str) -> bool:
+def same_file(named: str, path: str) -> bool:
+    """Whether two paths name one file: one may leave out directories at the start."""
     ours, theirs = (each.replace("\\", "/").removeprefix("./").strip("/") for each in (named, path))
     return ours == theirs or ours.endswith(f"/{theirs}") or theirs.endswith(f"/{ours}")
 
