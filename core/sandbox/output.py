@@ -18,9 +18,10 @@ _PIECE = 65_536
 
 
 class OutputReader:
-    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte; `over` is set at 10 MB."""
+    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte; `over` is set at `limit` bytes."""
 
-    def __init__(self, source: int, on_output: Callable[[str], None]) -> None:
+    def __init__(self, source: int, on_output: Callable[[str], None], *, limit: int = LIMIT) -> None:
+        self._limit = limit
         self.over = asyncio.Event()
         self.total = 0
         self._ended = False
@@ -81,7 +82,7 @@ class OutputReader:
         shown = self._stream.feed(self._decoder.decode(piece))
         if shown:
             self._on_output(shown)
-        if self.total >= LIMIT:
+        if self.total >= self._limit:
             self.over.set()
         return "more"
 

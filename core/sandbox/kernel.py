@@ -1,0 +1,188 @@
+"""The system calls that Python has no name for: namespaces, mounts by descriptor, capabilities. By ctypes alone.
+
+Every failure is an `OSError` whose text names the call and what it was about. Runs in `python -I -S` with no more than
+ctypes, os and struct loaded; paths are bytes, since nothing here may depend on a locale.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000
+NEW_MOUNTS = 0x00020000
+HERE = -100  # AT_FDCWD
+
+READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC = 0x1, 0x2, 0x4, 0x8  # MOUNT_ATTR_*
+_RECURSIVE, _EMPTY_PATH = 0x8000, 0x1000
+_CLONE, _CLOEXEC = 1, os.O_CLOEXEC
+_FROM_EMPTY, _TO_FOLLOWED = 0x4, 0x10
+_SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
+_PRIVATE_ALL = 0x4000 | 0x40000
+_DETACH = 2
+_MS_NO_SUID, _MS_NO_DEVICES = 0x2, 0x4
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 4, 15, 24, 47
+_AMBIENT_CLEAR = 4
+_CAPABILITIES_V3 = 0x20080522
+_JOIN_SESSION_KEYRING = 1
+
+# Calls newer than 2019 have one number everywhere.
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 436, 442
+_OLD_NUMBERS = {
+    "x86_64": {"pivot_root": 155, "capset": 126, "keyctl": 250},
+    "aarch64": {"pivot_root": 41, "capset": 91, "keyctl": 219},
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def syscall_number(name: str, machine: str = "") -> int:
+    """The number of a call that differs between architectures. `OSError` (ENOSYS) where it is not known here."""
+    numbers = _OLD_NUMBERS.get(machine or os.uname().machine)
+    if numbers is None:
+        raise OSError(38, f"no syscall numbers for {machine or os.uname().machine}")
+    return numbers[name]
+
+
+def unshare(flags: int) -> None:
+    _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def make_mounts_private() -> None:
+    """No mount made from here on is seen outside, and none made outside is seen here."""
+    _checked(_libc.mount(None, b"/", None, ctypes.c_ulong(_PRIVATE_ALL), None), "make mounts private")
+
+
+def mount_with_options(kind: bytes, target: bytes, options: bytes) -> None:
+    """The mount call of old, for what a kernel does not take by `fsconfig` yet."""
+    flags = ctypes.c_ulong(_MS_NO_SUID | _MS_NO_DEVICES)
+    _checked(_libc.mount(kind, target, kind, flags, options), f"mount {kind.decode()}")
+
+
+def open_file_system(kind: bytes, options: Iterable[tuple[bytes, bytes | None]], attributes: int) -> int:
+    """A new mount of a file system, attached nowhere yet: its descriptor. An option without a value is a flag."""
+    name = kind.decode()
+    context = _call(_FSOPEN, f"fsopen {name}", kind, 1)
+    try:
+        for key, value in options:
+            what = f"{name} {key.decode()}"
+            if value is None:
+                _call(_FSCONFIG, what, context, _SET_FLAG, key, 0, 0)
+            else:
+                _call(_FSCONFIG, what, context, _SET_STRING, key, value, 0)
+        _call(_FSCONFIG, f"create {name}", context, _CREATE, 0, 0, 0)
+        return _call(_FSMOUNT, f"fsmount {name}", context, 1, attributes)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}{_reason(context)}") from None
+    finally:
+        os.close(context)
+
+
+def _reason(context: int) -> str:
+    """What the file system itself says about a refusal, if it says anything."""
+    try:
+        return " (" + os.read(context, 512).decode("utf-8", "replace").strip() + ")"
+    except OSError:
+        return ""
+
+
+def clone_mount(path: bytes, *, recursive: bool = True) -> int:
+    """A copy of what is mounted at a path, attached nowhere: its descriptor. Symbolic links are followed."""
+    flags = _CLONE | _CLOEXEC | (_RECURSIVE if recursive else 0)
+    return _call(_OPEN_TREE, f"open_tree {_shown(path)}", HERE, path, flags)
+
+
+def attach(mount: int, target: bytes) -> None:
+    """Mount what the descriptor stands for at a path, and close the descriptor."""
+    _call(_MOVE_MOUNT, f"mount at {_shown(target)}", mount, b"", HERE, target, _FROM_EMPTY | _TO_FOLLOWED)
+    os.close(mount)
+
+
+def set_attributes(mount: int, path: bytes, *, add: int = 0, clear: int = 0, recursive: bool = False) -> None:
+    """Change the attributes of a mount: that of the descriptor if the path is empty, else the one at the path."""
+    described = struct.pack("@QQQQ", add, clear, 0, 0)
+    flags = (_EMPTY_PATH if not path else 0) | (_RECURSIVE if recursive else 0)
+    what = f"mount_setattr {_shown(path)}"
+    _call(_MOUNT_SETATTR, what, mount, path, flags, described, len(described))
+
+
+def pivot_root_here() -> None:
+    """Make the working directory the root; the old root lies on top of it until it is unmounted."""
+    _call(syscall_number("pivot_root"), "pivot_root", b".", b".")
+
+
+def unmount_here() -> None:
+    """Detach what is mounted at the working directory, with all below it."""
+    _checked(_libc.umount2(b".", ctypes.c_int(_DETACH)), "unmount the old root")
+
+
+def unmount(path: bytes) -> None:
+    _checked(_libc.umount2(path, ctypes.c_int(_DETACH)), f"unmount {_shown(path)}")
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from this number on."""
+    _call(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
+
+
+def die_with_parent(signal: int) -> None:
+    _prctl("parent death signal", _PR_SET_PDEATHSIG, signal)
+
+
+def forbid_inspection() -> None:
+    """No ptrace, no /proc/PID/mem and no core dump of this process by others of the same user."""
+    _prctl("not dumpable", _PR_SET_DUMPABLE, 0)
+
+
+def set_name(name: bytes) -> None:
+    """What `ps` shows; 15 bytes count."""
+    _checked(_libc.prctl(_PR_SET_NAME, name, 0, 0, 0), "process name")
+
+
+def drop_capabilities(kept: int = 0) -> None:
+    """Give up every capability but those in the bit set `kept`, also for all that is executed later."""
+    for number in range(64):
+        if kept >> number & 1:
+            continue
+        word = ctypes.c_ulong(number)
+        if _libc.prctl(_PR_CAPBSET_DROP, word, _ZERO, _ZERO, _ZERO) != 0:
+            break  # the first number that this kernel does not know
+    _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_CLEAR), _ZERO, _ZERO, _ZERO)
+    header = struct.pack("@Ii", _CAPABILITIES_V3, 0)
+    low, high = kept & 0xFFFFFFFF, kept >> 32
+    _call(syscall_number("capset"), "capset", header, struct.pack("@6I", low, low, low, high, high, high))
+
+
+def leave_session_keyring() -> None:
+    """A fresh, empty session keyring. A kernel without keyrings has none to leave."""
+    _libc.syscall(ctypes.c_long(syscall_number("keyctl")), ctypes.c_long(_JOIN_SESSION_KEYRING), None)
+
+
+_ZERO = ctypes.c_ulong(0)
+
+
+def _prctl(what: str, option: int, value: int) -> None:
+    _checked(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), _ZERO, _ZERO, _ZERO), what)
+
+
+def _call(number: int, what: str, *arguments: int | bytes) -> int:
+    words = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
+    return _checked(_libc.syscall(ctypes.c_long(number), *words), what)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return int(result)
+
+
+def _shown(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

@@ -1,0 +1,54 @@
+"""What the engine asks of the fork server, and what comes back: the words of one small protocol, said once.
+
+The order is a dictionary in `marshal`'s format (both ends are the same interpreter) in an anonymous file, so no size
+limits it. With it come three or four descriptors. Paths and the environment are bytes: no locale has a say in them.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
+if TYPE_CHECKING:
+    from typing import Literal, TypedDict
+
+    class Order(TypedDict):
+        """One command. Absolute, real paths; an empty one where there is none. Sizes in bytes."""
+
+        arguments: list[bytes]
+        env: dict[bytes, bytes]
+        workspace: bytes
+        cwd: bytes
+        lowers: list[bytes]
+        upper: bytes
+        work: bytes
+        home: bytes
+        cache: bytes
+        readable: list[bytes]
+        hidden: list[bytes]
+        withheld: list[bytes]
+        proxy: bytes
+        processes: int
+        processes_by_pid: int  # 0: the limit of the user or the cgroup holds; else the largest pid in the box
+        owners_rights: bool  # root only: may write what belongs to other users, as it may outside
+        open_files: int
+        file_size: int
+        memory: int
+        scratch: int
+
+    # ("started",): the command runs. ("failed", step, errno, text): it never will. ("exit", code): it has ended.
+    # ("memory",): ended for the memory it took. ("gone", kills): nothing of the box is left; `kills`: by the kernel,
+    # for memory.
+    Report = (
+        tuple[Literal["started"]]
+        | tuple[Literal["failed"], str, int, str]
+        | tuple[Literal["exit"], int]
+        | tuple[Literal["memory"]]
+        | tuple[Literal["gone"], int]
+    )
+
+RUN = b"run"
+INTERRUPT = b"interrupt"
+TERMINATE = b"terminate"
+
+# Where the descriptors are in every process of a box: 0 to 2 are the command's own.
+CONTROL, PROXY, FIRST_FREE = 3, 4, 5
+PROXY_PORT = 3128

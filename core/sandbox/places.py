@@ -1,0 +1,144 @@
+"""Which places of the machine a command may see, and which do not exist for it, for every tier (SAFETY D24, D25).
+
+Toolchains are allowed by name, so that nothing beside them, credentials least of all, comes along.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+# Below a home. Whole trees only where a tool keeps no credentials in them (.cargo, .m2 and .npm do).
+TOOLCHAINS = (
+    ".asdf",
+    ".bun/bin",
+    ".cargo/bin",
+    ".cargo/env",
+    ".cargo/git",
+    ".cargo/registry",
+    ".deno/bin",
+    ".dotnet",
+    ".fnm",
+    ".ghcup/bin",
+    ".ghcup/ghc",
+    ".jenv",
+    ".juliaup",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/pypoetry",
+    ".local/share/rtx",
+    ".local/share/uv",
+    ".local/share/virtualenvs",
+    ".m2/repository",
+    ".nodenv",
+    ".npm-global",
+    ".nvm",
+    ".opam",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sdkman",
+    ".virtualenvs",
+    ".volta",
+    "anaconda3",
+    "go/bin",
+    "go/pkg",
+    "mambaforge",
+    "miniconda3",
+    "miniforge3",
+    "n/bin",
+    "n/lib",
+)
+
+# Of the system. Root could read them in the box as well; for others they are not readable anyway.
+MASKED = (
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/krb5.keytab",
+    "/etc/security/opasswd",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+    "/var/lib/sss/secrets",
+    "/var/spool/cron",
+    "/var/mail",
+    "/var/spool/mail",
+)
+_HOST_KEYS = "/etc/ssh"
+_SOCKETS = Path("/proc/net/unix")
+_FIRST_PERSON = 1000
+
+
+def home(env: Mapping[str, str]) -> Path:
+    """The home that the command is told; a root directory as home (some containers) is none."""
+    named = Path(env.get("HOME", ""))
+    if named.is_absolute() and named != Path("/"):
+        return named
+    return Path("/tmp/home")
+
+
+def toolchains(env: Mapping[str, str]) -> list[Path]:
+    """Existing toolchains of the user's home, also of the one in the user database if HOME says another."""
+    homes = {home(env), *_own_home()}
+    found = [each / name for each in sorted(homes) for name in TOOLCHAINS]
+    environment = Path(env.get("VIRTUAL_ENV", ""))
+    if environment.is_absolute() and (environment / "pyvenv.cfg").is_file():
+        found.append(environment)
+    return [path for path in found if os.path.lexists(path)]
+
+
+def masked() -> list[Path]:
+    """Files and directories of the system that hold secrets, and the homes of other people."""
+    keys = [Path(_HOST_KEYS, name) for name in _names(_HOST_KEYS) if name.endswith("_key")]
+    return [*(path for path in map(Path, MASKED) if path.exists()), *keys, *_homes_of_people()]
+
+
+def host_sockets() -> list[Path]:
+    """Sockets of the machine that have a path: being read-only does not keep anyone from connecting to them."""
+    try:
+        table = _SOCKETS.read_bytes()
+    except OSError:
+        return []
+    names = {line.partition(b" /")[2] for line in table.splitlines()[1:]}
+    return [Path("/" + os.fsdecode(name)) for name in sorted(names) if name]
+
+
+def _own_home() -> Iterable[Path]:
+    try:
+        yield Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return
+
+
+def _homes_of_people() -> list[Path]:
+    """From the local user database; no directory service is asked. A home of a service holds data, not secrets."""
+    found = []
+    try:
+        lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        fields = line.split(":")
+        if len(fields) == 7 and fields[2].isdigit() and (int(fields[2]) >= _FIRST_PERSON or fields[2] == "0"):
+            found.append(Path(fields[5]))
+    return [path for path in found if len(path.parts) > 1 and path.is_dir() and path not in _SHARED]
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+_SHARED = {Path("/usr"), Path("/bin"), Path("/var"), Path("/tmp"), Path("/dev"), Path("/etc"), Path("/opt")}

@@ -1,0 +1,241 @@
+"""The file system that a command sees: built in pid 1 of the box, then made the root (SAFETY D23-D26).
+
+The root is a fresh, small tmpfs. Top-level directories of the machine are bound into it read-only, all but those that
+are fresh (`FRESH`) or hold homes; then come toolchains and the cache below a fresh home, the workspace as an overlay,
+and covers over what does not exist for the command. What is bound is taken by descriptor before the root changes, and
+attached after: no link of the host is followed to outside, and a workspace may lie in a directory that is fresh.
+All is read-only that is not named in `Plan.writable`. Runs in `python -I -S`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from core.sandbox import kernel, mounts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from core.sandbox.order import Order
+
+FRESH = frozenset({b"dev", b"home", b"lost+found", b"proc", b"root", b"run", b"sys", b"tmp"})
+DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
+DEVICE_LINKS = ((b"fd", b"/proc/self/fd"), (b"stdin", b"fd/0"), (b"stdout", b"fd/1"), (b"stderr", b"fd/2"))
+KERNEL_SECRETS = (b"/proc/kcore", b"/proc/keys", b"/proc/kmsg", b"/proc/timer_list", b"/proc/sysrq-trigger")
+_SCRATCH, _COVERS = b"dev/.scratch", b"dev/.covers"
+_SKELETON_SIZE = 16 << 20
+_LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
+
+
+class Plan:
+    """What is going to be mounted where: pairs of a target and the step that mounts there, outer ones first."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[bytes, Callable[[bytes], None]]] = []
+        self.writable: list[bytes] = []
+
+    def mount(self, descriptor: int, target: bytes, *, needed: bool = False, writable: bool = False) -> None:
+        """Attach a mount that was taken before. One that is not needed is left out where there is no place for it."""
+
+        def step(place: bytes) -> None:
+            try:
+                make_place(place, like=descriptor)
+                kernel.attach(descriptor, place)
+            except OSError:
+                if needed:
+                    raise
+                os.close(descriptor)
+                return
+            if writable:
+                self.writable.append(place)
+
+        self._steps.append((target, step))
+
+    def cover(self, target: bytes) -> None:
+        self._steps.append((target, cover))
+
+    def carry_out(self) -> None:
+        for target, step in sorted(self._steps, key=lambda each: each[0].rstrip(b"/").count(b"/")):
+            step(target)
+
+
+def build(order: Order, submounts: list[tuple[bytes, int]]) -> None:
+    """Make the view this process's root. `submounts`: what is mounted inside the workspace, taken by descriptor."""
+    kernel.make_mounts_private()
+    old_root = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
+    plan, links, devices = Plan(), [*top_level_links(), *home_link(order["home"])], list(host_devices())
+    bind_top_level(plan)
+    bind_chosen(order, plan)
+    enter_skeleton()
+    attach_scratch(order["scratch"])
+    bind_fresh(order, plan)
+    bind_workspace(order, plan, submounts)
+    kernel.pivot_root_here()
+    for place, target in links:
+        make_link(place, target)
+    plan.carry_out()
+    fill_devices(devices)
+    mount_proc(order)
+    os.fchdir(old_root)
+    kernel.unmount_here()
+    os.chdir(b"/")
+    os.close(old_root)
+    lock(plan.writable)
+
+
+def top_level_links() -> Iterator[tuple[bytes, bytes]]:
+    """Usually `bin -> usr/bin` and its like."""
+    with os.scandir(b"/") as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield entry.path, os.readlink(entry.path)
+
+
+def bind_top_level(plan: Plan) -> None:
+    with os.scandir(b"/") as entries:
+        for entry in entries:
+            if entry.name not in FRESH and entry.is_dir(follow_symlinks=False):
+                plan.mount(locked_clone(entry.path), entry.path, needed=True)
+
+
+def locked_clone(path: bytes) -> int:
+    """A read-only copy of what is mounted at a path, with all below it."""
+    taken = kernel.clone_mount(path)
+    kernel.set_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
+    return taken
+
+
+def bind_chosen(order: Order, plan: Plan) -> None:
+    """Toolchains and what the user added, read-only, and the cache. What is not there is left out."""
+    for path in order["readable"]:
+        if os.path.exists(path):
+            plan.mount(locked_clone(path), path)
+    if order["cache"]:
+        taken = kernel.clone_mount(order["cache"])
+        kernel.set_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
+        plan.mount(taken, os.path.realpath(order["home"]) + b"/.cache", writable=True)
+
+
+def enter_skeleton() -> None:
+    """Attach the tmpfs that will be the root, and make it the working directory."""
+    skeleton = mounts.tmpfs(_SKELETON_SIZE, "0755")
+    os.fchdir(skeleton)
+    kernel.attach(skeleton, b"/")
+
+
+def attach_scratch(size: int) -> None:
+    """One tmpfs for all that is fresh and writable, so that one number bounds it."""
+    for place in (b"dev", _SCRATCH, _COVERS):
+        os.mkdir(place, 0o755)
+    kernel.attach(mounts.tmpfs(size, "0700"), _SCRATCH)
+
+
+def bind_fresh(order: Order, plan: Plan) -> None:
+    home = os.path.realpath(order["home"])
+    places = [(b"/tmp", 0o1777), (b"/var/tmp", 0o1777), (b"/run", 0o755), (b"/dev/shm", 0o1777), (home, 0o700)]
+    for number, (place, mode) in enumerate(places):
+        inside = b"%s/%d" % (_SCRATCH, number)
+        os.mkdir(inside)
+        os.chmod(inside, mode)
+        plan.mount(kernel.clone_mount(inside, recursive=False), place, writable=True)
+
+
+def bind_workspace(order: Order, plan: Plan, submounts: list[tuple[bytes, int]]) -> None:
+    upper, work = order["upper"], order["work"]
+    if not upper:
+        upper, work = _SCRATCH + b"/upper", _SCRATCH + b"/work"
+        for place in (upper, work):
+            os.mkdir(place)
+        os.chmod(upper, stat.S_IMODE(os.stat(order["workspace"]).st_mode))
+    workspace = order["workspace"]
+    plan.mount(mounts.overlay([*order["lowers"], workspace], upper, work), workspace, needed=True, writable=True)
+    for path, taken in submounts:
+        kernel.set_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
+        plan.mount(taken, path)
+    for path in order["hidden"]:
+        plan.cover(path)
+    for relative in order["withheld"]:
+        plan.cover(workspace + b"/" + relative)
+
+
+def home_link(home: bytes) -> list[tuple[bytes, bytes]]:
+    """A home that is reached through a link needs that link where its parent is fresh."""
+    real = os.path.realpath(home)
+    return [] if real == home else [(home, real)]
+
+
+def make_link(place: bytes, target: bytes) -> None:
+    if not os.path.lexists(place):
+        os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
+        os.symlink(target, place)
+
+
+def make_place(target: bytes, *, like: int) -> None:
+    """A directory or an empty file to mount on. Only fresh places can take one: all else is read-only."""
+    if os.path.lexists(target):
+        return
+    if stat.S_ISDIR(os.fstat(like).st_mode):
+        os.makedirs(target, 0o755)
+        return
+    os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def cover(target: bytes) -> None:
+    """Lay nothing over a file or directory: it can be neither read nor listed. What is not there needs no cover."""
+    if not os.path.exists(target):
+        return
+    place = b"/%s/%d" % (_COVERS, len(os.listdir(b"/" + _COVERS)))
+    if os.path.isdir(target):
+        os.mkdir(place, 0o755)
+    else:
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
+    kernel.attach(kernel.clone_mount(place), target)
+
+
+def host_devices() -> Iterator[tuple[bytes, int]]:
+    for name in DEVICES:
+        path = b"/dev/" + name
+        if os.path.exists(path):
+            yield path, kernel.clone_mount(path, recursive=False)
+
+
+def fill_devices(devices: list[tuple[bytes, int]]) -> None:
+    """A /dev of its own: the harmless devices of the host, and terminals that are not the user's."""
+    os.makedirs(b"/dev/pts", exist_ok=True)
+    for path, device in devices:
+        make_place(path, like=device)
+        kernel.attach(device, path)
+    for name, target in (*DEVICE_LINKS, (b"ptmx", b"pts/ptmx")):
+        os.symlink(target, b"/dev/" + name)
+    options = [(b"ptmxmode", b"0666"), (b"mode", b"0620")]
+    kernel.attach(kernel.open_file_system(b"devpts", options, kernel.NO_SUID | kernel.NO_EXEC), b"/dev/pts")
+
+
+def mount_proc(order: Order) -> None:
+    """A /proc that knows the box's processes only; before the old one is gone, or the kernel refuses."""
+    os.makedirs(b"/proc", exist_ok=True)
+    attributes = kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC
+    kernel.attach(kernel.open_file_system(b"proc", [], attributes), b"/proc")
+    write_setting(b"/proc/sys/user/max_user_namespaces", 0)
+    for path in KERNEL_SECRETS:
+        cover(path)
+
+
+def write_setting(path: bytes, value: int) -> None:
+    setting = os.open(path, os.O_WRONLY)
+    try:
+        os.write(setting, str(value).encode())
+    finally:
+        os.close(setting)
+
+
+def lock(writable: list[bytes]) -> None:
+    """Nothing can be changed any more but what is meant to be."""
+    kernel.unmount(b"/" + _SCRATCH)
+    os.rmdir(b"/" + _SCRATCH)
+    kernel.set_attributes(kernel.HERE, b"/", add=kernel.READ_ONLY | kernel.NO_SUID, recursive=True)
+    for place in (*writable, b"/dev/pts"):
+        kernel.set_attributes(kernel.HERE, place, clear=kernel.READ_ONLY)
