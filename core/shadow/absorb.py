@@ -12,12 +12,13 @@ from core.errors import AgentTuiError, PathRefused, StateError
 from core.protocol.events import AnyEvent, EffectsRecorded, LayersChanged
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.contents import Contents
+from core.shadow.disk import above
 from core.shadow.editing import Editing, Left
 from core.shadow.layers import Kept, LayerDirs, Layers, Top
 from core.shadow.path_classes import PathClasses
 from core.shadow.pending import PendingLayer
 from core.shadow.scan import Found, scan
-from core.shadow.seen import Seen, above
+from core.shadow.seen import Seen
 from core.shadow.sorting import Sorting
 from core.shadow.tally import bulks
 from core.workspace import ABSENT, Workspace
@@ -86,7 +87,8 @@ class Absorber:
     def _left(self, layer: LayerDirs, sorting: Sorting, origin: Origin, started_ns: int) -> list[Left]:
         states: dict[str, FileState] = {path: self._state(sorting, found) for path, found in sorting.puts.items()}
         wanted = dict.fromkeys(sorting.deletes, ABSENT) | states
-        found = [self._one(path, wanted[path], layer, started_ns, origin) for path in sorted(wanted)]
+        deletions_first = sorted(wanted, key=lambda path: (wanted[path].kind != "absent", path))
+        found = [self._one(path, wanted[path], layer, started_ns, origin) for path in deletions_first]
         found = [each for each in found if each.wanted != each.then]
         renames = _renames(found)
         return [replace(each, renamed_from=renames.get(each.path, "")) for each in found]

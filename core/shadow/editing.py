@@ -12,6 +12,7 @@ from core.errors import PathRefused
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.contents import Contents, Sides
+from core.shadow.disk import Disk
 from core.shadow.review import ReviewState
 from core.shadow.verdicts import why_moved_on
 from core.workspace import ABSENT, Workspace
@@ -48,9 +49,7 @@ class Editing:
         self._contents = contents
         self._emit = emit
         self._state = state
-
-    def on_disk(self, path: str) -> FileState:
-        return self._contents.keep(*self._workspace.state_of(path))
+        self._disk = Disk(workspace, contents, state)
 
     def shown(self, change: Change) -> FileState:
         """The pending state; in a conflict the user's file with those of the agent's edits that still fit, so that the
@@ -58,7 +57,7 @@ class Editing:
         if not change.conflict:
             return change.pending
         try:
-            disk = self.on_disk(change.path)
+            disk = self._disk.state(change.path)
         except PathRefused:
             return change.pending
         return self._contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
@@ -104,7 +103,7 @@ class Editing:
         change = self._state.changes.get(path)
         if change is not None:
             return change
-        disk = self.on_disk(path)
+        disk = self._disk.state(path)
         return Change(path=path, operation="edit", base=disk, pending=disk)
 
     def _wanted(self, found: FileState, data: bytes | None, mode: int | None) -> FileState:
@@ -135,7 +134,7 @@ class Editing:
 
     def _rebased(self, change: Change, wanted: FileState) -> tuple[Sides, str]:
         try:
-            disk = self.on_disk(change.path)
+            disk = self._disk.state(change.path)
         except PathRefused as error:
             return Sides(base=change.base, pending=wanted), error.message
         if disk == change.base or change.conflict:

@@ -21,7 +21,9 @@ class Write(Struct, frozen=True, kw_only=True):
     """One path to be taken from `before` to `after`; `temporary` is a name in the same directory.
 
     `pending`: what was proposed for the path when this was decided (None: nothing). `directories`, outermost first, are
-    made for a new file, and removed with one that goes, as far as they are empty.
+    made for a new file (with their `modes`, where those are known), and removed with one that goes, as far as they are
+    empty. `aside`: another directory for the temporary name, where its own one comes or goes with this transaction.
+    `emptied`: directories with their modes, the path itself first, that give way to the file.
     """
 
     path: str
@@ -30,6 +32,14 @@ class Write(Struct, frozen=True, kw_only=True):
     temporary: str
     pending: FileState | None = None
     directories: tuple[str, ...] = ()
+    modes: dict[str, int] = {}
+    aside: str | None = None
+    emptied: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def temporary_path(self) -> str:
+        above = self.path.rpartition("/")[0] if self.aside is None else self.aside
+        return f"{above}/{self.temporary}" if above else self.temporary
 
 
 class Intent(Struct, frozen=True, kw_only=True, tag="intent"):

@@ -19,9 +19,10 @@ from msgspec import Struct
 from core.errors import StateError
 from core.protocol.review import FileState
 from core.shadow.contents import Contents
+from core.shadow.disk import above
 from core.shadow.layers import Layers
 from core.shadow.overlay import make_passable, make_whiteout, remove, remove_tree
-from core.shadow.seen import Seen, above
+from core.shadow.seen import Seen
 from core.workspace.names import to_os
 
 _RECORD = "pending.json"

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+
+from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, ReviewConflict
 from core.ids import new_id
 from core.protocol.events import AnyEvent
 from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
+from core.shadow.disk import above, walked
 from core.shadow.journal import Abort, Commit, Done, Intent, Journal, Transaction, Write
-from core.workspace import ABSENT, Workspace
+from core.workspace import ABSENT, Workspace, names
 from core.workspace.tree import state_at, sync_directory, temporary_name, write_new
 
 Emit = Callable[[AnyEvent], None]
@@ -40,28 +43,50 @@ class Promotion:
     """Carries out transactions on the workspace. `step` is called between any two effects (tests stop there)."""
 
     def __init__(
-        self, workspace: Workspace, blobs: BlobStore, journal: Journal, *, step: Callable[[str], None] = _no_step
+        self,
+        workspace: Workspace,
+        blobs: BlobStore,
+        journal: Journal,
+        *,
+        step: Callable[[str], None] = _no_step,
+        gone: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._workspace = workspace
         self._blobs = blobs
         self._journal = journal
         self._step = step
+        self._gone = gone
 
     def planned(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> Write:
-        """A write of a transaction, with the directories that it will have to make."""
-        missing = self._workspace.missing_directories(path) if after.kind != "absent" else []
+        """A write of a transaction, with the directories that it makes, takes along or replaces."""
+        gone = self._gone()
+        if after.kind == "absent":
+            directories = [each for each in above(path) if each in gone]
+        else:
+            directories = self._workspace.missing_directories(path)
         return Write(
             path=path,
             before=before,
             after=after,
             temporary=temporary_name().decode(),
             pending=pending,
-            directories=tuple(missing),
+            directories=tuple(directories),
+            modes={each: gone[each] for each in directories if each in gone},
+            emptied=self._emptied(path) if before.kind == "absent" != after.kind else (),
         )
+
+    def _emptied(self, path: str) -> tuple[tuple[str, int], ...]:
+        found = self._workspace.stat(path) if not self._workspace.state_is_absent(path) else None
+        if found is None or found.kind != "directory":
+            return ()
+        below = [each for each, kind in walked(self._workspace, path) or () if kind == "directory"]
+        modes = [(each, self._workspace.stat(each)) for each in below]
+        return tuple((each, stats.mode) for each, stats in modes if stats is not None)
 
     def run(self, writes: Sequence[Write], events: Sequence[AnyEvent], emit: Emit) -> None:
         """Do all writes, then emit the events. `ReviewConflict` (disk moved on), `PathRefused` or `PromotionFailed`
         when it can't be done; then every file is as it was."""
+        writes = arranged(writes)
         intent = Intent(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
         for write in writes:
             self.verify(write)
@@ -80,9 +105,18 @@ class Promotion:
 
     def verify(self, write: Write) -> None:
         """Raise unless the disk holds what the transaction starts from."""
-        found, _ = self._workspace.state_of(write.path)
-        if found != write.before:
+        if not self._is_before(write):
             raise _moved_on(write)
+
+    def _is_before(self, write: Write) -> bool:
+        """Whether the disk holds what the write starts from; of directories that give way, whether they are there or
+        have gone already."""
+        try:
+            return self._workspace.state_of(write.path)[0] == write.before
+        except PathRefused:
+            if not write.emptied:
+                raise
+        return True
 
     def recover(self, emit: Emit, is_news: IsNews) -> list[str]:
         """Bring every unfinished transaction to an end: forward if it had begun to show, else back.
@@ -114,9 +148,9 @@ class Promotion:
         if not done:
             return False
         rest = [write for write in intent.writes if write not in done]
-        if any(self._state(write) != write.before for write in rest):
-            return False
         try:
+            if not all(self._is_before(write) for write in rest):
+                return False
             for write in rest:
                 self._discard(write)
                 self._prepare(write)
@@ -165,30 +199,53 @@ class Promotion:
         """Put the new content beside its target."""
         if write.after.kind == "absent":
             return
-        self._workspace.make_directories(list(write.directories))
+        if write.aside is None:
+            self._make(write)
         data = self._blobs.get(write.after.blob)
-        with self._workspace.directory(write.path) as (directory, name):
-            temporary = write.temporary.encode()
+        with self._workspace.directory(write.temporary_path) as (directory, temporary):
             if write.after.kind == "symlink":
                 os.symlink(data, temporary, dir_fd=directory)
                 return
             write_new(directory, temporary, data, write.after.mode)
-            _keep_owner(directory, name, temporary)
+            if write.aside is None:
+                _keep_owner(directory, names.to_os(write.path.rpartition("/")[2]), temporary)
+
+    def _make(self, write: Write) -> None:
+        self._workspace.make_directories(list(write.directories))
+        for each, mode in write.modes.items():
+            with self._workspace.directory(each) as (directory, name):
+                os.chmod(name, mode, dir_fd=directory)
 
     def _swap(self, write: Write) -> None:
         """The one step that shows: the disk is compared with the base through the very descriptor that it uses."""
-        temporary = write.temporary.encode()
+        if write.aside is not None and write.after.kind != "absent":
+            self._make(write)
+        self._give_way(write)
         with self._workspace.directory(write.path) as (directory, name):
             if _state_in(directory, name, write.path) != write.before:
                 raise _moved_on(write)
             self._step(f"verified {write.path}")
-            if write.after.kind == "absent":
-                if write.before.kind != "absent":
-                    os.rename(name, temporary, src_dir_fd=directory, dst_dir_fd=directory)
-            elif write.before.kind == "absent":
-                _move_to_free_name(directory, temporary, name, write)
-            else:
-                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            with self._workspace.directory(write.temporary_path) as (aside, temporary):
+                if write.after.kind == "absent":
+                    if write.before.kind != "absent":
+                        os.rename(name, temporary, src_dir_fd=directory, dst_dir_fd=aside)
+                elif write.before.kind == "absent":
+                    _move_to_free_name((aside, temporary), (directory, name), write)
+                else:
+                    os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=directory)
+
+    def _give_way(self, write: Write) -> None:
+        """Remove the directories that the file takes the place of; what is in them has gone before."""
+        for each, _ in sorted(write.emptied, reverse=True):
+            try:
+                with self._workspace.directory(each) as (directory, name):
+                    os.rmdir(name, dir_fd=directory)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                    raise _moved_on(write) from None
+                raise
 
     def _sync_directories(self, writes: Sequence[Write]) -> None:
         for write in {write.path.rpartition("/")[0]: write for write in writes}.values():
@@ -206,23 +263,26 @@ class Promotion:
             try:
                 if self._state(write) == write.after != write.before:
                     self._restore(write)
+                self._come_back(write)
             except (OSError, AgentTuiError):
                 whole = False  # the next start tries again; what is needed for that stays where it is
                 continue
             self._discard(write)
-            self._workspace.remove_directories(list(write.directories))
+            if write.after.kind != "absent":
+                self._workspace.remove_directories(list(write.directories))
         if whole:
             with suppress(OSError):
                 self._journal.append(Abort(id=intent.id), durable=True)
 
     def _restore(self, write: Write) -> None:
-        temporary = write.temporary.encode()
         with self._workspace.directory(write.path) as (directory, name):
             if write.before.kind == "absent":
                 os.unlink(name, dir_fd=directory)
             elif write.after.kind == "absent":
-                _move_to_free_name(directory, temporary, name, write)
+                with self._workspace.directory(write.temporary_path) as (aside, temporary):
+                    _move_to_free_name((aside, temporary), (directory, name), write)
             else:
+                temporary = write.temporary.encode()
                 with suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=directory)
                 data = self._blobs.get(write.before.blob)
@@ -234,9 +294,16 @@ class Promotion:
                 os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
             sync_directory(directory)
 
+    def _come_back(self, write: Write) -> None:
+        """Make the directories again that gave way, if nothing has taken their place."""
+        for each, mode in sorted(write.emptied):
+            with suppress(FileExistsError), self._workspace.directory(each) as (directory, name):
+                os.mkdir(name, 0o700, dir_fd=directory)
+                os.chmod(name, mode, dir_fd=directory)
+
     def _discard(self, write: Write) -> None:
-        with suppress(OSError), self._workspace.directory(write.path) as (directory, _):
-            os.unlink(write.temporary.encode(), dir_fd=directory)
+        with suppress(OSError), self._workspace.directory(write.temporary_path) as (directory, temporary):
+            os.unlink(temporary, dir_fd=directory)
 
     def _finish(self, intent: Intent, emit: Emit) -> None:
         for write in intent.writes:
@@ -259,18 +326,36 @@ def _state_in(directory: int, name: bytes, path: str) -> FileState:
         return ABSENT
 
 
-def _move_to_free_name(directory: int, temporary: bytes, name: bytes, write: Write) -> None:
-    """Rename without ever replacing: by a hard link where the file system has them."""
+def _move_to_free_name(source: tuple[int, bytes], target: tuple[int, bytes], write: Write) -> None:
+    """Rename without ever replacing: by a hard link where the file system has them. Names in open directories."""
+    (aside, temporary), (directory, name) = source, target
     try:
-        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        os.link(temporary, name, src_dir_fd=aside, dst_dir_fd=directory, follow_symlinks=False)
     except FileExistsError:
         raise _moved_on(write) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=directory)
         return
-    os.unlink(temporary, dir_fd=directory)
+    os.unlink(temporary, dir_fd=aside)
+
+
+def arranged(writes: Sequence[Write]) -> list[Write]:
+    """Removals first; where a directory comes or goes with the transaction, temporary names lie outside of it."""
+    emptied = [write.path for write in writes if write.emptied]
+    removed = {write.path for write in writes if write.after.kind == "absent"}
+    in_order = sorted(writes, key=lambda each: (each.after.kind != "absent", each.path))
+    return [_beside(write, removed if write.after.kind != "absent" else emptied) for write in in_order]
+
+
+def _beside(write: Write, moving: Collection[str]) -> Write:
+    parents = above(write.path)
+    top = next((each for each in parents if each in moving), None)
+    if top is None:
+        return write
+    directories = write.directories if write.after.kind == "absent" else tuple(parents[parents.index(top) :])
+    return replace(write, aside=top.rpartition("/")[0], directories=directories)
 
 
 def _keep_owner(directory: int, name: bytes, temporary: bytes) -> None:

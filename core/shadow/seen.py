@@ -15,6 +15,7 @@ from msgspec import Struct
 from core.errors import PathRefused
 from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
+from core.shadow.disk import above
 from core.shadow.layers import Layers
 from core.shadow.review import ReviewState
 from core.shadow.stack import HIDDEN, Layered, Stack
@@ -242,12 +243,6 @@ def layered_state(found: Layered, rel: str) -> tuple[FileState, bytes | None]:
         os.close(directory)
 
 
-def above(path: str) -> list[str]:
-    """The directories that a path lies in, outermost first."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
-
-
 def _node(stats: os.stat_result, layered: Layered | None = None) -> Node:
     mode = stats.st_mode & PERMISSIONS
     return Node(kind=_kind(stats.st_mode), mode=mode, size=stats.st_size, layered=layered)
@@ -261,4 +256,4 @@ def _kind(mode: int) -> Kind:
     return "symlink" if stat.S_ISLNK(mode) else "other"
 
 
-__all__ = ["LARGEST", "Node", "Seen", "above", "layered_state"]
+__all__ = ["LARGEST", "Node", "Seen", "layered_state"]

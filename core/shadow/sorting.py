@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from core.shadow.disk import above
 from core.shadow.layers import Top
 from core.shadow.overlay import is_opaque, make_whiteout, remove, set_opaque
 from core.shadow.path_classes import PathClass, PathClasses, is_lever
 from core.shadow.scan import Found, Scanned
-from core.shadow.seen import LARGEST, Node, Seen, above
+from core.shadow.seen import LARGEST, Node, Seen
 from core.workspace.git_index import read_index
 from core.workspace.names import to_os
 

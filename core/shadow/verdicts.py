@@ -25,6 +25,7 @@ from core.protocol.events import (
 from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
 from core.shadow.contents import Contents, Sides, narrowed
 from core.shadow.difflines import excerpt
+from core.shadow.disk import Disk, together
 from core.shadow.hunks import inserted, select, settled
 from core.shadow.journal import Write
 from core.shadow.promote import Promotion
@@ -56,6 +57,7 @@ class Verdicts:
         self._promotion = promotion
         self._emit = emit
         self._state = state
+        self._disk = Disk(workspace, contents, state)
 
     # the disk
 
@@ -88,7 +90,7 @@ class Verdicts:
         return self._state.changes[change.path]
 
     def _on_disk(self, path: str) -> FileState:
-        return self._contents.keep(*self._workspace.state_of(path))
+        return self._disk.state(path)
 
     # giving
 
@@ -101,7 +103,8 @@ class Verdicts:
                 self._tell(_events(each))
         else:
             planned = [
-                self._planned(change, self._hunks(change, ids), verdict, reason) for change in self._unmoved(changes)
+                self._planned(change, self._hunks(change, ids if change.path == path else ()), verdict, reason)
+                for change in self._unmoved(together(self._state.changes, changes))
             ]
             self._accept(planned)
         return [each.record for each in planned]

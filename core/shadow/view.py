@@ -63,10 +63,12 @@ class Shadow:
         self._emit = self._heeding(emit)
         self._contents = Contents(blobs)
         session = blobs.directory.parent
-        self._promotion = Promotion(workspace, blobs, Journal(session / "journal.jsonl"), step=step)
+        self.layers = Layers(session / "layers")
+        self._promotion = Promotion(
+            workspace, blobs, Journal(session / "journal.jsonl"), step=step, gone=lambda: self.layers.kept.gone
+        )
         self._verdicts = Verdicts(workspace, self._contents, self._promotion, self._emit, state)
         self._editing = Editing(workspace, self._contents, self._emit, state)
-        self.layers = Layers(session / "layers")
         self.seen = Seen(workspace, self._contents, state, self.layers, self._editing.shown)
         self._pending = PendingLayer(self.layers, self._contents, self.seen)
         self._tracking = Tracking(workspace, self.seen)

@@ -1,0 +1,74 @@
+"""What the project has at a path, as the base of a change; and which changes can only be promoted together.
+
+Where a directory gives way to a file, the directory counts as absent once all of its files are pending deletions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from core.errors import PathRefused
+from core.protocol.review import Change, FileState
+from core.shadow.contents import Contents
+from core.shadow.review import ReviewState
+from core.workspace import ABSENT, Workspace
+from core.workspace.tree import Kind
+
+
+class Disk:
+    """Reads states of the workspace and keeps their bytes."""
+
+    def __init__(self, workspace: Workspace, contents: Contents, state: ReviewState) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._state = state
+
+    def state(self, path: str) -> FileState:
+        """`PathRefused` for what is no file, no link and no directory that is given up."""
+        try:
+            return self._contents.keep(*self._workspace.state_of(path))
+        except PathRefused as error:
+            if error.code == "not_a_file" and self._is_given_up(path):
+                return ABSENT
+            raise
+
+    def _is_given_up(self, path: str) -> bool:
+        below = walked(self._workspace, path)
+        changes = self._state.changes
+        return below is not None and all(
+            kind == "directory" or (each in changes and changes[each].pending.kind == "absent") for each, kind in below
+        )
+
+
+def walked(workspace: Workspace, path: str) -> list[tuple[str, Kind]] | None:
+    """A directory of the workspace and all below it, outermost first; None: there is no directory."""
+    found: list[tuple[str, Kind]] = [(path, "directory")]
+    for above, kind in found:
+        if kind != "directory":
+            continue
+        try:
+            found += [(f"{above}/{each.name}", each.kind) for each in workspace.list_dir(above)]
+        except PathRefused:
+            return None
+    return found
+
+
+def above(path: str) -> list[str]:
+    """The directories that a path lies in, outermost first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def together(changes: Mapping[str, Change], chosen: Iterable[Change]) -> list[Change]:
+    """The chosen changes with the deletions that make way for them, deletions first."""
+    found = {change.path: change for change in chosen}
+    for change in list(found.values()):
+        if change.base.kind == "absent" != change.pending.kind:
+            prefix = f"{change.path}/"
+            in_the_way = {*above(change.path), *(path for path in changes if path.startswith(prefix))}
+            found |= {path: changes[path] for path in in_the_way & changes.keys() if _is_deletion(changes[path])}
+    return sorted(found.values(), key=lambda change: (not _is_deletion(change), change.path))
+
+
+def _is_deletion(change: Change) -> bool:
+    return change.pending.kind == "absent"
