@@ -44,9 +44,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Commands(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`confirm` asks before each command, `auto` runs contained ones unasked, `human` leaves them to the user."""
+    """`confirm` asks before each command, `auto` runs contained ones unasked, `human` leaves them to the user.
+
+    `checks`: how further commands begin that check the code, such as "bin/verify" or "nix flake check*".
+    """
 
     policy: CommandPolicy = "confirm"
+    checks: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
 
 
 class Edits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

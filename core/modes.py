@@ -16,6 +16,7 @@ class Access(StrEnum):
     PLAN = "plan"
     PROPOSE = "propose"
     EXEC = "exec"
+    JOB = "job"
     NET = "net"
     SPAWN = "spawn"
     EXTERNAL = "external"
@@ -34,15 +35,15 @@ _EVERY_MODE = frozenset({Access.READ, Access.ASK})
 
 GRANTS: Mapping[Mode, frozenset[Access]] = MappingProxyType(
     {
-        Mode.AGENT: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.SPAWN},
-        Mode.PLAN: _EVERY_MODE | {Access.TODO, Access.PLAN, Access.EXEC, Access.SPAWN},
-        Mode.ASK: _EVERY_MODE | {Access.EXEC, Access.SPAWN},
-        Mode.DEBUG: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.SPAWN},
+        Mode.AGENT: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.SPAWN},
+        Mode.PLAN: _EVERY_MODE | {Access.TODO, Access.PLAN, Access.EXEC, Access.JOB, Access.SPAWN},
+        Mode.ASK: _EVERY_MODE | {Access.EXEC, Access.JOB, Access.SPAWN},
+        Mode.DEBUG: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.SPAWN},
     }
 )
 
 # A command in these modes must not leave a trace, so without a box that contains its effects it is not granted.
-NEEDS_CONTAINMENT = frozenset({(Mode.PLAN, Access.EXEC), (Mode.ASK, Access.EXEC)})
+NEEDS_CONTAINMENT = frozenset((mode, access) for mode in (Mode.PLAN, Mode.ASK) for access in (Access.EXEC, Access.JOB))
 
 
 def granted(mode: Mode, access: Access, *, contained: bool) -> bool:

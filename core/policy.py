@@ -63,15 +63,21 @@ def parse_rule(text: str, choice: Choice) -> Rule:
 
 
 def decide(
-    access: Access, subject: str, *, contained: bool, by_hand: bool = False, rules: Sequence[Rule] = ()
+    access: Access,
+    subject: str,
+    *,
+    contained: bool,
+    by_hand: bool = False,
+    unasked: bool = False,
+    rules: Sequence[Rule] = (),
 ) -> Decided:
     """What to do with a call that the mode grants. `subject` is its path, command or address, exactly.
 
-    `by_hand`: commands are left to the user.
+    `by_hand`: commands are left to the user. `unasked`: those that are well contained need no question.
     """
     if by_hand and access is Access.EXEC:
         return Decided(choice="deny", reason="The user runs the commands here: say which one to run, and why.")
-    floor = _floor(access, contained=contained)
+    floor = _floor(access, contained=contained, unasked=unasked)
     matching = [rule for rule in rules if rule.matches(access, subject)]
     if not matching:
         return floor
@@ -85,10 +91,12 @@ def decide(
 _ABSENT = frozenset({Access.NET, Access.SPAWN, Access.EXTERNAL})
 
 
-def _floor(access: Access, *, contained: bool) -> Decided:
+def _floor(access: Access, *, contained: bool, unasked: bool) -> Decided:
     match access:
-        case Access.READ | Access.ASK | Access.TODO | Access.PLAN | Access.PROPOSE:
+        case Access.READ | Access.ASK | Access.TODO | Access.PLAN | Access.PROPOSE | Access.JOB:
             return Decided(choice="allow")
+        case Access.EXEC if contained and unasked:
+            return Decided(choice="allow", reason="What this command changes is held for the review.")
         case Access.EXEC:
             return Decided(
                 choice="ask",

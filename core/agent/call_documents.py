@@ -66,6 +66,8 @@ def kind_of(tool: ToolType | None) -> str:
         return "tool_call"
     if tool.name == "ask_question":
         return "clarification"
+    if tool.name == "write_terminal":
+        return "tool_call"
     return _KINDS.get(tool.access, "tool_call")
 
 
@@ -173,5 +175,6 @@ def _terminal_metadata(ended: Ended, terminal: TerminalDetail) -> TerminalComman
         exit_code=terminal.exit_code,
         output=shortened(terminal.output),
         duration_ms=ended.duration_ms,
+        effects=terminal.effects,
         tool_call_id=ended.call,
     )

@@ -7,7 +7,6 @@ tool that comes back after it was cancelled or ran out of time can no longer hav
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ParamSpec, TypeVar, assert_never
@@ -15,6 +14,7 @@ from typing import ParamSpec, TypeVar, assert_never
 from msgspec.structs import replace
 
 from core.agent.edit_detail import detail_of
+from core.agent.execution import DROPPED, Order
 from core.agent.session import SessionContext, as_mode
 from core.agent.spill import read_spilled
 from core.errors import ToolFailed
@@ -32,14 +32,13 @@ from core.protocol.events import (
 )
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
-from core.sandbox.environment import command_environment
-from core.sandbox.runner import run_command
 from core.shadow import ShadowView
-from core.tools.base import CommandResult, DirEntry, FileEditDetail, FileStat
+from core.tools.base import CommandResult, DirEntry, FileEditDetail, FileStat, JobReport
 
 Given = ParamSpec("Given")
 Got = TypeVar("Got")
 LONGEST_COMMAND = 600.0
+SHOWN_WHEN_STOPPED = 4_000  # characters of output that the model is told of a command that was stopped
 
 
 class Lease:
@@ -204,38 +203,74 @@ class PlanDesk(TaskBoard):
 
 
 class CommandRunner:
-    """EXEC: exactly the command that was approved, once."""
+    """EXEC: exactly the command that was approved, once, where it was approved to run."""
 
-    def __init__(self, session: SessionContext, call: str, approved: str, lease: Lease) -> None:
+    def __init__(self, session: SessionContext, origin: Origin, approved: str, lease: Lease) -> None:
         self._session = session
-        self._call = call
+        self._origin = origin
         self._approved: str | None = approved
         self._lease = lease
+        self._latest = ""
 
     async def run_command(self, command: str, *, time_limit: float, on_output: Callable[[str], None]) -> CommandResult:
+        order = self._order(command, min(time_limit, LONGEST_COMMAND))
+
+        def shown(text: str) -> None:
+            self._show(text)
+            on_output(text)
+
+        return await self._session.terminal.run(order, shown)
+
+    async def start_job(self, command: str, *, wait: float) -> CommandResult:
+        self._session.terminal.jobs.check_room()
+        return await self._session.terminal.start(self._order(command, None), self._show, wait=wait)
+
+    async def send(self, job: str, text: str, *, wait: float) -> JobReport:
+        self._take(f"{job} <- {text}")
+        jobs = self._session.terminal.jobs
+        jobs.send(job, text)
+        return await jobs.read(job, wait)
+
+    def _order(self, command: str, seconds: float | None) -> Order:
+        self._take(command)
+        origin = replace(self._origin, command=command)
+        return Order(command=command, origin=origin, keeps=self._session.terminal.keeps(), seconds=seconds)
+
+    def _take(self, subject: str) -> None:
         self._lease.check()
-        if command != self._approved:
+        if subject != self._approved:
             raise ToolFailed("This is not the command that was approved; it was not run.")
         self._approved = None
 
-        def shown(text: str) -> None:
-            self._session.emit(ToolOutput(call=self._call, text=text))
-            on_output(text)
+    def _show(self, text: str) -> None:
+        self._latest = (self._latest + text)[-SHOWN_WHEN_STOPPED:]
+        self._session.emit(ToolOutput(call=self._origin.call, text=text))
 
-        result = await run_command(
-            command,
-            cwd=self._session.workspace.root,
-            env=command_environment(os.environ),
-            time_limit=min(time_limit, LONGEST_COMMAND),
-            on_output=shown,
-        )
-        return CommandResult(
-            exit_code=result.exit_code,
-            output=result.output,
-            duration_ms=result.duration_ms,
-            timed_out=result.timed_out,
-            truncated=result.truncated,
-        )
+    def cut_short(self, otherwise: str) -> str:
+        """What the model is told of a command that the user stopped."""
+        if self._approved is not None or not self._session.contained:
+            return otherwise
+        output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
+        return f"{DROPPED}{output}"
+
+
+class JobKeeper:
+    """JOB: to see commands that run already, and to end them."""
+
+    def __init__(self, session: SessionContext, lease: Lease) -> None:
+        self._jobs = session.terminal.jobs
+        self._lease = lease
+
+    def list(self) -> tuple[JobReport, ...]:
+        return self._jobs.list()
+
+    async def read(self, job: str, wait: float) -> JobReport:
+        self._lease.check()
+        return await self._jobs.read(job, wait)
+
+    async def stop(self, job: str, *, interrupt: bool) -> JobReport:
+        self._lease.check()
+        return await self._jobs.stop(job, interrupt=interrupt)
 
 
 def capability_for(session: SessionContext, access: Access, origin: Origin, subject: str, lease: Lease) -> object:
@@ -251,8 +286,9 @@ def capability_for(session: SessionContext, access: Access, origin: Origin, subj
             return PlanDesk(session, lease)
         case Access.PROPOSE:
             return FileEditor(session, replace(origin, todo=_in_progress(session)), lease)
-        case Access.EXEC:
-            return CommandRunner(session, origin.call, subject, lease)
+        case Access.EXEC | Access.JOB:
+            runner = CommandRunner(session, replace(origin, todo=_in_progress(session)), subject, lease)
+            return runner if access is Access.EXEC else JobKeeper(session, lease)
         case Access.NET | Access.SPAWN | Access.EXTERNAL:
             raise ToolFailed("This program has no such access.")
         case _:

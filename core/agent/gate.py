@@ -1,8 +1,8 @@
 """The gate: the one path that every tool call takes, from the model's words to one answer.
 
-find -> parse -> grant -> decide -> approve -> contain -> run -> clip, then record, whatever happened. Every call gets
-exactly one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for every
-provider. READ calls of one step run at the same time; any other access is a barrier.
+find -> parse -> house -> grant -> decide -> approve -> contain -> run -> clip, then record, whatever happened. Every
+call gets exactly one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for
+every provider. READ calls of one step run at the same time; any other access is a barrier.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from inspect import isawaitable
 
 from core.agent.call_documents import Ended, decoded, document_of
-from core.agent.capabilities import Lease, UserDesk, capability_for
+from core.agent.capabilities import CommandRunner, Lease, UserDesk, capability_for
 from core.agent.documents import Documents, Opened
 from core.agent.session import SessionContext
 from core.agent.spill import clip
@@ -24,7 +24,6 @@ from core.policy import Decided, decide
 from core.protocol.events import ApprovalRequested, MessageAppended, ToolFinished, ToolRequested, ToolStatus
 from core.protocol.messages import ToolCall, ToolMessage
 from core.protocol.review import Origin
-from core.sandbox.runner import containment
 from core.tools.base import Outcome, Tool, ToolType
 from core.tools.registry import find_tool, parse_call
 
@@ -103,6 +102,12 @@ def parse(call: Call) -> None:
     call.tool = parse_call(call.request.name, call.request.arguments)
 
 
+async def house(call: Call) -> None:
+    """What a mode grants depends on whether commands are contained; that is found out once."""
+    if call.access in {Access.EXEC, Access.JOB}:
+        await call.session.terminal.find()
+
+
 def grant(call: Call) -> None:
     """By the mode that holds now, not by the one in which the model made up its mind."""
     call.mode = Mode(call.session.state.mode)
@@ -127,8 +132,14 @@ def _refusal(call: Call) -> str:
 
 def decide_on(call: Call) -> None:
     assert call.access is not None
-    by_hand = call.session.settings.commands.policy == "human"
-    call.decided = decide(call.access, call.subject(), contained=call.session.contained, by_hand=by_hand)
+    policy = call.session.settings.commands.policy
+    call.decided = decide(
+        call.access,
+        call.subject(),
+        contained=call.session.contained,
+        by_hand=policy == "human",
+        unasked=policy == "auto" and call.session.terminal.ground.box.tier.may_run_unasked,
+    )
     if call.decided.choice == "deny":
         raise Stopped("denied", f"Not run: {call.decided.reason} Nothing was changed.")
 
@@ -136,23 +147,28 @@ def decide_on(call: Call) -> None:
 async def approve(call: Call) -> None:
     if call.decided.choice != "ask":
         return
+    terminal, is_command = call.session.terminal, call.access is Access.EXEC
     request = ApprovalRequested(
         id=new_id("apr"),
         call=call.request.id,
-        kind="command" if call.access is Access.EXEC else "tool",
+        kind="command" if is_command else "tool",
         subject=call.subject(),
+        directory=terminal.shell.directory if is_command else ".",
         explanation=str(getattr(call.tool, "explanation", "") or ""),
-        containment=containment() if call.access is Access.EXEC and not call.session.contained else "",
+        containment=terminal.ground.box.words() if is_command else "",
     )
-    before = call.mode
+    before = call.mode, request.directory, request.containment
     resolved = await call.session.approve(request)
     if resolved.decision not in {"allow_once", "allow_always"}:
         who = "The user" if resolved.by == "user" else "The program"
         note = f" {resolved.note}" if resolved.note else ""
         raise Stopped("denied", f"Not run: {who} refused this call.{note} Nothing was changed.")
     grant(call)  # the mode may have changed while the user thought about it
-    if call.mode is not before:
-        raise Stopped("denied", "Not run: the mode changed after this was asked. Nothing was changed; call again.")
+    directory = terminal.shell.directory if is_command else "."
+    if (call.mode, directory, terminal.ground.box.words() if is_command else "") != before:
+        raise Stopped(
+            "denied", "Not run: the mode or the place changed after this was asked. Nothing was changed; call again."
+        )
 
 
 def contain(call: Call) -> None:
@@ -174,6 +190,8 @@ async def run(call: Call) -> None:
         if not work.done():
             work.cancel()
             await asyncio.wait({work}, timeout=PATIENCE)
+            if isinstance(call.capability, CommandRunner):
+                call.text = call.capability.cut_short(CANCELLED)
         call.lease.end()
         if work.done() and not work.cancelled():
             work.exception()
@@ -186,12 +204,13 @@ async def run(call: Call) -> None:
 
 
 def clip_result(call: Call) -> None:
-    call.text, call.spilled = clip(call.session.directory, call.request.id, call.text)
+    call.text, spilled = clip(call.session.directory, call.request.id, call.text)
+    call.spilled = spilled or call.outcome.spilled
 
 
 Stage = Callable[[Call], Awaitable[None] | None]
 PREPARATION: tuple[Stage, ...] = (find, parse)
-PASSAGE: tuple[Stage, ...] = (grant, decide_on, approve, contain, run, clip_result)
+PASSAGE: tuple[Stage, ...] = (house, grant, decide_on, approve, contain, run, clip_result)
 
 
 def no_warning(_: Call) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 from core.agent.session import SessionContext
 from core.agent.tags import as_data, tagged
 from core.prompts import render
-from core.protocol.events import HunkEdited, MessageAppended, VerdictsReported
+from core.protocol.events import CommandRan, HunkEdited, JobEnded, MessageAppended, TerminalReported, VerdictsReported
 from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
 
 MAX_EXCERPT = 1_500
 MAX_VERDICTS = 60
+MAX_COMMAND = 500
 
 
 def reminder(text: str) -> str:
@@ -40,9 +41,38 @@ def take_in(session: SessionContext) -> None:
     if text := mode_reminder(session):
         remind(session, text)
     report_verdicts(session)
+    report_terminal(session)
     while session.steers:
         steered = f"{reminder(render('reminders/steer'))}\n{tagged('user_query', session.steers.popleft())}"
         session.emit(MessageAppended(message=UserMessage(content=steered)))
+
+
+def report_terminal(session: SessionContext) -> None:
+    """Tell the model, once, of jobs that ended and of commands that the user ran."""
+    news = list(session.state.terminal_news.values())
+    if not news:
+        return
+    ended = [{"id": each.id, "line": ended_line(each)} for each in news if isinstance(each, JobEnded)]
+    ran = [_ran(each) for each in news if isinstance(each, CommandRan)]
+    remind(session, render("reminders/terminal", ended=ended, ran=ran))
+    session.emit(TerminalReported(ids=tuple(each.id for each in news)))
+
+
+def ended_line(job: JobEnded) -> str:
+    """How a job ended and what it changed."""
+    code = f"exit code {job.exit_code}" if job.exit_code is not None else job.ended.replace("_", " ")
+    return as_data(f"`{job.command[:MAX_COMMAND]}`: {code} after {job.duration_ms / 1000:.1f} s; {job.effects}")
+
+
+def _ran(run: CommandRan) -> dict[str, str]:
+    code = f"exit code {run.exit_code}" if run.exit_code is not None else run.ended.replace("_", " ")
+    return {
+        "command": as_data(run.command),
+        "directory": as_data(run.directory),
+        "end": code,
+        "output": as_data(run.output.strip()),
+        "effects": as_data(run.effects),
+    }
 
 
 def report_verdicts(session: SessionContext) -> None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from core.agent.limits import Meter
 from core.agent.prefix import Prepared
+from core.agent.terminal import Terminal
 from core.config import Settings
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.plans.store import PlanStore
@@ -25,8 +26,10 @@ from core.protocol.events import (
     AnyEvent,
     ApprovalRequested,
     ApprovalResolved,
+    CommandRan,
     Decision,
     HunkEdited,
+    JobEnded,
     LoadedRule,
     ModeName,
     Notice,
@@ -95,6 +98,11 @@ class StateView(Protocol):
         ...
 
     @property
+    def terminal_news(self) -> Mapping[str, JobEnded | CommandRan]:
+        """Jobs that ended and commands that the user ran, which the model has not been told of, oldest first."""
+        ...
+
+    @property
     def unreported_verdicts(self) -> Sequence[VerdictRecord]:
         """Standing verdicts that the model has not been told of, oldest first."""
         ...
@@ -140,7 +148,7 @@ class SessionContext(Struct, kw_only=True):
     """One open session. Mutable fields are the engine's to set between turns: `route`, `small`, `settings`.
 
     `directory` is the session's own (`outputs/` and `prefix.json` go below it). `interactive` False: nobody can be
-    asked, so whatever needs the user is refused. `contained`: a command's effects can't reach the workspace.
+    asked, so whatever needs the user is refused.
     `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
     told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
@@ -155,10 +163,10 @@ class SessionContext(Struct, kw_only=True):
     settings: Settings
     route: Route
     directory: Path
+    terminal: Terminal
     small: Route | None = None
     price: Callable[[str, Usage], float | None] = unpriced
     interactive: bool = True
-    contained: bool = False
     turn: str = ""
     steers: deque[str] = field(default_factory=deque)
     seen: dict[str, str] = field(default_factory=dict)
@@ -171,6 +179,11 @@ class SessionContext(Struct, kw_only=True):
     preparing: asyncio.Future[Prepared] | None = None
     spoken: dict[str, dict[str, object]] = field(default_factory=dict)
     working: asyncio.Task[None] | None = None
+
+    @property
+    def contained(self) -> bool:
+        """Whether a command's effects can't reach the workspace. Not before `terminal.find`."""
+        return self.terminal.contained
 
     async def approve(self, request: ApprovalRequested) -> ApprovalResolved:
         """Ask the user and wait. Refused by the program when nobody can be asked or the turn is interrupted."""

@@ -28,6 +28,9 @@ SessionCommand = (
     | cmd.TurnInterrupt
     | cmd.ApprovalAnswer
     | cmd.QuestionReply
+    | cmd.CommandRun
+    | cmd.JobStop
+    | cmd.ShellReset
     | ReviewCommand
     | cmd.CommentsSend
     | cmd.PlanEdit
@@ -41,7 +44,15 @@ MAX_PROMPT = 4_000_000
 async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
     """The effect of `command`. Raises what `Reject` is to say."""
     match command:
-        case cmd.TurnSubmit() | cmd.TurnSteer() | cmd.TurnInterrupt() | cmd.ContextCompact():
+        case (
+            cmd.TurnSubmit()
+            | cmd.TurnSteer()
+            | cmd.TurnInterrupt()
+            | cmd.ContextCompact()
+            | cmd.CommandRun()
+            | cmd.JobStop()
+            | cmd.ShellReset()
+        ):
             return await _turn(live, command)
         case cmd.ApprovalAnswer() | cmd.QuestionReply():
             return _answer(live, command)
@@ -65,9 +76,11 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
             assert_never(unreachable)
 
 
-async def _turn(
-    live: LiveSession, command: cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnInterrupt | cmd.ContextCompact
-) -> Effect:
+TerminalCommand = cmd.CommandRun | cmd.JobStop | cmd.ShellReset
+TurnCommand = cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnInterrupt | cmd.ContextCompact
+
+
+async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Effect:
     turns = live.turns
     match command:
         case cmd.TurnSubmit():
@@ -79,6 +92,8 @@ async def _turn(
             _need_turn(live)
             return partial(turns.steer, command.text)
         case cmd.TurnInterrupt():
+            if not turns.running and live.runs_commands:
+                return live.stop_commands
             _need_turn(live)
             return turns.interrupt
         case cmd.ContextCompact():
@@ -86,8 +101,34 @@ async def _turn(
                 raise CommandRejected("there is nothing to compact yet.", code="nothing_to_compact")
             await turns.reserve()
             return turns.start_compaction
+        case cmd.CommandRun() | cmd.JobStop() | cmd.ShellReset():
+            return _terminal(live, command)
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _terminal(live: LiveSession, command: TerminalCommand) -> Effect:
+    terminal = live.runtime.terminal
+    match command:
+        case cmd.CommandRun():
+            _check_text(command.command, "command")
+            if "\0" in command.command:
+                raise CommandRejected("the command holds a NUL character.", code="command_invalid")
+            return partial(live.run_command, command.command)
+        case cmd.JobStop():
+            living = [job.id for job in terminal.jobs.alive]
+            if command.job and command.job not in living:
+                raise CommandRejected(f"no job {command.job!r} runs.", code="job_unknown")
+            return partial(_stop_jobs, live, (command.job,) if command.job else tuple(living))
+        case cmd.ShellReset():
+            return terminal.reset
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+async def _stop_jobs(live: LiveSession, jobs: tuple[str, ...]) -> None:
+    for job in jobs:
+        await live.runtime.terminal.jobs.end(job)
 
 
 def _check_text(text: str, what: str) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from core import demo
 from core.config import LoadedSettings, ProviderSettings, Settings, load_with_notices
 from core.engine.answers import Answers
+from core.engine.boxes import Boxes
 from core.engine.effects import prepare
 from core.engine.faults import explained
 from core.engine.live import LiveSession
@@ -28,6 +29,7 @@ from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.events import Envelope, ModeName, Notice, SessionStarted
 from core.protocol.queries import AnyAnswer, AnyQuery, Refused
+from core.sandbox.box import Tier
 from core.sessions.fold import SessionState
 from core.sessions.store import SessionStore
 from core.workspace import Workspace
@@ -35,7 +37,10 @@ from core.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """What a command line adds to the configuration; None = not said. `watch`: tell clients what changes on disk."""
+    """What a command line adds to the configuration; None = not said. `watch`: tell clients what changes on disk.
+
+    `tier`: the one way in which commands are to be contained.
+    """
 
     mode: ModeName | None = None
     model: str | None = None
@@ -44,6 +49,7 @@ class EngineOptions:
     max_tokens: int | None = None
     interactive: bool = True
     watch: bool = True
+    tier: Tier | None = None
 
 
 @dataclass(slots=True)
@@ -60,11 +66,18 @@ class Engine:
     """An engine in this process; it is its own client. Nothing is read or written until the first session is opened."""
 
     def __init__(
-        self, directory: Path, *, options: EngineOptions | None = None, models: ModelAccess | None = None
+        self,
+        directory: Path,
+        *,
+        options: EngineOptions | None = None,
+        models: ModelAccess | None = None,
+        boxes: Boxes | None = None,
     ) -> None:
         self._directory = directory
         self._options = options or EngineOptions()
         self._models = models or ModelAccess()
+        self._boxes = boxes or Boxes(wanted=self._options.tier)
+        self._finding: set[asyncio.Task[None]] = set()
         self._house: _House | None = None
         self._sessions: dict[str, LiveSession] = {}
         self._closing: list[LiveSession] = []
@@ -119,6 +132,7 @@ class Engine:
                 workspace=workspace,
                 settings=_with_limits(loaded, self._options),
                 models=self._models,
+                boxes=self._boxes,
                 interactive=self._options.interactive,
             )
             answers = Answers(workspace, around.settings, self._sessions)
@@ -193,12 +207,26 @@ class Engine:
             runtime.emit(Notice(level="warning", message=notice))
         house.notices.clear()
         live.turns.preload()
+        self._tell_box(live)
         if runtime.state.demo:
             live.schedule(live.turns.suggest)
         if self._options.watch and self._watch is None:
             self._watch = Watch(house.around.workspace, self._disk_changed)
             self._watch.start()
         return opened
+
+    def _tell_box(self, live: LiveSession) -> None:
+        """Find the box while the user still types, and say which one it is when that is news."""
+
+        async def tell() -> None:
+            await self._boxes.find()
+            found = self._boxes.event()
+            if live.runtime.id in self._sessions and live.runtime.state.tier != found.tier:
+                live.runtime.emit_apart(found)
+
+        task = asyncio.create_task(tell(), name=f"box of {live.runtime.id}")
+        self._finding.add(task)
+        task.add_done_callback(self._finding.discard)
 
     def _disk_changed(self, paths: tuple[str, ...]) -> None:
         if self._house is not None:
@@ -257,6 +285,7 @@ class Engine:
             await live.close()
         while self._closing:
             await self._closing.pop().settled()
+        await self._boxes.close()
 
 
 def _ack(live: LiveSession) -> cmd.Ack:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from core.engine.faults import explained
 from core.engine.runtime import SessionRuntime
 from core.engine.turns import Turns
 from core.errors import AgentTuiError
+
+if TYPE_CHECKING:
+    from core.agent.user_command import UserCommand
 
 Effect = Callable[[], Awaitable[None] | None]
 
@@ -24,6 +28,7 @@ class LiveSession:
         self.turns = Turns(runtime)
         self._effects: asyncio.Queue[Effect] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
+        self._commands: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def schedule(self, effect: Effect) -> None:
@@ -52,6 +57,37 @@ class LiveSession:
         """Until every accepted command has had its effect."""
         await self._effects.join()
 
+    def run_command(self, command: str) -> None:
+        """Run what the user typed, beside whatever else goes on."""
+        from core.agent.user_command import UserCommand
+
+        run = UserCommand(self.runtime.terminal, command)
+        task = asyncio.create_task(self._ran(run), name=run.call)
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
+
+    async def _ran(self, run: UserCommand) -> None:
+        try:
+            await run.run()
+            if not self.turns.running:
+                self.runtime.terminal.squash()
+        except AgentTuiError as problem:
+            self.runtime.complain(problem)
+        except Exception as problem:  # a fault of ours in one command must not end the session
+            self.runtime.complain(explained(problem))
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether a command of the user's own runs."""
+        return bool(self._commands)
+
+    async def stop_commands(self) -> None:
+        """Stop what the user ran."""
+        for task in list(self._commands):
+            task.cancel()
+        if self._commands:
+            await asyncio.wait(set(self._commands))
+
     async def close(self, reason: str = "") -> None:
         """Interrupt what runs, carry out what was accepted, write what is left."""
         if self._worker is not None and self._worker is not asyncio.current_task():
@@ -59,4 +95,6 @@ class LiveSession:
             self._worker.cancel()
         self._closed = True
         await self.turns.stop()
+        await self.stop_commands()
+        await self.runtime.terminal.close()
         self.runtime.close(reason)

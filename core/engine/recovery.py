@@ -12,6 +12,7 @@ from core.protocol.events import (
     AnyEvent,
     ApprovalResolved,
     ContextCompacted,
+    JobEnded,
     MessageAppended,
     QuestionAnswered,
     ToolFinished,
@@ -22,15 +23,24 @@ from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from core.sessions.fold import SessionState
 
 Emit = Callable[[AnyEvent], None]
+LOST = "what it changed until then was dropped"
 INTERRUPTED = "The call was interrupted before it gave a result; whether it had an effect is not known."
 
 
-def close_open_turn(state: SessionState, emit: Emit, *, reason: TurnEnd = "interrupted", message: str = "") -> str:
-    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing."""
+def close_open_turn(
+    state: SessionState, emit: Emit, *, reason: TurnEnd = "interrupted", message: str = "", reopened: bool = False
+) -> str:
+    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing.
+
+    `reopened`: another engine left it, so its jobs are gone as well.
+    """
     turn = state.turn
     done = []
     for call in list(turn.calls.values()) if turn is not None else []:
         emit(ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
+    for job in list(state.jobs.values()) if reopened else ():
+        emit(JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST))
+        done.append(f"The background command {job.command[:60]!r} ended with the program.")
     for approval in list(state.approvals):
         emit(ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
     for question in list(state.questions):

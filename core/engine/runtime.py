@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.agent.execution import Ground
+from core.agent.terminal import Terminal
 from core.bus import Bus
 from core.clock import now_ms
-from core.config import Settings
+from core.config import Settings, config_dir, state_dir
+from core.engine.boxes import Boxes
 from core.engine.models import ModelAccess
 from core.engine.recovery import close_open_turn
 from core.errors import AgentTuiError, StateError
@@ -36,6 +39,7 @@ class Surroundings:
     workspace: Workspace
     settings: Settings
     models: ModelAccess
+    boxes: Boxes
     interactive: bool = True
 
 
@@ -74,6 +78,22 @@ class SessionRuntime:
         self.bus = Bus(directory.id, lambda after, limit: log.read(after=after, limit=limit))
         self.shadow = Shadow(around.workspace, BlobStore(directory.blobs), self.emit, self.review)
         self.plans = PlanStore(PlanFolder(around.workspace))
+        self.boxes = around.boxes
+        self.terminal = Terminal(self._ground())
+
+    def _ground(self) -> Ground:
+        return Ground(
+            workspace=self.workspace,
+            shadow=self.shadow,
+            state=self.state,
+            emit=self.emit,
+            emit_apart=self.emit_apart,
+            directory=self.directory.path,
+            box=self.boxes,
+            checks=lambda: self.settings.commands.checks,
+            hidden=(state_dir(), config_dir()),
+            cache=self.directory.cache,
+        )
 
     @classmethod
     def create(cls, directory: SessionDirectory, around: Surroundings, first: ev.SessionStarted) -> SessionRuntime:
@@ -92,7 +112,7 @@ class SessionRuntime:
         runtime = cls(directory, log, state, around)
         repaired = [mended, *runtime.shadow.recover()]
         runtime.turn_id = state.turn.id if state.turn is not None else ""
-        repaired.append(close_open_turn(state, runtime.emit))
+        repaired.append(close_open_turn(state, runtime.emit, reopened=True))
         runtime.turn_id = ""
         runtime.emit(ev.SessionResumed(repaired=" ".join(filter(None, repaired))))
         return runtime
@@ -108,6 +128,15 @@ class SessionRuntime:
             return
         self._before(event)
         envelope = self._envelope(event, self.log.last + 1)
+        self.log.append(envelope)
+        self._take_in(envelope)
+
+    def emit_apart(self, event: ev.AnyEvent) -> None:
+        """As `emit`, for what belongs to no turn though one may run."""
+        if isinstance(event, ev.LOSSY):
+            self.emit(event)
+            return
+        envelope = ev.Envelope(seq=self.log.last + 1, session=self.id, at=now_ms(), event=event)
         self.log.append(envelope)
         self._take_in(envelope)
 

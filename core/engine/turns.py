@@ -181,6 +181,7 @@ class Turns:
         session = self._session
         try:
             close_open_turn(session.state, session.emit_surely, reason=reason, message=message)
+            session.terminal.squash()
             session.log.sync()
             session.keep_summary()
         except AgentTuiError as problem:
@@ -211,6 +212,7 @@ class Turns:
                 settings=session.settings,
                 route=route,
                 directory=session.directory.path,
+                terminal=session.terminal,
                 price=self._models.cost,
                 interactive=session.interactive,
             )

@@ -73,7 +73,10 @@ class ToolCallMetadata(Metadata, frozen=True, kw_only=True):
 
 
 class TerminalCommandMetadata(Metadata, frozen=True, kw_only=True):
-    """`exit_code` is None when the command did not run (refused) or was stopped before it ended."""
+    """`exit_code` is None when the command did not run (refused), was stopped before it ended, or goes on.
+
+    `effects` says in one line what it changed.
+    """
 
     command: str
     working_directory: str = "."
@@ -82,6 +85,7 @@ class TerminalCommandMetadata(Metadata, frozen=True, kw_only=True):
     duration_ms: int = field(default=0, name="duration_ms")
     permissions: tuple[str, ...] = ()
     tool_call_id: str = ""
+    effects: str = ""
 
 
 class Todo(Struct, frozen=True, kw_only=True):

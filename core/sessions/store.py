@@ -56,6 +56,11 @@ class SessionDirectory:
     def outputs(self) -> Path:
         return self.path / "outputs"
 
+    @property
+    def cache(self) -> Path:
+        """The cache of commands, which all sessions of the workspace share; it need not exist."""
+        return self.path.parent.parent / "cache"
+
     def discard(self) -> None:
         """Remove a session that holds nothing."""
         shutil.rmtree(self.path, ignore_errors=True)

@@ -22,6 +22,7 @@ from core.protocol.documents import (
 )
 from core.protocol.plans import Plan
 from core.sandbox.result import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
+from core.sandbox.result import JobReport as JobReport  # noqa: PLC0414
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -41,6 +42,7 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
     exit_code: int | None
     output: str
     timed_out: bool = False
+    effects: str = ""
 
 
 Detail = FileEditDetail | TerminalDetail | Plan | tuple[TodoMark, ...] | None
@@ -50,12 +52,14 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """`content` goes to the model; `summary` is one short line for the user ("214 lines"); `detail` feeds the document.
 
     `failed`: the call ran but did not reach its aim (a command that exits non-zero is not a failure of the tool).
+    `spilled` names the file in which the whole of a clipped output is kept.
     """
 
     content: str
     summary: str = ""
     detail: Detail = None
     failed: bool = False
+    spilled: str = ""
 
 
 Capability_contra = TypeVar("Capability_contra", contravariant=True)
@@ -173,11 +177,35 @@ class Planner(TodoBoard, Protocol):
 
 
 class Runner(Protocol):
-    """EXEC: run one command that the gate has let through. `on_output` gets text as it comes."""
+    """EXEC: run exactly what the gate has let through, once. `on_output` gets text as it comes."""
 
     async def run_command(
         self, command: str, *, time_limit: float, on_output: Callable[[str], None]
     ) -> CommandResult: ...
+
+    async def start_job(self, command: str, *, wait: float) -> CommandResult:
+        """Start a command in the background and look at it for `wait` seconds; it goes on if the result has a `job`."""
+        ...
+
+    async def send(self, job: str, text: str, *, wait: float) -> JobReport:
+        """Put text on the standard input of a job, and look at it for `wait` seconds."""
+        ...
+
+
+class JobWatcher(Protocol):
+    """JOB: commands that run in the background already."""
+
+    def list(self) -> tuple[JobReport, ...]:
+        """All of them, in the order in which they were begun."""
+        ...
+
+    async def read(self, job: str, wait: float) -> JobReport:
+        """What it wrote since it was last read, after its end or `wait` seconds."""
+        ...
+
+    async def stop(self, job: str, *, interrupt: bool) -> JobReport:
+        """End it, or interrupt it as Ctrl+C does."""
+        ...
 
 
 ToolType = type[Tool[Any]]

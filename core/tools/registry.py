@@ -27,6 +27,9 @@ _CLASSES = {
     "todo_write": "TodoWrite",
     "ask_question": "AskQuestion",
     "switch_mode": "SwitchMode",
+    "read_terminal": "ReadTerminal",
+    "write_terminal": "WriteTerminal",
+    "stop_terminal": "StopTerminal",
 }
 # Tools for which a dialect without function calls has words of its own: found like the others, but not in the list.
 IN_TEXT = {
@@ -56,6 +59,10 @@ ALIASES: Mapping[str, str] = {
     "TodoWrite": "todo_write",
     "AskQuestion": "ask_question",
     "SwitchMode": "switch_mode",
+    "list_terminals": "read_terminal",
+    "BashOutput": "read_terminal",
+    "KillShell": "stop_terminal",
+    "KillBash": "stop_terminal",
 }
 
 

@@ -11,51 +11,86 @@ from core.modes import Access
 from core.tools.base import CommandResult, Outcome, Runner, TerminalDetail, Tool
 
 _TIME_LIMIT = 120
+_FIRST_LOOK = 1
 _MAX_TIME = 600
+_ENDS = {
+    "timed_out": "timed out after {} and was ended; output until then",
+    "flooded": "ended after {}: too much output; output until then",
+    "out_of_memory": "ended after {}: out of memory; output until then",
+    "lost": "the box ended after {}, and the command with it; output until then",
+}
 
 
 class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
     name: ClassVar[str] = "run_terminal_cmd"
     access: ClassVar[Access] = Access.EXEC
-    argument_names: ClassVar = {"cmd": "command", "description": "explanation", "time_limit": "timeout"}
+    argument_names: ClassVar = {
+        "cmd": "command",
+        "description": "explanation",
+        "time_limit": "timeout",
+        "run_in_background": "is_background",
+    }
 
     command: Annotated[str, Meta(min_length=1, max_length=100_000, description="What the shell (bash) is to run.")]
-    is_background: Annotated[bool, Meta(description="Not available at present: leave it false.")] = False
-    timeout: Annotated[int, Meta(ge=1, le=_MAX_TIME, description="Seconds after which the command is ended.")] = (
-        _TIME_LIMIT
-    )
+    is_background: Annotated[
+        bool, Meta(description="Let it go on beside your work, as a job: for servers, watchers and what takes long.")
+    ] = False
+    timeout: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=_MAX_TIME,
+            description="Seconds after which the command is ended; 0 = the default of 120. In the background: how long "
+            "to look at it before you go on (default 1); it is not ended then.",
+        ),
+    ] = 0
     explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""
 
     def subject(self) -> str:
         return self.command
 
     async def run(self, capability: Runner) -> Outcome:
-        if self.is_background:
-            raise ToolInputInvalid(
-                "Background commands are not available yet.",
-                hint="Run it in the foreground with a timeout that it can end in, or ask the user to start it.",
-            )
         if not self.command.strip() or "\0" in self.command:
             raise ToolInputInvalid("The command is empty or holds a NUL character.", hint="Give a shell command.")
-        result = await capability.run_command(self.command, time_limit=float(self.timeout), on_output=_no_listener)
-        head = self._head(result)
-        detail = TerminalDetail(
-            command=self.command,
-            directory=".",
-            exit_code=result.exit_code,
-            output=result.output,
-            timed_out=result.timed_out,
-        )
-        content = f"{head}\n{result.output}" if result.output.strip() else f"{head}\n(no output)"
-        return Outcome(content=content, summary=head, detail=detail, failed=result.exit_code is None)
+        if self.is_background:
+            result = await capability.start_job(self.command, wait=float(self.timeout or _FIRST_LOOK))
+        else:
+            limit = float(self.timeout or _TIME_LIMIT)
+            result = await capability.run_command(self.command, time_limit=limit, on_output=_no_listener)
+        return outcome_of(self.command, result)
 
-    def _head(self, result: CommandResult) -> str:
-        seconds = f"{result.duration_ms / 1000:.1f} s"
-        if result.timed_out:
-            return f"timed out after {seconds} and was ended; output until then"
-        if result.exit_code is None:
-            return f"stopped after {seconds}; output until then"
-        return f"exit code {result.exit_code} · {seconds}"
+
+def outcome_of(command: str, result: CommandResult) -> Outcome:
+    """What the model and the user are told of a command that ended, or that goes on as a job."""
+    head = _head(result)
+    parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
+    if result.effects:
+        parts.append(f"[{result.effects}]")
+    detail = TerminalDetail(
+        command=command,
+        directory=result.directory,
+        exit_code=result.exit_code,
+        output=result.output,
+        timed_out=result.timed_out,
+        effects=f"goes on as {result.job}" if result.job else result.effects,
+    )
+    return Outcome(
+        content="\n".join(parts),
+        summary=head.removesuffix("; output until then"),
+        detail=detail,
+        failed=result.exit_code is None and not result.job,
+        spilled=result.spilled,
+    )
+
+
+def _head(result: CommandResult) -> str:
+    seconds = f"{result.duration_ms / 1000:.1f} s"
+    if result.job:
+        return f"runs in the background as {result.job}; output of the first {seconds}"
+    if result.exit_code is not None:
+        where = "" if result.directory == "." else f" · in {result.directory}"
+        return f"exit code {result.exit_code} · {seconds}{where}"
+    return _ENDS.get(result.ended, "stopped after {}; output until then").format(seconds)
 
 
 def _no_listener(_: str) -> None:

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from core.agent.execution import BoxSource, Ground
 from core.agent.loop import Turn
 from core.agent.session import Route, SessionContext
+from core.agent.terminal import Terminal, Unboxed
 from core.config import Settings
 from core.engine.runtime import PlanFolder
 from core.ids import new_id
@@ -72,7 +74,14 @@ class DirectedModel:
 class Case:
     """One session in a project of its own. `on_event` sees every event right after it was folded."""
 
-    def __init__(self, root: Path, *steps: Step, mode: str = "agent", settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *steps: Step,
+        mode: str = "agent",
+        settings: Settings | None = None,
+        box: BoxSource | None = None,
+    ) -> None:
         self.project, self.directory = root / "project", root / "state"
         self.project.mkdir(exist_ok=True)
         self.directory.mkdir(exist_ok=True)
@@ -93,16 +102,36 @@ class Case:
             settings=settings or Settings(),
             route=Route(provider=self.model, model="m", id="directed/m", window=100_000),
             directory=self.directory / "session",
+            terminal=self.terminal_on(workspace, box or Unboxed()),
         )
         self.emit(ev.SessionStarted(workspace=str(self.project), mode="agent", model="directed/m"))
         if mode != "agent":
             self.emit(ev.ModeChanged(mode=mode))
 
+    def terminal_on(self, workspace: Workspace, box: BoxSource) -> Terminal:
+        ground = Ground(
+            workspace=workspace,
+            shadow=self.shadow,
+            state=self.state,
+            emit=self.emit,
+            emit_apart=self.emit_apart,
+            directory=self.directory / "session",
+            box=box,
+            hidden=(self.directory,),
+        )
+        return Terminal(ground)
+
     def emit(self, event: ev.AnyEvent) -> None:
+        self._take(event, self.session_turn())
+
+    def emit_apart(self, event: ev.AnyEvent) -> None:
+        self._take(event, "")
+
+    def _take(self, event: ev.AnyEvent, turn: str) -> None:
         self.events.append(event)
         lossy = isinstance(event, ev.LOSSY)
         seq = self.state.seq + (not lossy)
-        self.state.apply(ev.Envelope(seq=seq, session="ses_1", at=1, event=event, turn=self.session_turn()))
+        self.state.apply(ev.Envelope(seq=seq, session="ses_1", at=1, event=event, turn=turn))
         self.on_event(event)
 
     def session_turn(self) -> str:

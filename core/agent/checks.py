@@ -1,0 +1,163 @@
+"""Which commands check the code: tests, builds, linters. A label for the review, never a ground for a permission.
+
+A check counts only if its exit code is the command's: nothing but `&&` may follow it (or a pipeline that is the last
+thing, whose own exit codes the shell tells). `pytest || true` checks nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+# Words that a command has to begin with, as patterns; what may stand before it is in _BEFORE.
+TABLE: tuple[str, ...] = (
+    "pytest", "py.test", "tox", "nox", "ruff check", "ruff format --check", "ruff", "mypy", "dmypy run", "pyright",
+    "basedpyright", "pylint", "flake8", "black --check", "ty check", "python -m unittest", "python -m doctest",
+    "python -m compileall", "python -m py_compile", "manage.py test", "*/manage.py test", "coverage run", "hatch test",
+    "npm test", "npm t", "npm run test*", "npm run lint*", "npm run build*", "npm run check*", "npm run typecheck*",
+    "npm run type-check*", "pnpm test", "pnpm run test*", "pnpm lint", "pnpm build", "pnpm run lint*",
+    "pnpm run build*", "pnpm run check*", "pnpm run typecheck*", "yarn test*", "yarn lint", "yarn build",
+    "yarn run test*", "yarn typecheck", "bun test", "bun run test*", "deno test", "deno check", "deno lint", "jest",
+    "vitest", "mocha", "ava", "playwright test", "cypress run", "node --test", "tsc", "vue-tsc", "eslint",
+    "biome check", "biome ci", "prettier --check", "svelte-check", "next build", "vite build",
+    "cargo test", "cargo nextest run", "cargo check", "cargo clippy", "cargo build", "go test", "go vet", "go build",
+    "golangci-lint run", "staticcheck", "make", "make test*", "make check*", "make lint*", "make build", "make all",
+    "make types", "just test*", "just check*", "just lint*", "ctest", "cmake --build", "ninja", "meson test",
+    "bazel test", "bazel build", "buck2 test", "mvn test", "mvn verify", "mvn package", "./mvnw test", "./mvnw verify",
+    "gradle test", "gradle check", "gradle build", "./gradlew test", "./gradlew check", "./gradlew build", "sbt test",
+    "lein test", "dotnet test", "dotnet build", "rspec", "rake test", "rake spec", "rubocop", "rails test",
+    "bin/rails test", "phpunit", "vendor/bin/phpunit", "phpstan", "composer test", "mix test", "mix compile",
+    "swift test", "swift build", "zig build test", "zig build", "zig test", "stack test", "cabal test", "dune test",
+    "dart test", "dart analyze", "flutter test", "flutter analyze", "shellcheck", "bats", "pre-commit run",
+)  # fmt: skip
+_BEFORE = (
+    ("env",), ("time",), ("nice",), ("command",), ("exec",), ("uv", "run"), ("poetry", "run"), ("pdm", "run"),
+    ("hatch", "run"), ("pipenv", "run"), ("rye", "run"), ("npx",), ("pnpm", "exec"), ("pnpm", "dlx"), ("bunx",),
+    ("yarn", "exec"), ("bundle", "exec"), ("xvfb-run",),
+)  # fmt: skip
+_PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_IDLE = re.compile(r"--?(?:version|help|h|V|collect-only|co|dry-run|list|n)\b.*")
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+
+
+def check_status(
+    command: str, exit_code: int, statuses: Sequence[int] = (), *, extra: Sequence[str] = ()
+) -> int | None:
+    """How the check in `command` ended; None: it holds none whose end can be told.
+
+    `statuses`: the exit codes of the last pipeline; `extra`: more patterns, from the user's configuration.
+    """
+    pipelines = _pipelines(command)
+    for place, (pipeline, _) in enumerate(pipelines):
+        for part in pipeline:
+            if not _is_check(part, extra):
+                continue
+            if any(mark != "&&" for _, mark in pipelines[place + 1 :]):
+                continue
+            is_last = place == len(pipelines) - 1
+            if len(pipeline) == 1:
+                return exit_code
+            if is_last and len(statuses) == len(pipeline):
+                return exit_code or next((code for code in statuses if code), 0)
+    return None
+
+
+def _pipelines(command: str) -> list[tuple[list[list[str]], str]]:
+    """The command's pipelines, each as the words of its parts, and the mark that stands before it."""
+    found: list[tuple[list[list[str]], str]] = []
+    pipeline: list[list[str]] = []
+    words: list[str] = []
+    before = ""
+    for token in _tokens(command):
+        if token in {"|", "|&"}:
+            pipeline.append(words)
+            words = []
+        elif token in {"&&", "||", ";", "&", "\n"}:
+            if words or pipeline:
+                found.append(([*pipeline, words], before))
+            pipeline, words = [], []
+            before = token if token != "\n" or not found else ";"
+        else:
+            words.append(token)
+    if words or pipeline:
+        found.append(([*pipeline, words], before))
+    elif before == "&":  # the last one is left behind, and its end is nobody's
+        found.append(([], before))
+    return found
+
+
+def _tokens(command: str) -> Iterator[str]:
+    """Words and marks; a command that can't be read so has none. Redirections are left out."""
+    for number, line in enumerate(command.replace("\\\n", " ").split("\n")):
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>()")
+        lexer.whitespace_split = True
+        lexer.commenters = "#"
+        try:
+            tokens = list(lexer)
+        except ValueError:
+            return
+        if number and tokens:
+            yield "\n"
+        yield from _without_redirections(tokens)
+
+
+def _without_redirections(tokens: Sequence[str]) -> Iterator[str]:
+    skips = False
+    for place, token in enumerate(tokens):
+        if skips:
+            skips = False
+        elif token[:1] in {"<", ">"} or token in {"&>", "&>>", ">&"}:
+            skips = True
+        elif token.isdigit() and place + 1 < len(tokens) and tokens[place + 1][:1] in {"<", ">"}:
+            continue
+        else:
+            yield token
+
+
+def _is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
+    words = _bare(list(words))
+    if not words or any(_IDLE.fullmatch(word) for word in words[1:]):
+        return False
+    text = " ".join(words)
+    return any(_begins(text, pattern) for pattern in (*TABLE, *extra))
+
+
+def _begins(text: str, pattern: str) -> bool:
+    """Whether the words of `text` begin with the pattern's; a bare `make` or `ninja` builds only as it stands."""
+    if pattern in {"make", "ninja"}:
+        return text == pattern or re.fullmatch(rf"{pattern}(?: -\S+)+", text) is not None
+    count = pattern.count(" ") + 1
+    return fnmatchcase(" ".join(text.split(" ")[:count]), pattern)
+
+
+def _bare(words: list[str]) -> list[str]:
+    """Without assignments and without the programs that only start another one."""
+    while words:
+        if _ASSIGNMENT.fullmatch(words[0]):
+            words = words[1:]
+        elif words[0] == "timeout":
+            rest = [place for place, word in enumerate(words) if place and _DURATION.fullmatch(word)]
+            words = words[rest[0] + 1 :] if rest else []
+        elif (starter := next((each for each in _BEFORE if tuple(words[: len(each)]) == each), None)) is not None:
+            words = words[len(starter) :]
+            while words and words[0].startswith("-"):
+                words = words[1:]
+        elif _PYTHON.fullmatch(words[0]):
+            return _as_module(words)
+        else:
+            return [words[0].rpartition("/")[2] if "bin/" in words[0] else words[0], *words[1:]]
+    return []
+
+
+def _as_module(words: list[str]) -> list[str]:
+    """`python -m pytest` is pytest; other modules and scripts keep their name."""
+    rest = words[1:]
+    while rest and rest[0].startswith("-") and rest[0] != "-m":
+        rest = rest[1:]
+    if rest[:1] != ["-m"]:
+        return rest
+    own = {"unittest", "doctest", "compileall", "py_compile"}
+    return ["python", *rest] if len(rest) > 1 and rest[1] in own else rest[1:]

@@ -1,0 +1,230 @@
+"""One command under way in a box: its layer, its output and its end, which comes exactly once.
+
+The layer is opened before the command and absorbed after it, or dropped when the user stopped it. What only looks (Ask
+and Plan) has no layer: the box holds its effects in memory, and they are gone with it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from core.agent.checks import check_status
+from core.agent.command_output import CommandOutput
+from core.agent.effects_line import effects_line
+from core.agent.shell_state import ShellState, ShellWitness
+from core.errors import AgentTuiError
+from core.protocol.events import AnyEvent, CheckRecorded, EffectsRecorded, JobStarted, ModeName, Notice, ShellMoved
+from core.protocol.review import Change, Check, FileState, Origin
+from core.sandbox.box import Box, BoxSpec, Exit, Limits, Running, Tier
+from core.sandbox.environment import command_environment
+from core.sandbox.result import CommandResult
+from core.shadow import LayerDirs, Shadow
+from core.workspace import Workspace
+
+JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
+DROPPED = "Stopped by the user; what it had changed until then was dropped."
+LOST = "The box ended before the command did; what the command had changed was dropped."
+
+
+class BoxSource(Protocol):
+    """How a session comes to its box, which is found once, by really trying."""
+
+    @property
+    def tier(self) -> Tier:
+        """`Tier.NONE` until one was found."""
+        ...
+
+    async def find(self) -> Box | None:
+        """None: this machine can't hold a command's effects. Raises nothing."""
+        ...
+
+    def words(self) -> str:
+        """What holds a command's effects, in words for the user."""
+        ...
+
+
+class TerminalState(Protocol):
+    """What a terminal reads of the session's fold; live."""
+
+    @property
+    def mode(self) -> ModeName: ...
+
+    @property
+    def changes(self) -> Mapping[str, Change]: ...
+
+    @property
+    def shell(self) -> ShellMoved: ...
+
+    @property
+    def jobs(self) -> Mapping[str, JobStarted]: ...
+
+    @property
+    def job_count(self) -> int: ...
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """What the commands of a session stand on. `emit_apart` is for what belongs to no turn. `checks` are the user's own
+    patterns of commands that check; `hidden`, `withheld`, `readable` and `cache` as a box has them."""
+
+    workspace: Workspace
+    shadow: Shadow
+    state: TerminalState
+    emit: Callable[[AnyEvent], None]
+    emit_apart: Callable[[AnyEvent], None]
+    directory: Path
+    box: BoxSource
+    checks: Callable[[], tuple[str, ...]] = tuple
+    withheld: Callable[[], tuple[str, ...]] = tuple
+    readable: Callable[[], tuple[Path, ...]] = tuple
+    hidden: tuple[Path, ...] = ()
+    cache: Path | None = None
+
+    def environment(self) -> dict[str, str]:
+        """What a session's shell begins with."""
+        return command_environment(os.environ)
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What is to be run. `keeps`: its effects wait for a review, else they are discarded. `seconds` None: a job."""
+
+    command: str
+    origin: Origin
+    keeps: bool = True
+    seconds: float | None = 120.0
+
+
+class Execution:
+    """One order being carried out. `begin`, then either `end` or `abandon`."""
+
+    def __init__(self, ground: Ground, order: Order, shell: ShellState, on_output: Callable[[str], None]) -> None:
+        self.order = order
+        self.output = CommandOutput(ground.directory, order.origin.call)
+        self.witness = ShellWitness(self._show)
+        self._ground = ground
+        self._shell = shell
+        self._on_output = on_output
+        self._layer: LayerDirs | None = None
+        self._started_ns = 0
+        self._before: dict[str, FileState] = {}
+        self.running: Running | None = None
+
+    def _show(self, text: str) -> None:
+        self.output.add(text)
+        self._on_output(text)
+
+    async def begin(self, box: Box) -> None:
+        """Start it. Raises `AgentTuiError` when that can't be done; then nothing of it ran, and nothing is left."""
+        ground = self._ground
+        self._before = _pending(ground)
+        lowers = ground.shadow.lowers()
+        self._layer = ground.shadow.open_layer() if self.order.keeps else None
+        self._started_ns = time.time_ns()
+        try:
+            self.running = await box.start(self._spec(lowers), self.witness.feed)
+        except BaseException:
+            self._drop()
+            raise
+
+    def _spec(self, lowers: tuple[Path, ...]) -> BoxSpec:
+        ground, order, layer = self._ground, self.order, self._layer
+        is_job = order.seconds is None
+        return BoxSpec(
+            workspace=ground.workspace.root,
+            command=self.witness.script(order.command),
+            env=self._shell.environment(ground.environment()),
+            lowers=lowers,
+            upper=layer.upper if layer else None,
+            work=layer.work if layer else None,
+            cwd=self._shell.directory,
+            cache=ground.cache,
+            hidden=ground.hidden,
+            withheld=ground.withheld(),
+            readable=ground.readable(),
+            limits=Limits(seconds=None, output=JOB_OUTPUT) if is_job else Limits(seconds=order.seconds),
+            interactive=is_job,
+        )
+
+    async def end(self) -> CommandResult:
+        """Wait until it is over and take in what it did. Cancelling leaves it running: then `abandon` it."""
+        assert self.running is not None
+        ended = await self.running.wait()
+        self.witness.finish()
+        self.output.close()
+        return self._result(ended, self._settled(ended))
+
+    def _settled(self, ended: Exit) -> str:
+        """What it did, in one line; its layer is taken in or dropped."""
+        order, layer = self.order, self._layer
+        self._record_check(ended)
+        if ended.ended == "lost":
+            self._drop()
+            return self._discarded(LOST)
+        if layer is None:
+            return self._discarded()
+        try:
+            effects = self._ground.shadow.absorb(layer, origin=order.origin, started_ns=self._started_ns)
+        except AgentTuiError:  # said by whoever waits for the command; half of its effects would be worse than none
+            self._drop()
+            raise
+        self._layer = None
+        return effects_line(effects)
+
+    def _discarded(self, *notes: str) -> str:
+        effects = EffectsRecorded(
+            call=self.order.origin.call, command=self.order.command, discarded=True, notes=tuple(notes)
+        )
+        self._ground.emit(effects)
+        return effects_line(effects)
+
+    def _record_check(self, ended: Exit) -> None:
+        """Before the layer is taken in: what the command itself changed has not been checked by it. A check counts only
+        for what was pending from its beginning to its end."""
+        ground, order = self._ground, self.order
+        if ended.exit_code is None or _pending(ground) != self._before:
+            return
+        code = check_status(order.command, ended.exit_code, self.witness.statuses, extra=ground.checks())
+        if code is not None:
+            ground.emit(CheckRecorded(check=Check(call=order.origin.call, command=order.command, exit_code=code)))
+
+    def _result(self, ended: Exit, effects: str) -> CommandResult:
+        return CommandResult(
+            exit_code=ended.exit_code,
+            output=self.output.text(),
+            duration_ms=ended.duration_ms,
+            timed_out=ended.ended == "timed_out",
+            truncated=self.output.clipped,
+            ended=ended.ended,
+            directory=self._shell.directory,
+            effects=effects,
+            notes=ended.notes,
+            spilled=self.output.file,
+        )
+
+    async def abandon(self) -> None:
+        """Stop it and drop what it did, as far as that can be told at once: the box goes on with its end."""
+        try:
+            if self.running is not None:
+                await self.running.stop()
+        finally:
+            self.witness.finish()
+            self.output.close()
+            self._drop()
+
+    def _drop(self) -> None:
+        layer, self._layer = self._layer, None
+        if layer is None:
+            return
+        try:
+            self._ground.shadow.drop_layer(layer)
+        except AgentTuiError as problem:
+            self._ground.emit(Notice(level="warning", message=problem.message, hint=problem.hint))
+
+
+def _pending(ground: Ground) -> dict[str, FileState]:
+    return {path: change.pending for path, change in ground.state.changes.items()}
