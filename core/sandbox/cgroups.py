@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ROOT = b"/sys/fs/cgroup"
+_PREFIX = b"agent-tui-"
 
 
 class Place:
@@ -57,6 +58,8 @@ class Groups:
     def __init__(self) -> None:
         self._places = list(_usable())
         self._made = 0
+        for place in self._places:
+            _sweep(place.directory)
 
     def has(self, controller: bytes) -> bool:
         return any(controller in place.controllers for place in self._places)
@@ -68,7 +71,7 @@ class Groups:
         for place in self._places:
             if b"pids" not in place.controllers and not memory:
                 continue
-            directory = b"%s/agent-tui-%d-%d" % (place.directory, os.getpid(), self._made)
+            directory = b"%s/%s%d-%d" % (place.directory, _PREFIX, os.getpid(), self._made)
             os.mkdir(directory)
             directories.append((directory, place))
             for name, value in _settings(place, processes, memory):
@@ -113,7 +116,7 @@ def _candidates() -> Iterator[Place]:
 
 def _try(place: Place) -> bool:
     """Whether a process can really be put into a group made here."""
-    directory = b"%s/agent-tui-try-%d" % (place.directory, os.getpid())
+    directory = b"%s/%s%d-try" % (place.directory, _PREFIX, os.getpid())
     try:
         os.mkdir(directory)
     except OSError:
@@ -126,6 +129,17 @@ def _try(place: Place) -> bool:
         return False
     finally:
         os.rmdir(directory)
+
+
+def _sweep(directory: bytes) -> None:
+    """Remove the groups of servers that were killed. A group in which anything lives can't be removed."""
+    for name in os.listdir(directory):
+        owner = name.removeprefix(_PREFIX).partition(b"-")[0]
+        if name.startswith(_PREFIX) and owner.isdigit() and not os.path.exists(b"/proc/" + owner):
+            try:
+                os.rmdir(directory + b"/" + name)
+            except OSError:
+                continue
 
 
 def _can_join(table: bytes) -> bool:

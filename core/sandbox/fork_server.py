@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SET_FLAGS, _UP = 0x8914, 0x1  # SIOCSIFFLAGS, IFF_UP
 _EVERY_ID = b"0 0 4294967295"
-_PATIENCE_MS = 5000
+_PATIENCE_MS, _LAST_WORDS_MS = 5000, 300
 
 
 def main(requests: int) -> NoReturn:
@@ -80,9 +80,7 @@ class _Server:
         space = _socket.CMSG_SPACE(4 * 4)
         data, ancillary, _, _ = self._requests.recvmsg(64, space, _socket.MSG_CMSG_CLOEXEC)
         if data != order.RUN:
-            for box in self._boxes.values():
-                os.kill(box.launcher, signal.SIGKILL)
-            os._exit(0)
+            self._end()
         received = array.array("i")
         for _, _, content in ancillary:
             received.frombytes(content)
@@ -92,6 +90,17 @@ class _Server:
         finally:
             for each in (wanted, *streams):
                 os.close(each)
+
+    def _end(self) -> NoReturn:
+        """The engine is gone. Each pid 1 has seen that too; what has not ended by itself in time is killed."""
+        self._poll.unregister(self._requests.fileno())
+        while self._boxes:
+            gone = self._poll.poll(_LAST_WORDS_MS)
+            for watch, _ in gone:
+                self._bury(watch)
+            for box in self._boxes.values() if not gone else ():
+                os.kill(box.launcher, signal.SIGKILL)
+        os._exit(0)
 
     def _launch(self, letter: int, control: _socket.socket, streams: list[int]) -> None:
         try:
@@ -211,6 +220,7 @@ class _Launcher:
         high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 64) for each in others]
         for number, source in enumerate(standard):
             os.dup2(source, number)
+            os.set_inheritable(number, True)  # dup2 onto itself leaves it as it was
         os.dup2(named[0], order.CONTROL, inheritable=False)
         if named[1] >= 0:
             os.dup2(named[1], order.PROXY, inheritable=False)

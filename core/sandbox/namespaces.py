@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from core.sandbox.order import Order, Report
 
 _GRACE = 2.0
-_LAST_PATIENCE = 5.0
 _PROXY = f"http://127.0.0.1:{order.PROXY_PORT}"
 _PROXY_ENV = {
     **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY),
@@ -62,10 +61,10 @@ class NamespaceBox:
         self.warm()
         assert self._server is not None
         run = NamespaceRun(spec, on_output)
+        run.launch(self._server, wanted)
+        self._running.add(run)
+        run.on_gone(self._running.discard)
         try:
-            run.launch(self._server, wanted)
-            self._running.add(run)
-            run.on_gone(self._running.discard)
             await run.started()
         except BaseException:
             run.abandon()
@@ -74,11 +73,14 @@ class NamespaceBox:
 
     async def close(self) -> None:
         """See `Box.close`."""
-        for run in list(self._running):
+        running = list(self._running)
+        for run in running:
             run.abandon()
         server, self._server = self._server, None
         if server is not None:
             await asyncio.to_thread(server.close)
+        for run in running:
+            await run.wait()
 
 
 def order_of(spec: BoxSpec) -> Order:
@@ -87,7 +89,7 @@ def order_of(spec: BoxSpec) -> Order:
         raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
     home = places.home(spec.env)
     workspace = Path(os.path.realpath(spec.workspace))
-    env = {**spec.env, "HOME": str(home), **(_PROXY_ENV if spec.proxy else {})}
+    env = {**_root_env(), **spec.env, "HOME": str(home), **(_PROXY_ENV if spec.proxy else {})}
     limits = spec.limits
     return {
         "arguments": [os.fsencode(shell()), b"-c", spec.command.encode("utf-8", "surrogateescape")],
@@ -111,6 +113,11 @@ def order_of(spec: BoxSpec) -> Order:
         "memory": limits.memory,
         "scratch": limits.scratch,
     }
+
+
+def _root_env() -> dict[str, str]:
+    """In the box root can't give files away, which tar would do for it unasked, and fail."""
+    return {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
 
 
 def _hidden(spec: BoxSpec, workspace: Path, home: Path) -> list[Path]:
@@ -159,6 +166,9 @@ class NamespaceRun:
             streams.append(given)
         try:
             server.order(wanted, self._theirs, streams)
+        except ToolFailed:
+            self._finish(None)
+            raise
         finally:
             for each in streams:
                 os.close(each)
@@ -208,9 +218,6 @@ class NamespaceRun:
 
     def abandon(self) -> None:
         """End it at once, whether or not anyone waits."""
-        if self._reader is None or self._over.done():
-            self._finish(None)
-            return
         self._force("stopped")
 
     def _force(self, how: Ended) -> None:
