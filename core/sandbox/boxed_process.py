@@ -1,0 +1,259 @@
+"""One command below a launcher of ours (`core.sandbox.launcher`): started, followed and ended from the engine's side.
+
+However it ends, nothing of it is left when `wait` returns. The launcher ends it all too when the engine dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import marshal
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from core.clock import monotonic
+from core.errors import ToolFailed
+from core.sandbox import order
+from core.sandbox.box import BoxSpec, Ended, Exit
+from core.sandbox.namespaces import refusal
+from core.sandbox.output import OutputReader
+
+if TYPE_CHECKING:
+    from core.sandbox.launcher import LaunchOrder
+
+_GRACE = 2.0
+_END = 8.0
+_START = 10.0
+_ROOT = str(Path(__file__).parents[2])
+_RUN = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from core.sandbox.launcher import main; main(*map(int, sys.argv[2:]))"
+)
+_HINT = "`agent-tui doctor --probe` tells whether this machine's box still works."
+
+
+def _no_notes() -> tuple[str, ...]:
+    return ()
+
+
+def _nothing() -> None:
+    return None
+
+
+class Launch(Struct, kw_only=True):
+    """What to start. `finish` runs in a thread when all is over, and answers with notes for the user.
+
+    `undo` runs in its place when nothing was started.
+    """
+
+    order: LaunchOrder
+    finish: Callable[[], tuple[str, ...]] = _no_notes
+    undo: Callable[[], object] = _nothing
+
+
+class BoxedProcess:
+    """A command that was started; it is a `core.sandbox.box.Running`."""
+
+    def __init__(self, spec: BoxSpec, on_output: Callable[[str], None]) -> None:
+        self._spec = spec
+        self._said: list[str] | None = []
+        self._on_output = on_output
+        self._process: asyncio.subprocess.Process | None = None
+        self._exit_code: int | None = None
+        self._ended: Ended | None = None
+        self._settled = asyncio.get_running_loop().create_future()
+        self._stop_now = asyncio.Event()
+        self._over: asyncio.Task[Exit] | None = None
+
+    @classmethod
+    async def start(cls, launch: Launch, spec: BoxSpec, on_output: Callable[[str], None]) -> BoxedProcess:
+        """Start it and wait until the command itself runs. `ToolFailed`, with what was told, when it never does."""
+        running = cls(spec, on_output)
+        try:
+            if "\0" in spec.command:
+                raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
+            await running._launch(launch.order)
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(launch.undo))
+            raise
+        running._over = asyncio.create_task(running._follow(launch.finish))
+        return running
+
+    def when_over(self, act: Callable[[BoxedProcess], object]) -> None:
+        """Call `act` once all is over."""
+        assert self._over is not None
+        self._over.add_done_callback(lambda _: act(self))
+
+    async def wait(self) -> Exit:
+        assert self._over is not None
+        return await asyncio.shield(self._over)
+
+    def send(self, data: bytes) -> None:
+        if not self._spec.interactive:
+            raise ToolFailed("The command has no standard input.")
+        stdin = self._process.stdin if self._process else None
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(data)
+
+    def interrupt(self) -> None:
+        self._tell(order.INTERRUPT)
+
+    async def stop(self) -> Exit:
+        self._tell(order.TERMINATE)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                return await self.wait()
+        self._stop_now.set()
+        return await self.wait()
+
+    async def _launch(self, wanted: LaunchOrder) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setblocking(False)
+        source, sink = os.pipe()
+        self._reader = OutputReader(source, self._heard, limit=self._spec.limits.output)
+        self._started = monotonic()
+        try:
+            with theirs, os.fdopen(sink, "wb"):
+                await self._spawn(wanted, sink, theirs.fileno())
+            asyncio.get_running_loop().add_reader(self._control, self._read_report)
+            async with asyncio.timeout(_START):
+                await self._settled
+        except BaseException as error:
+            await asyncio.shield(self._end_all())
+            self._reader.stop()
+            raise self._explained(error) from error
+
+    async def _spawn(self, wanted: LaunchOrder, sink: int, control: int) -> None:
+        with os.fdopen(os.memfd_create("order"), "w+b", buffering=0) as letter:
+            letter.write(marshal.dumps(dict(wanted)))
+            letter.seek(0)
+            await self._execute(sink, letter.fileno(), control)
+
+    async def _execute(self, sink: int, letter: int, control: int) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-I", "-S", "-c", _RUN, _ROOT, str(letter), str(control)),
+            env={},
+            cwd="/",
+            stdin=asyncio.subprocess.PIPE if self._spec.interactive else asyncio.subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            pass_fds=(letter, control),
+            start_new_session=True,
+        )
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """The failure for the user; what bubblewrap or the launcher wrote is the best reason there is."""
+        if isinstance(error, ToolFailed):
+            said = "".join(self._said or ()).strip()
+            return ToolFailed(
+                f"{error.message}{f' ({said})' if said else ''}", hint=error.hint or _HINT, code=error.code
+            )
+        if isinstance(error, TimeoutError):
+            return ToolFailed(f"The box was not ready within {_START:g} s.", hint=_HINT, code="box_refused")
+        if isinstance(error, OSError):
+            return ToolFailed(f"The box could not be started: {error.strerror}.", hint=_HINT, code="box_refused")
+        return error
+
+    def _heard(self, text: str) -> None:
+        """What is said before the command runs is not its output."""
+        if self._said is not None:
+            self._said.append(text)
+        else:
+            self._on_output(text)
+
+    def _read_report(self) -> None:
+        try:
+            data = self._control.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._settle(ToolFailed("The box ended before the command ran."))
+            asyncio.get_running_loop().remove_reader(self._control)
+            return
+        report: order.Report = marshal.loads(data)
+        match report:
+            case ("started",):
+                self._settle(None)
+            case ("failed", step, number, text):
+                self._settle(refusal(step, number, text))
+            case ("exit", code):
+                self._exit_code = code
+            case ("memory",):
+                self._ended = "out_of_memory"
+            case ("gone", kills):
+                self._ended = "out_of_memory" if kills else self._ended
+
+    def _settle(self, failure: ToolFailed | None) -> None:
+        if self._settled.done():
+            return
+        if failure is None:
+            self._said = None
+            self._settled.set_result(None)
+        else:
+            self._settled.set_exception(failure)
+
+    def _tell(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._control.send(word)
+
+    async def _follow(self, finish: Callable[[], tuple[str, ...]]) -> Exit:
+        ended = await self._until_over()
+        await self._end_all()
+        self._reader.stop()
+        notes = await asyncio.to_thread(finish)
+        if ended == "exited" and self._ended is not None:
+            ended = self._ended
+        elif ended == "exited" and self._exit_code is None:
+            ended = "lost"
+        return Exit(
+            exit_code=self._exit_code if ended == "exited" else None,
+            ended=ended,
+            duration_ms=round((monotonic() - self._started) * 1000),
+            notes=notes,
+        )
+
+    async def _until_over(self) -> Ended:
+        assert self._process is not None
+        reasons: dict[asyncio.Task[object], Ended] = {
+            asyncio.create_task(self._process.wait()): "exited",
+            asyncio.create_task(self._reader.over.wait()): "flooded",
+            asyncio.create_task(self._stop_now.wait()): "stopped",
+        }
+        try:
+            done, _ = await asyncio.wait(
+                reasons, timeout=self._spec.limits.seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for each in reasons:
+                each.cancel()
+        return next((ended for each, ended in reasons.items() if each in done), "timed_out")
+
+    async def _end_all(self) -> None:
+        """Half-closing the control socket is the word for "end it all"; the last reports still come."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+        if self._process is not None:
+            try:
+                async with asyncio.timeout(_END):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        self._drain()
+        asyncio.get_running_loop().remove_reader(self._control)
+        self._control.close()
+
+    def _drain(self) -> None:
+        """Take the reports that came with the end itself."""
+        for _ in range(8):
+            self._read_report()

@@ -1,0 +1,235 @@
+"""The tiers that bubblewrap makes: for machines where it may do what we may not (SAFETY D17, C4).
+
+T2a: bubblewrap lays the layers over the workspace itself (0.11 and newer). T2b: our launcher does, then bubblewrap
+closes the box. T2c: the command gets a copy of the project, mounted where the project is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import ToolFailed
+from core.ids import new_id
+from core.sandbox import places
+from core.sandbox.box import BoxSpec, Tier
+from core.sandbox.boxed_process import BoxedProcess, Launch
+from core.sandbox.copies import Copy, discard, materialise
+from core.sandbox.differences import write_differences
+from core.sandbox.launcher import FILTER, READY, STATUS
+from core.sandbox.mounts import mounts_below
+from core.sandbox.runner import shell
+from core.sandbox.seccomp import FAMILIES
+
+if TYPE_CHECKING:
+    from core.sandbox.box import Running
+
+CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
+_FRESH = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
+_UNSHARED = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
+
+
+def find_bwrap(candidates: Iterable[str] = CANDIDATES) -> Path | None:
+    """Bubblewrap where the system has it; never one that PATH, the project or another user could have put there."""
+    for each in candidates:
+        try:
+            info = Path(each).stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(info.st_mode) and info.st_uid == 0 and not info.st_mode & 0o022 and os.access(each, os.X_OK):
+            return Path(each)
+    return None
+
+
+def options_of(program: Path) -> frozenset[str]:
+    """The options that this bubblewrap has, by its own account."""
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
+    return frozenset(word for word in (told.stdout + told.stderr).split() if word.startswith("--"))
+
+
+class BwrapBox:
+    """One of the three. `state` is a directory of ours, hidden from commands; copies are made in it."""
+
+    def __init__(self, tier: Tier, program: Path, options: frozenset[str], state: Path) -> None:
+        self._tier = tier
+        self._program = program
+        self._options = options
+        self._state = state
+        self._running: set[BoxedProcess] = set()
+
+    @property
+    def tier(self) -> Tier:
+        return self._tier
+
+    async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> Running:
+        if spec.proxy is not None:
+            raise ToolFailed(
+                f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
+            )
+        scratch = self._state / "boxes" / new_id("box")
+        prepare = {
+            Tier.BWRAP_OVERLAY: self._over_by_bwrap,
+            Tier.BWRAP_MOUNTED: self._over_by_launcher,
+            Tier.BWRAP_COPY: self._on_copy,
+        }[self._tier]
+        launch = await asyncio.to_thread(prepare, spec, scratch)
+        running = await BoxedProcess.start(launch, spec, on_output)
+        self._running.add(running)
+        running.when_over(self._running.discard)
+        return running
+
+    async def close(self) -> None:
+        for each in [*self._running]:
+            await each.stop()
+
+    def _over_by_bwrap(self, spec: BoxSpec, scratch: Path) -> Launch:
+        """T2a."""
+        sources = [spec.workspace, *reversed(spec.lowers)]  # bottom first
+        layers = [word for source in sources for word in ("--overlay-src", str(source))]
+        place = str(spec.workspace)
+        if spec.upper is not None and spec.work is not None:
+            laid = [*layers, "--overlay", str(spec.upper), str(spec.work), place]
+        else:
+            laid = [*layers, "--tmp-overlay", place]
+        inside = [os.fsdecode(path) for path in mounts_below(os.fsencode(spec.workspace))]
+        return self._launch(spec, [*laid, *(word for path in inside for word in ("--ro-bind", path, path))])
+
+    def _over_by_launcher(self, spec: BoxSpec, scratch: Path) -> Launch:
+        """T2b."""
+        scratch.mkdir(parents=True, mode=0o700)
+        place = str(spec.workspace)
+        launch = self._launch(spec, ["--bind", place, place])
+        launch.order["overlay"] = (
+            os.fsencode(spec.workspace),
+            [os.fsencode(lower) for lower in spec.lowers],
+            os.fsencode(spec.upper) if spec.upper else b"",
+            os.fsencode((spec.upper and spec.work) or scratch),
+        )
+
+        def give_up() -> tuple[str, ...]:
+            scratch.rmdir()
+            return ()
+
+        launch.finish = launch.undo = give_up
+        return launch
+
+    def _on_copy(self, spec: BoxSpec, scratch: Path) -> Launch:
+        """T2c."""
+        copy = materialise(spec, copy_place(spec, scratch))
+        place = str(spec.workspace)
+        bound = ["--bind", str(copy.root), place]
+        for held in copy.held:
+            original = os.path.join(place, os.fsdecode(held))
+            bound += ["--ro-bind", original, original]
+        launch = self._launch(spec, bound)
+        launch.finish = lambda: give_back(copy, spec.upper, mounted=True)
+        launch.undo = lambda: give_back(copy, None, mounted=True)
+        return launch
+
+    def _launch(self, spec: BoxSpec, workspace: list[str]) -> Launch:
+        arguments = [str(self._program), *self._closed(), *_machine(spec, self._state), *workspace]
+        arguments += _covers([*spec.hidden, *(spec.workspace / each for each in spec.withheld)], spec)
+        arguments += ["--chdir", os.path.normpath(spec.workspace / spec.cwd), "--json-status-fd", str(STATUS)]
+        arguments += [
+            "--seccomp",
+            str(FILTER),
+            "--",
+            shell(),
+            "-c",
+            _begin(spec.limits.processes),
+            shell(),
+            spec.command,
+        ]
+        return Launch(
+            order={
+                "arguments": [os.fsencode(each) for each in arguments],
+                "env": {os.fsencode(name): os.fsencode(value) for name, value in own_home(spec.env).items()},
+                "cwd": b"/",
+                "bubblewrap": True,
+                "overlay": None,
+                "scratch": spec.limits.scratch,
+                "rules": None,
+                "families": list(FAMILIES),
+                "processes": spec.limits.processes,
+                "open_files": spec.limits.open_files,
+                "file_size": spec.limits.file_size,
+                "memory": spec.limits.memory,
+            }
+        )
+
+    def _closed(self) -> list[str]:
+        """The namespaces and rights, as far as this bubblewrap knows the options; the filter covers the same ground."""
+        wanted = [
+            *(f"--unshare-{kind}" for kind in _UNSHARED),
+            "--disable-userns",
+            "--die-with-parent",
+            "--new-session",
+        ]
+        return [
+            *(option for option in wanted if option in self._options),
+            *("--uid", str(os.getuid()), "--gid", str(os.getgid()), "--cap-drop", "ALL"),
+        ]
+
+
+def own_home(env: Mapping[str, str]) -> dict[str, str]:
+    """The command's environment; a home that it can't have is replaced."""
+    return {**env, "HOME": str(places.home(env))}
+
+
+def copy_place(spec: BoxSpec, scratch: Path) -> Path:
+    """Where a copy is made: on the layer's own file system, so that what changed can be moved into the layer."""
+    if spec.upper is not None and spec.work is not None:
+        return spec.work / "copy"
+    scratch.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return scratch
+
+
+def give_back(copy: Copy, upper: Path | None, *, mounted: bool) -> tuple[str, ...]:
+    """Write what changed into the layer, if there is one, and be rid of the copy. Notes for the user."""
+    try:
+        if upper is not None:
+            write_differences(copy, upper, mounted=mounted)
+    finally:
+        discard(copy.root)
+    held = ", ".join(sorted(os.fsdecode(each) for each in copy.held))
+    return (f"Read-only in this tier, since too large to copy: {held}",) if held else ()
+
+
+def _begin(processes: int) -> str:
+    """What the innermost shell does before the command: say that it runs, give up our descriptors, limit itself."""
+    limit = f"ulimit -u {processes} 2>/dev/null || ulimit -p {processes} 2>/dev/null; "
+    return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&-; {limit}exec "$0" -c "$1"'
+
+
+def _machine(spec: BoxSpec, state: Path) -> Iterator[str]:
+    """The machine as the command sees it, all but the workspace; what comes later lies over what came before."""
+    yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+    size = ("--size", str(spec.limits.scratch))
+    for place in _FRESH:
+        if Path(place).is_dir() and not Path(place).is_symlink():
+            yield from (*size, "--tmpfs", place)
+    yield from _covers([*places.masked(), *places.host_sockets(), state], spec)
+    home = os.path.realpath(places.home(spec.env))
+    yield from (*size, "--tmpfs", home)
+    for path in (*places.toolchains(spec.env), *spec.readable):
+        yield from ("--ro-bind-try", str(path), str(path))
+    if spec.cache is not None:
+        yield from ("--bind", str(spec.cache), os.path.join(home, ".cache"))
+
+
+def _covers(paths: Iterable[Path], spec: BoxSpec) -> Iterator[str]:
+    """Nothing where these are. What is not there, or lies in a place that is fresh anyway, needs no cover."""
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        inside = real.is_relative_to(spec.workspace)
+        if not os.path.lexists(real) or (not inside and any(real.is_relative_to(fresh) for fresh in _FRESH)):
+            continue
+        if real.is_dir():
+            yield from ("--perms", "0000", "--tmpfs", str(real))
+        else:
+            yield from ("--ro-bind", "/dev/null", str(real))

@@ -1,0 +1,362 @@
+"""A copy of what a command may see of the project, for tiers that can't lay a layer over it (SAFETY D17, D18).
+
+The copy holds the workspace with the layers over it, as overlayfs would merge them. What git ignores is copied while it
+is small; a larger part (an installed node_modules, a virtual environment) is *held*: the caller shows the original,
+read-only. A copy that would take too long or too much room is refused before it is used: the user decides then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
+
+from core.clock import monotonic
+from core.errors import ToolFailed
+from core.sandbox.box import BoxSpec
+from core.sandbox.mounts import mounts_below
+from core.workspace.ignore import IgnoreRules
+from core.workspace.tree import Workspace
+
+Kind = Literal["directory", "file", "link", "held", "withheld"]
+_CLONE = 0x40049409  # FICLONE: share the blocks, where the file system can (Btrfs, XFS, bcachefs)
+_PIECE = 1 << 24
+_LOOK_AT_CLOCK = 64
+
+
+class CopyLimits(Struct, frozen=True, kw_only=True):
+    """What a copy may cost: `seconds` to make, `size` bytes in all; `ignored_*` of that for what git ignores."""
+
+    seconds: float = 5.0
+    size: int = 1 << 30
+    ignored_size: int = 128 << 20
+    ignored_files: int = 10_000
+
+
+class Signature(NamedTuple):
+    """What changes when a file is touched in any way; none of it can be set back without the ctime telling."""
+
+    mode: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+class Copy(Struct, kw_only=True):
+    """`files` maps every path of the copy (bytes, relative; "" is its root) to how it was when the command started.
+
+    `held` are shown by the caller, in place of the empty entries that the copy has there; `left` counts what is not
+    in the copy at all: FIFOs, sockets and devices.
+    """
+
+    root: Path
+    files: dict[bytes, Signature] = field(default_factory=dict)
+    held: list[bytes] = field(default_factory=list)
+    left: int = 0
+
+
+class _Entry(NamedTuple):
+    path: bytes
+    source: bytes
+    kind: Kind
+
+
+def materialise(spec: BoxSpec, target: Path, *, limits: CopyLimits | None = None, link_held: bool = False) -> Copy:
+    """Make in `target`, which must not exist, what the command of `spec` is to see as its workspace.
+
+    File systems that are mounted inside the workspace are held. Of a withheld path there is an empty entry that nobody
+    may read. `link_held`: what is held becomes a symbolic link to the original, else an empty directory or file that
+    the caller mounts it on. `ToolFailed`: it would exceed the limits, or the disk is full; then nothing is left of it.
+    """
+    bounds = limits or CopyLimits()
+    survey = _Survey(spec, bounds)
+    survey.run()
+    copy = Copy(root=target, held=survey.held, left=survey.left)
+    try:
+        _Maker(copy, bounds, os.fsencode(spec.workspace), link_held=link_held).make(survey.entries)
+    except OSError as error:
+        discard(target)
+        where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
+        raise ToolFailed(
+            f"The project could not be copied for this command: {error.strerror}{where}.", hint=_ADVICE
+        ) from error
+    except BaseException:
+        discard(target)
+        raise
+    return copy
+
+
+def discard(root: Path) -> None:
+    """Remove a copy, whatever a command made of its permissions. What can't be removed stays for the next sweep."""
+
+    def open_up(_function: object, path: str, _error: object) -> None:
+        with contextlib.suppress(OSError):
+            above = Path(path).parent
+            above.chmod(0o700)
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                Path(path).chmod(0o700)
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                Path(path).unlink()
+
+    with contextlib.suppress(OSError):
+        shutil.rmtree(root, onerror=open_up)
+
+
+_ADVICE = "A stronger tier needs no copy: `agent-tui doctor` says what it takes. Or run the command yourself."
+
+
+class _Survey:
+    """Finds all that a copy will hold, before a byte of it is copied."""
+
+    def __init__(self, spec: BoxSpec, limits: CopyLimits) -> None:
+        self.entries: list[_Entry] = []
+        self.held: list[bytes] = []
+        self.left = 0
+        self._root = os.fsencode(spec.workspace)
+        self._lowers = [os.fsencode(lower) for lower in spec.lowers]
+        self._withheld = {os.fsencode(path) for path in spec.withheld}
+        self._mounted = set(mounts_below(self._root))
+        self._limits = limits
+        self._size = 0
+        self._ignored_left = (limits.ignored_size, limits.ignored_files)
+        self._rules = IgnoreRules(Workspace(spec.workspace))
+        self._deadline = monotonic() + limits.seconds
+
+    def run(self) -> None:
+        self._visit(b"", [*self._lowers, self._root])
+
+    def _visit(self, path: bytes, stack: Sequence[bytes]) -> None:
+        ignored = self._rules.within(os.fsdecode(path) or ".") if stack[-1] == os.path.join(self._root, path) else None
+        for name, found in sorted(merged(stack, self._bottom(path)).items()):
+            child = path + b"/" + name if path else name
+            mode = found[0].mode
+            if child in self._withheld:
+                self.entries.append(_Entry(child, found[0].path, "withheld"))
+            elif self._is_held(child, name, found, ignored):
+                self._hold(child, found[0].path)
+            elif stat.S_ISDIR(mode):
+                self.entries.append(_Entry(child, found[0].path, "directory"))
+                self._visit(child, [each.path for each in found])
+            else:
+                self._add_file(child, found[0])
+
+    def _bottom(self, path: bytes) -> bytes:
+        return os.path.join(self._root, path) if path else self._root
+
+    def _is_held(
+        self, child: bytes, name: bytes, found: list[Found], ignored: Callable[[str, bool], bool] | None
+    ) -> bool:
+        path = found[0].path
+        return path in self._mounted or (self._is_ignored(child, name, found, ignored) and not self._fits(path))
+
+    def _is_ignored(
+        self, child: bytes, name: bytes, found: list[Found], ignored: Callable[[str, bool], bool] | None
+    ) -> bool:
+        """Whether it is a whole that git ignores and no layer has a part in. Of `.git`, only its objects are."""
+        if ignored is None or len(found) > 1 or not found[0].path.startswith(self._root + b"/"):
+            return False
+        if child == b".git" or child.startswith(b".git/"):
+            return child == b".git/objects"
+        return ignored(os.fsdecode(name), stat.S_ISDIR(found[0].mode))
+
+    def _fits(self, path: bytes) -> bool:
+        """Whether there is room for it among what is ignored; takes the room if so."""
+        size, files = self._ignored_left
+        for each in _files_below(path):
+            size, files = size - each, files - 1
+            if size < 0 or files < 0:
+                return False
+        self._ignored_left = (size, files)
+        return True
+
+    def _hold(self, child: bytes, source: bytes) -> None:
+        below = child + b"/"
+        if any(path.startswith(below) for path in self._withheld):
+            self.entries.append(_Entry(child, source, "withheld"))
+            return
+        self.held.append(child)
+        self.entries.append(_Entry(child, source, "held"))
+
+    def _add_file(self, child: bytes, found: Found) -> None:
+        if stat.S_ISLNK(found.mode):
+            self.entries.append(_Entry(child, found.path, "link"))
+        elif stat.S_ISREG(found.mode):
+            self.entries.append(_Entry(child, found.path, "file"))
+            self._size += found.size
+        else:
+            self.left += 1
+        if self._size > self._limits.size:
+            raise _refused(f"more than {self._limits.size:,} bytes of files")
+        if len(self.entries) % _LOOK_AT_CLOCK == 0 and monotonic() > self._deadline:
+            raise _refused(f"more files than can be counted in {self._limits.seconds:g} s")
+
+
+class Found(NamedTuple):
+    """An entry of one layer."""
+
+    path: bytes
+    mode: int
+    size: int
+
+
+def merged(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list[Found]]:
+    """The names that directories laid over each other show, topmost first, each with what it is made of.
+
+    A file is made of one entry, a directory of one for each layer down to the one that hides the rest.
+    """
+    shown: dict[bytes, list[Found]] = {}
+    closed: set[bytes] = set()
+    for directory in stack:
+        for entry in _scanned(directory):
+            if entry.name in closed:
+                continue
+            info = entry.stat(follow_symlinks=False)
+            is_directory = stat.S_ISDIR(info.st_mode)
+            is_layer = directory != bottom
+            if is_layer and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+                closed.add(entry.name)
+                continue
+            if is_directory or entry.name not in shown:
+                shown.setdefault(entry.name, []).append(Found(entry.path, info.st_mode, info.st_size))
+            if not is_directory or (is_layer and _is_opaque(entry.path)):
+                closed.add(entry.name)
+    return shown
+
+
+def _scanned(directory: bytes) -> list[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except (FileNotFoundError, PermissionError):
+        return []
+
+
+def _is_opaque(path: bytes) -> bool:
+    try:
+        return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+def _files_below(path: bytes) -> Iterator[int]:
+    """The size of each file in and below a path; directories count as empty files."""
+    waiting = [path]
+    while waiting:
+        here = waiting.pop()
+        info = os.lstat(here)
+        yield info.st_size if stat.S_ISREG(info.st_mode) else 0
+        if stat.S_ISDIR(info.st_mode):
+            waiting += [entry.path for entry in _scanned(here)]
+
+
+def _refused(what: str) -> ToolFailed:
+    return ToolFailed(
+        f"This command needs a copy of the project, which has {what}.", hint=_ADVICE, code="copy_too_large"
+    )
+
+
+class _Maker:
+    def __init__(self, copy: Copy, limits: CopyLimits, workspace: bytes, *, link_held: bool) -> None:
+        self._copy = copy
+        self._root = os.fsencode(copy.root)
+        self._limits = limits
+        self._workspace = workspace
+        self._link_held = link_held
+        self._clones = True
+
+    def make(self, entries: list[_Entry]) -> None:
+        deadline = monotonic() + self._limits.seconds
+        os.mkdir(self._root, 0o700)
+        for number, entry in enumerate(entries):
+            if number % _LOOK_AT_CLOCK == 0 and monotonic() > deadline:
+                raise _refused(f"more than can be copied in {self._limits.seconds:g} s: {len(entries):,} entries")
+            with contextlib.suppress(FileNotFoundError):  # gone since it was found: as if it had never been
+                self._place(entry)
+        self._finish(entries)
+
+    def _place(self, entry: _Entry) -> None:
+        target = os.path.join(self._root, entry.path)
+        match entry.kind:
+            case "directory":
+                os.mkdir(target, 0o700)
+            case "file":
+                self._file(entry.source, target)
+            case "link":
+                os.symlink(os.readlink(entry.source), target)
+            case "held" if self._link_held:
+                os.symlink(entry.source, target)
+            case "held" | "withheld":
+                self._placeholder(entry, target)
+
+    def _placeholder(self, entry: _Entry, target: bytes) -> None:
+        mode = 0o000 if entry.kind == "withheld" else 0o755
+        if stat.S_ISDIR(os.lstat(entry.source).st_mode):
+            os.mkdir(target)
+            os.chmod(target, mode)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
+
+    def _file(self, source: bytes, target: bytes) -> None:
+        """Bytes, permissions and times; never through a symbolic link. A file that can't be read is left empty."""
+        try:
+            reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except PermissionError:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0))
+            return
+        try:
+            info = os.fstat(reader)
+            writer = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                self._bytes(reader, writer)
+                os.fchmod(writer, info.st_mode & 0o777)
+                os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
+            finally:
+                os.close(writer)
+        finally:
+            os.close(reader)
+
+    def _bytes(self, reader: int, writer: int) -> None:
+        if self._clones:
+            import fcntl
+
+            try:
+                fcntl.ioctl(writer, _CLONE, reader)
+                return
+            except OSError:
+                self._clones = False
+        try:
+            while os.copy_file_range(reader, writer, _PIECE):
+                pass
+        except OSError:
+            os.lseek(reader, 0, os.SEEK_SET)
+            os.ftruncate(writer, 0)
+            os.lseek(writer, 0, os.SEEK_SET)
+            while piece := os.read(reader, _PIECE):
+                os.write(writer, piece)
+
+    def _finish(self, entries: list[_Entry]) -> None:
+        """Give directories their own permissions and times, which filling them changed, and take everything down."""
+        for entry in reversed(entries):
+            if entry.kind == "directory":
+                self._settle(entry.source, os.path.join(self._root, entry.path))
+        self._settle(self._workspace, self._root)
+        for path in (b"", *(entry.path for entry in entries)):
+            with contextlib.suppress(FileNotFoundError):
+                self._copy.files[path] = signature(os.lstat(os.path.join(self._root, path)))
+
+    def _settle(self, source: bytes, target: bytes) -> None:
+        info = os.lstat(source)
+        os.chmod(target, info.st_mode & 0o777 | 0o700)
+        os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def signature(info: os.stat_result) -> Signature:
+    return Signature(info.st_mode, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)

@@ -1,0 +1,106 @@
+"""What a command changed in a copy, written as a layer: as overlayfs would have, had it run over the project itself.
+
+Removed is a whiteout (a character device 0:0, which Linux lets anyone make since 5.8), new and changed is the file
+itself, moved out of the copy. Nothing here follows a symbolic link, and no tree that the command made is walked: it
+moves as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import defaultdict
+from pathlib import Path
+
+from core.errors import ToolFailed
+from core.sandbox.copies import Copy, Signature, signature
+
+
+def write_differences(copy: Copy, upper: Path, *, mounted: bool) -> None:
+    """Move what changed since `copy` was made into the empty directory `upper`, on the same file system.
+
+    `mounted`: the held paths were mounted over, so what the copy has there says nothing. `ToolFailed` when the layer
+    can't be written; the copy is used up in any case.
+    """
+    try:
+        _Comparison(copy, upper, frozenset(copy.held) if mounted else frozenset()).run()
+    except OSError as error:
+        where = os.fsdecode(error.filename) if error.filename else str(upper)
+        raise ToolFailed(
+            f"What the command changed could not be kept: {error.strerror} ({where}).",
+            hint="Your files are as they were. Free some room or check the state directory, and run it again.",
+        ) from error
+
+
+class _Comparison:
+    def __init__(self, copy: Copy, upper: Path, skipped: frozenset[bytes]) -> None:
+        self._files = copy.files
+        self._from = os.fsencode(copy.root)
+        self._to = os.fsencode(upper)
+        self._skipped = skipped
+        self._children: dict[bytes, list[bytes]] = defaultdict(list)
+        for path in copy.files:
+            if path:
+                above, _, name = path.rpartition(b"/")
+                self._children[above].append(name)
+
+    def run(self) -> None:
+        now = os.lstat(self._from)
+        if now.st_mode != self._files[b""].mode:
+            os.chmod(self._to, stat.S_IMODE(now.st_mode))
+        self._directory(b"", now)
+
+    def _directory(self, path: bytes, info: os.stat_result) -> None:
+        """Compare one directory that was there and is there, whether or not it is the same one."""
+        here = os.path.join(self._from, path)
+        if info.st_mode & 0o700 != 0o700:
+            os.chmod(here, stat.S_IMODE(info.st_mode) | 0o700)
+        with os.scandir(here) as found:
+            present = {entry.name: entry.stat(follow_symlinks=False) for entry in found}
+        for name in self._children[path]:
+            child = path + b"/" + name if path else name
+            if child not in self._skipped:
+                self._compare(child, self._files[child], present.pop(name, None))
+            else:
+                present.pop(name, None)
+        for name, new in present.items():
+            self._move(path + b"/" + name if path else name, new)
+
+    def _compare(self, path: bytes, before: Signature, now: os.stat_result | None) -> None:
+        if now is None or _is_whiteout(now):
+            self._remove(path)
+        elif stat.S_ISDIR(before.mode) and stat.S_ISDIR(now.st_mode):
+            if now.st_mode != before.mode:
+                self._make(path)
+            self._directory(path, now)
+        elif signature(now) != before:
+            self._move(path, now)
+
+    def _remove(self, path: bytes) -> None:
+        self._make(os.path.dirname(path))
+        os.mknod(os.path.join(self._to, path), stat.S_IFCHR, os.makedev(0, 0))
+
+    def _move(self, path: bytes, info: os.stat_result) -> None:
+        if _is_whiteout(info):
+            return  # the command made one where nothing was: it hides nothing
+        self._make(os.path.dirname(path))
+        source, target = os.path.join(self._from, path), os.path.join(self._to, path)
+        shut = stat.S_ISDIR(info.st_mode) and info.st_mode & 0o700 != 0o700
+        if shut:
+            os.chmod(source, stat.S_IMODE(info.st_mode) | 0o700)  # its `..` changes, which takes permission
+        os.rename(source, target)
+        if shut:
+            os.chmod(target, stat.S_IMODE(info.st_mode))
+
+    def _make(self, path: bytes) -> None:
+        """See that the layer has this directory, with the permissions that it has in the copy now."""
+        target = os.path.join(self._to, path)
+        if not path or os.path.isdir(target):
+            return
+        self._make(os.path.dirname(path))
+        os.mkdir(target, 0o700)
+        os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, path)).st_mode) | 0o700)
+
+
+def _is_whiteout(info: os.stat_result) -> bool:
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0

@@ -1,0 +1,120 @@
+"""Tier T3: Landlock and a syscall filter around a command that runs on a copy of the project (SAFETY D18, D28).
+
+For machines that let nobody make a namespace. The command's process gives up all but reading the system's programs and
+changing its copy and its own scratch directory; it has no network and no unix sockets at all, and a supervisor ends
+what it leaves behind. What Landlock does not cover is told in docs/safety.md: the metadata of files of the same user,
+the list of processes, and below ABI 6 signals to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import ToolFailed
+from core.ids import new_id
+from core.sandbox import places
+from core.sandbox.box import BoxSpec, Tier
+from core.sandbox.boxed_process import BoxedProcess, Launch
+from core.sandbox.bwrap import copy_place, give_back, own_home
+from core.sandbox.copies import discard, materialise
+from core.sandbox.landlock import EVERYTHING, READ, USE
+from core.sandbox.runner import shell
+
+if TYPE_CHECKING:
+    from core.sandbox.box import Running
+
+LEAST_ABI = 3
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/snap", "/proc")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
+
+
+class LandlockBox:
+    """`state` is a directory of ours; scratch directories and copies that are thrown away are made in it."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._running: set[BoxedProcess] = set()
+
+    @property
+    def tier(self) -> Tier:
+        return Tier.LANDLOCK
+
+    async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> Running:
+        if spec.proxy is not None:
+            raise ToolFailed("Commands have no network in tier T3.", hint="`agent-tui doctor` says what T1 takes.")
+        launch = await asyncio.to_thread(self._prepare, spec)
+        running = await BoxedProcess.start(launch, spec, on_output)
+        self._running.add(running)
+        running.when_over(self._running.discard)
+        return running
+
+    async def close(self) -> None:
+        for each in [*self._running]:
+            await each.stop()
+
+    def _prepare(self, spec: BoxSpec) -> Launch:
+        scratch = self._state / "boxes" / new_id("box")
+        home = scratch / "home"
+        copy = materialise(spec, copy_place(spec, self._state / "boxes" / new_id("copy")), link_held=True)
+        home.mkdir(parents=True, mode=0o700)
+        (scratch / "tmp").mkdir(mode=0o700)
+        inside = [os.fsdecode(each) for each in copy.held]
+        rules = [*_rules(spec, [spec.workspace / each for each in inside])]
+        rules += [(str(place), EVERYTHING) for place in (copy.root, scratch)]
+
+        def finish(upper: Path | None) -> tuple[str, ...]:
+            try:
+                return give_back(copy, upper, mounted=False)
+            finally:
+                discard(scratch)
+
+        env = {**own_home(spec.env), "HOME": str(home), "TMPDIR": str(scratch / "tmp")}
+        if spec.cache is not None:
+            env["XDG_CACHE_HOME"] = str(spec.cache)
+        return Launch(
+            order={
+                "arguments": [os.fsencode(each) for each in (shell(), "-c", spec.command)],
+                "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+                "cwd": os.fsencode(os.path.normpath(copy.root / spec.cwd)),
+                "bubblewrap": False,
+                "overlay": None,
+                "scratch": 0,
+                "rules": rules,
+                "families": [],
+                "processes": spec.limits.processes,
+                "open_files": spec.limits.open_files,
+                "file_size": spec.limits.file_size,
+                "memory": spec.limits.memory,
+            },
+            finish=lambda: finish(spec.upper),
+            undo=lambda: finish(None),
+        )
+
+
+def _rules(spec: BoxSpec, held: list[Path]) -> Iterator[tuple[str, int]]:
+    """What may be read, by name: a rule can't take back what a wider one gave."""
+    yield from ((path, READ) for path in (*_SYSTEM, *_VARIABLE))
+    yield from ((path, USE) for path in _DEVICES)
+    masked = set(places.masked())
+    for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
+        yield from ((str(path), READ) for path in _readable_in(Path(directory), masked))
+    yield from ((str(path), READ) for path in (*places.toolchains(spec.env), *spec.readable, *held))
+    if spec.cache is not None:
+        yield str(spec.cache), EVERYTHING
+
+
+def _readable_in(directory: Path, masked: set[Path]) -> Iterator[Path]:
+    """The entries of a directory but those that are masked or hold something masked."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    for name in names:
+        path = directory / name
+        if not any(each == path or each.is_relative_to(path) for each in masked):
+            yield path
