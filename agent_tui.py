@@ -110,6 +110,8 @@ def _start(options: "Options") -> int:
     import gc
 
     gc.disable()  # a start makes a great many objects and hardly any garbage; the screen goes on after its first frame
+    if options.front == "review":
+        options = _reviewing(options)
     if options.front == "screen":
         return screen()(options)
     try:
@@ -118,6 +120,18 @@ def _start(options: "Options") -> int:
         gc.freeze()
         gc.enable()
     return front(options)
+
+
+def _reviewing(options: "Options") -> "Options":
+    """A review opens the screen on its session, if there is a terminal and something to review."""
+    if options.print_only or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return options
+    from dataclasses import replace
+
+    from core.review_print import session_to_review
+
+    session = session_to_review(options.directory)
+    return replace(options, front="screen", resume=session, pane="review") if session else options
 
 
 def screen() -> "Callable[[Options], int]":
@@ -135,6 +149,14 @@ def _without_screen(options: "Options") -> "Callable[[Options], int]":
         from core.headless import run_print
 
         return run_print
+    if options.front == "box":
+        from core.box_run import run_in_box
+
+        return run_in_box
+    if options.front == "review":
+        from core.review_print import review
+
+        return review
     if options.front == "engine":
         from core.transports.stdio import serve
 

@@ -16,7 +16,7 @@ from typing import Literal, NoReturn, get_args
 from core import __version__
 from core.exits import MEANINGS, ExitCode
 
-Front = Literal["screen", "print", "engine", "sessions", "doctor"]
+Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review"]
 ModeName = Literal["agent", "plan", "ask", "debug"]
 OutputFormat = Literal["text", "json", "stream-json"]
 Accept = Literal["none", "all"]
@@ -32,7 +32,8 @@ class Options:
     """One checked command line. `None` means that it was not said and the configuration decides.
 
     `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
-    `program` is the argv prefix that starts this same program again, for the engine's child process.
+    `command`, `tier`, `timeout` and `keep` are those of `box run`; `paths` are to get the `verdict` of `review`. `pane`
+    is open at the start. `program` is the argv prefix that starts this same program again, for the engine's process.
     """
 
     front: Front
@@ -49,22 +50,35 @@ class Options:
     max_cost: float | None = None
     max_tokens: int | None = None
     program: tuple[str, ...] = ()
+    command: str = ""
+    tier: str | None = None
+    timeout: int = 0
+    keep: bool = False
+    paths: tuple[str, ...] = ()
+    verdict: Literal["", "accept", "reject"] = ""
+    print_only: bool = False
+    pane: str = ""
 
 
 USAGE = """\
 agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
+       agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
+       agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui sessions [DIR]
        agent-tui doctor [DIR]
        agent-tui --demo"""
 
 DESCRIPTION = """\
 A terminal chat IDE. The agent edits in a shadow of your project: nothing
-reaches your files until you accept it, hunk by hunk. Commands run in the
-project itself, and each one waits for your yes."""
+reaches your files until you accept it, hunk by hunk. Commands run in a box
+over the shadow; where a machine has none, each one waits for your yes."""
 
 EXAMPLES = """\
 commands:
+  box run               run one command in the box and list what it did;
+                        agent-tui box run --help says more
+  review                show, accept or reject what waits for a review
   sessions              list the sessions of this workspace, newest first
   doctor                show versions, state directory, configuration, keys
                         found (names only) and local model servers
@@ -220,7 +234,7 @@ def _front_and_words(said: argparse.Namespace, parser: _Parser) -> tuple[Front, 
     return ("screen" if said.prompt is None else "print"), words
 
 
-def _directory(words: list[str], parser: _Parser) -> Path:
+def _directory(words: list[str], parser: argparse.ArgumentParser) -> Path:
     if len(words) > 1:
         listed = " ".join(map(repr, words))
         parser.error(f"one directory at most, got {len(words)}: {listed}; put a prompt after -p in quotes")
@@ -253,6 +267,8 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
     Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
     """
+    if argv and argv[0] in {"box", "review"}:
+        return _parse_words(argv, tuple(program))
     parser = _parser()
     said = parser.parse_intermixed_args(argv)
     front, words = _front_and_words(said, parser)
@@ -272,4 +288,39 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
         max_cost=said.max_cost,
         max_tokens=said.max_tokens,
         program=tuple(program),
+    )
+
+
+def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
+    from core.cli_words import BOX_USAGE, box_parser, review_parser
+
+    if argv[0] == "review":
+        parser = review_parser(_Parser)
+        said = parser.parse_intermixed_args(argv[1:])
+        paths = tuple(said.accept or said.reject or ())
+        verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
+        directory = _directory(said.words, parser)
+        return Options(
+            front="review",
+            directory=directory,
+            paths=paths,
+            verdict=verdict,
+            print_only=said.print_only or bool(verdict),
+            program=program,
+        )
+    parser = box_parser(_Parser)
+    if len(argv) > 1 and argv[1] != "run" and argv[1] not in {"-h", "--help"}:
+        parser.error(f"the only thing to do with the box is run; usage: {BOX_USAGE}")
+    said = parser.parse_intermixed_args([each for each in argv[1:2] if each != "run"] + list(argv[2:]))
+    if len(said.words) != 2 or not said.words[1].strip():
+        parser.error("expected a directory and one command in quotes, such as: agent-tui box run . 'make test'")
+    return Options(
+        front="box",
+        directory=_directory(said.words[:1], parser),
+        mode=said.mode,
+        command=said.words[1],
+        tier=said.tier,
+        timeout=said.timeout,
+        keep=said.keep,
+        program=program,
     )

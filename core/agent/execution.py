@@ -89,6 +89,15 @@ class Ground(Struct, frozen=True, kw_only=True):
         """What a session's shell begins with."""
         return command_environment(os.environ)
 
+    def made_cache(self) -> Path | None:
+        """The cache of commands; a disk that refuses it costs speed and nothing else."""
+        try:
+            if self.cache is not None:
+                self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            return None
+        return self.cache
+
 
 class Order(Struct, frozen=True, kw_only=True):
     """What is to be run. `keeps`: its effects wait for a review, else they are discarded. `seconds` None: a job."""
@@ -142,7 +151,7 @@ class Execution:
             upper=layer.upper if layer else None,
             work=layer.work if layer else None,
             cwd=self._shell.directory,
-            cache=ground.cache,
+            cache=ground.made_cache(),
             hidden=ground.hidden,
             withheld=ground.withheld(),
             readable=ground.readable(),

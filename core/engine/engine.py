@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from core import demo
+from core.agent.terminal import Terminal
 from core.config import LoadedSettings, ProviderSettings, Settings, load_with_notices
 from core.engine.answers import Answers
 from core.engine.boxes import Boxes
@@ -269,6 +270,14 @@ class Engine:
     def state(self, session: str) -> SessionState:
         """The live fold of an open session, to be read only. For front ends in this process."""
         return self._live(session).runtime.state
+
+    def terminal(self, session: str) -> Terminal:
+        """The terminal of an open session. For front ends in this process."""
+        return self._live(session).runtime.terminal
+
+    async def discard(self, session: str) -> None:
+        """Close a session as if it had never been."""
+        await self._sessions.pop(session).discard()
 
     async def settled(self, session: str) -> None:
         """Until every accepted command of a session has had its effect (a turn that was begun may still run)."""

@@ -94,7 +94,17 @@ class LiveSession:
             await self._effects.join()
             self._worker.cancel()
         self._closed = True
+        await self._stop()
+        self.runtime.close(reason)
+
+    async def discard(self) -> None:
+        """Stop what runs, and leave nothing of the session."""
+        if self._worker is not None:
+            self._worker.cancel()
+        await self._stop()
+        self.runtime.discard()
+
+    async def _stop(self) -> None:
         await self.turns.stop()
         await self.stop_commands()
         await self.runtime.terminal.close()
-        self.runtime.close(reason)

@@ -26,6 +26,8 @@ from core.sessions.log import SessionLog
 from core.sessions.store import SessionDirectory
 from core.sessions.summary import Summary, keep, summary_of
 from core.shadow import BlobStore, ReviewState, Shadow
+from core.shadow.overlay import remove_tree
+from core.shadow.places import forget_place
 from core.workspace import Workspace
 
 TITLE_LENGTH = 60
@@ -229,14 +231,25 @@ class SessionRuntime:
 
     def close(self, reason: str = "") -> None:
         """Write what is left, let the lock go. A session in which nothing happened leaves nothing behind."""
-        idle = not self.state.turns and not self.state.pending
-        if not idle:
-            self.emit_surely(ev.SessionClosed(reason=reason))
-            self.keep_summary()
+        review = self.review
+        if not (self.state.turns or self.state.pending or review.layers or review.verdicts):
+            self.discard()
+            return
+        self.emit_surely(ev.SessionClosed(reason=reason))
+        self.keep_summary()
         self.bus.close()
         self.log.close()
-        if idle:
-            self.directory.discard()
+        self.directory.close()
+
+    def discard(self) -> None:
+        """Let go of the session as if it had never been."""
+        self.bus.close()
+        self.log.close()
+        layers = self.directory.path / "layers"
+        forget_place(layers)
+        if layers.is_dir():
+            remove_tree(layers)
+        self.directory.discard()
         self.directory.close()
 
 

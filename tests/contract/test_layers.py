@@ -14,7 +14,7 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset(
         "core" + name for name in ("", ".errors", ".ids", ".clock", ".exits", ".languages", ".protocol", ".secrets")
     ),
-    frozenset({"core.config", "core.workspace", "core.modes", "core.policy", "core.rules"}),
+    frozenset({"core.config", "core.workspace", "core.modes", "core.permissions", "core.policy", "core.rules"}),
     frozenset(
         "core." + name
         for name in ("shadow", "edits", "plans", "sessions", "index", "providers", "dialects", "sandbox", "prompts")
@@ -22,7 +22,10 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
     frozenset({"core.engine", "core.bus", "core.response", "core.demo"}),
-    frozenset({"core.transports", "core.cli", "core.headless", "core.printer", "core.doctor"}),
+    frozenset(
+        "core." + name
+        for name in ("transports", "cli", "cli_words", "headless", "printer", "doctor", "box_run", "review_print")
+    ),
 )
 STRANGERS = LADDER[2]
 SEEN_BY_TUI = ("core.protocol", "core.errors")

@@ -1,0 +1,168 @@
+"""`agent-tui box run`: one command as the agent's terminal runs it, and what it did. It is how the box is measured.
+
+Its output goes to standard output as it comes, the report to standard error, and its exit status is the program's own.
+With --keep the effects wait in a session of the workspace that is kept for this; without, nothing is left of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+
+from core.agent.execution import Order
+from core.cli import Options
+from core.engine import Engine, EngineOptions
+from core.engine.boxes import Boxes
+from core.errors import AgentTuiError
+from core.ids import new_id
+from core.printer import plain
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.review import Bulk, Change, Origin
+from core.sandbox.box import Tier
+from core.sandbox.result import CommandResult
+from core.sessions.fold import SessionState
+from core.sessions.store import SessionStore
+
+TIMED_OUT = 124
+NOT_RUN = 125
+INTERRUPTED = 130
+POINTER = "box-session"
+
+
+def run_in_box(options: Options) -> int:
+    """Run it. Returns the exit status that `BOX_CODES` documents."""
+    return asyncio.run(_BoxRun(options).go())
+
+
+class _BoxRun:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        wanted = Tier(options.tier) if options.tier else None
+        self._boxes = Boxes(wanted=wanted)
+        said = EngineOptions(mode=options.mode, interactive=False, watch=False, tier=wanted)
+        self._engine = Engine(options.directory, options=said, boxes=self._boxes)
+
+    async def go(self) -> int:
+        try:
+            return await self._go()
+        except AgentTuiError as problem:
+            return _not_run(problem.explained())
+        finally:
+            await self._engine.close()
+
+    async def _go(self) -> int:
+        if await self._boxes.find() is None:
+            found = self._boxes.event()
+            return _not_run(f"no box here{f': {found.reason}' if found.reason else '.'} {found.cure}".rstrip())
+        session = await self._open()
+        if isinstance(session, cmd.Reject):
+            return _not_run(f"{session.message} {session.hint}".rstrip())
+        try:
+            return await self._run(session.session)
+        finally:
+            if not self._options.keep:
+                await self._engine.discard(session.session)
+
+    async def _open(self) -> cmd.Reply:
+        """The session that is kept for this, or a new one."""
+        options, store = self._options, SessionStore(self._options.directory)
+        known = kept_session(store) if options.keep else ""
+        mode = options.mode or "agent"
+        if not known:
+            opened = await self._engine.submit(cmd.SessionOpen(mode=mode))
+            if options.keep and isinstance(opened, cmd.Ack):
+                rename = cmd.SessionRename(session=opened.session, title="Commands in the box")
+                await self._engine.submit(rename)
+                (store.path / POINTER).write_text(opened.session, encoding="ascii")
+            return opened
+        resumed = await self._engine.submit(cmd.SessionResume(session=known))
+        if isinstance(resumed, cmd.Ack):
+            await self._engine.submit(cmd.ModeSet(session=known, mode=mode))
+            await self._engine.settled(known)
+        return resumed
+
+    async def _run(self, session: str) -> int:
+        terminal, state = self._engine.terminal(session), self._engine.state(session)
+        before = _Before(state)
+        order = Order(
+            command=self._options.command,
+            origin=Origin(call=new_id("user"), tool="user_command", command=self._options.command),
+            keeps=terminal.keeps(),
+            seconds=float(self._options.timeout),
+        )
+        running = asyncio.ensure_future(terminal.run(order, _print))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, running.cancel)
+        try:
+            result = await running
+        except asyncio.CancelledError:
+            await terminal.close()
+            sys.stderr.write("agent-tui: interrupted; what the command had changed was dropped.\n")
+            return INTERRUPTED
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+        self._report(result, before.news(state, await self._effects(session, order.origin.call, before.seq)))
+        return _status(result)
+
+    async def _effects(self, session: str, call: str, after: int) -> ev.EffectsRecorded:
+        """What was recorded of the command; that has happened by now."""
+        async with contextlib.aclosing(self._engine.events(session, after=after)) as stream:
+            async for envelope in stream:
+                if isinstance(envelope.event, ev.EffectsRecorded) and envelope.event.call == call:
+                    return envelope.event
+        raise AgentTuiError("The box did not tell what the command did.")
+
+    def _report(self, result: CommandResult, effects: list[str]) -> None:
+        found = self._boxes.event()
+        lines: list[str] = []
+        for path, change in sorted(state.changes.items()):
+            before = self._changes.get(path)
+            if before is None or before.pending != change.pending:
+                lines += _lines(change, before)
+        undone = sorted(set(self._changes) - set(state.changes))
+        lines += [f"{'undone':<11}{path} (as it is in the project)" for path in undone]
+        lines += [bulk_line(bulk) for bulk in _bulks(state) if self._bulks.get(bulk.root) != bulk]
+        return lines + [f"{'dropped':<11}{note}" for note in effects.notes]
+
+
+def _lines(change: Change, before: Change | None) -> list[str]:
+    words = {"create": "created", "edit": "edited", "delete": "deleted", "rename": "renamed"}
+    remarks = ["again"] if before is not None else []
+    remarks += ["protected"] if change.protected else []
+    remarks += [f"conflict: {change.conflict}"] if change.conflict else []
+    more = f" ({'; '.join(remarks)})" if remarks else ""
+    lines = [f"{words[change.operation]:<11}{change.path}{more}"] if change.operation in words else []
+    if change.operation in {"mode", "edit"} and change.base.mode != change.pending.mode:
+        lines.append(f"{'mode':<11}{change.path} {change.base.mode:04o} -> {change.pending.mode:04o}")
+    return lines or [f"{'edited':<11}{change.path}{more}"]
+
+
+def bulk_line(bulk: Bulk) -> str:
+    """`generated  node_modules (1,203 files, 34.1 MB)`."""
+    gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
+    return f"{bulk.kind:<11}{bulk.root} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone})"
+
+
+def _bulks(state: SessionState) -> tuple[Bulk, ...]:
+    return getattr(state.review, "bulks", ())
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _not_run(why: str) -> int:
+    sys.stderr.write(f"agent-tui: not run: {plain(why)}\n")
+    return NOT_RUN
+
+
+def _status(result: CommandResult) -> int:
+    if result.ended == "timed_out":
+        return TIMED_OUT
+    return NOT_RUN if result.exit_code is None else result.exit_code

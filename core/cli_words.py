@@ -1,0 +1,87 @@
+"""The parsers of the subcommands that take options of their own: `box run` and `review`."""
+
+from __future__ import annotations
+
+import argparse
+
+TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
+BOX_MODES = ("agent", "plan", "ask", "debug")
+
+BOX_USAGE = "agent-tui box run [--mode MODE] [--tier TIER] [--timeout SECONDS] [--keep] DIR COMMAND"
+REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]"
+
+BOX_TEXT = """\
+Run one shell command in DIR exactly as the agent's terminal would: in the box,
+without network, over what is pending. Its output goes to standard output; then
+the tier and what the command did, one line each, to standard error:
+
+  created, edited, mode, deleted   files that would wait for your review
+  generated, git                   ignored files and the state of git, as a whole
+  dropped, note                    what can't be kept, and why
+
+Nothing of it is kept; DIR stays as it is in any case. With --keep it waits for
+a review, and the next command with --keep sees it: agent-tui review DIR."""
+
+BOX_CODES = """\
+exit codes:
+  0-123   the command's own (also 126 not executable, 127 not found, and
+          128 + N when signal N ended it)
+  2       also: wrong arguments; nothing was started
+  124     its time was over (--timeout)
+  125     it was not run, or the box ended it: no such box here, no room, no state
+  130     interrupted from the keyboard (Ctrl+C)"""
+
+REVIEW_TEXT = """\
+Show what waits for a review in DIR: what `agent-tui box run --keep` left, else
+the last session with something pending. In a terminal this opens the screen on
+the review; with --print, or when the output is no terminal, the changes are
+printed as one unified diff, with what is kept beside it in lines that begin
+with #."""
+
+REVIEW_CODES = """\
+exit codes:
+  0   done (also when nothing waits)
+  1   failed; the message says why
+  2   wrong arguments
+  4   something was left: a conflict, or protected and only accepted by its name"""
+
+
+def box_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    parser = _made(make, "agent-tui box run", BOX_USAGE, BOX_TEXT, BOX_CODES)
+    parser.add_argument("words", nargs="*", metavar="DIR COMMAND", help="the project, and the command in quotes")
+    parser.add_argument("--mode", choices=BOX_MODES, default="agent", help="plan and ask keep nothing (default: agent)")
+    parser.add_argument("--tier", choices=TIERS, help="only this kind of box (default: the strongest there is)")
+    parser.add_argument("--timeout", type=_seconds, default=600, metavar="SECONDS", help="default: 600")
+    parser.add_argument("--keep", action="store_true", help="let what it changes wait for a review")
+    return parser
+
+
+def review_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    parser = _made(make, "agent-tui review", REVIEW_USAGE, REVIEW_TEXT, REVIEW_CODES)
+    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain")
+    which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: everything that is pending")
+    return parser
+
+
+def _made(make: type[argparse.ArgumentParser], prog: str, usage: str, text: str, codes: str) -> argparse.ArgumentParser:
+    return make(
+        prog=prog,
+        usage=usage,
+        description=text,
+        epilog=codes,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _seconds(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of seconds") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError("at least one second")
+    return value

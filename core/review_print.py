@@ -1,0 +1,189 @@
+"""`agent-tui review`: what waits for a review, printed as a unified diff, and verdicts from the command line.
+
+Names and lines come from commands and models: what a terminal would act on is taken out of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from core.box_run import bulk_line, kept_session
+from core.cli import Options
+from core.engine import Engine, EngineOptions
+from core.errors import CommandRejected
+from core.exits import ExitCode
+from core.printer import plain
+from core.protocol import commands as cmd
+from core.protocol import queries as q
+from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, Verdict
+from core.sessions.fold import SessionState
+from core.sessions.listing import list_sessions
+from core.sessions.store import SessionStore
+
+NOTHING = "nothing waits for a review.\n"
+_LOOKED_AT = 50
+
+
+def session_to_review(directory: Path) -> str:
+    """The session of `box run --keep`, else the last one with something pending; "" = none."""
+    store = SessionStore(directory)
+    kept = kept_session(store)
+    listed = list_sessions(store, limit=_LOOKED_AT)
+    waiting = [each.id for each in listed if each.pending]
+    if kept and (kept in waiting or not waiting):
+        return kept
+    return waiting[0] if waiting else ""
+
+
+def review(options: Options) -> int:
+    """Print what is pending, or give verdicts. `ExitCode.REFUSED` when something that was named is still pending."""
+    return asyncio.run(_go(options))
+
+
+async def _go(options: Options) -> int:
+    session = session_to_review(options.directory)
+    if not session:
+        sys.stdout.write(NOTHING)
+        return ExitCode.DONE
+    engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False))
+    try:
+        opened = await engine.submit(cmd.SessionResume(session=session))
+        if isinstance(opened, cmd.Reject):
+            raise CommandRejected(opened.message, hint=opened.hint, code=opened.code)
+        if options.verdict:
+            return await _Verdicts(engine, session, options).give()
+        await _print(engine, session)
+        return ExitCode.DONE
+    finally:
+        await engine.close()
+
+
+class _Verdicts:
+    """Verdicts on what the command line names, through the same commands that the screen sends."""
+
+    def __init__(self, engine: Engine, session: str, options: Options) -> None:
+        self._engine = engine
+        self._session = session
+        self._options = options
+        self._left = 0
+
+    async def give(self) -> int:
+        state = self._engine.state(self._session)
+        before, bulks = dict(state.changes), _bulks(state)
+        for command in self._commands(state):
+            reply = await self._engine.submit(command)
+            if isinstance(reply, cmd.Reject):
+                self._left += 1
+                _say(f"agent-tui: {reply.message} {reply.hint}".rstrip())
+            await self._engine.settled(self._session)
+        verb = "accepted" if self._options.verdict == "accept" else "rejected"
+        done = [path for path in before if path not in state.changes]
+        done += [bulk.root for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
+        for path in sorted(done):
+            _say(f"{verb}  {path}")
+        left = self._named(state)
+        for path, why in left:
+            _say(f"left      {path}{f' ({why})' if why else ''}")
+        return ExitCode.REFUSED if left or self._left else ExitCode.DONE
+
+    def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
+        verdict: Verdict = "accept" if self._options.verdict == "accept" else "reject"
+        roots = {bulk.root for bulk in _bulks(state)}
+        for name in self._options.paths:
+            if name == "all":
+                yield cmd.HunkResolve(session=self._session, path="", verdict=verdict)
+            elif (path := self._relative(name)) in roots and path not in state.changes:
+                yield cmd.BulkResolve(session=self._session, root=path, verdict=verdict, confirmed=True)
+            else:
+                yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict)
+
+    def _relative(self, name: str) -> str:
+        """The path in the workspace: as it is listed, or absolute."""
+        path = Path(name)
+        if path.is_absolute() and path.is_relative_to(self._options.directory):
+            return path.relative_to(self._options.directory).as_posix()
+        return path.as_posix()
+
+    def _named(self, state: SessionState) -> list[tuple[str, str]]:
+        """What was to be decided and is still pending, with the reason."""
+        wanted = {self._relative(name) for name in self._options.paths}
+        return [
+            (path, change.conflict or ("protected" if change.protected else ""))
+            for path, change in sorted(state.changes.items())
+            if "all" in wanted or path in wanted
+        ]
+
+
+async def _print(engine: Engine, session: str) -> None:
+    state = engine.state(session)
+    bulks = _bulks(state)
+    if not state.changes and not bulks:
+        sys.stdout.write(NOTHING)
+        return
+    for path, change in sorted(state.changes.items()):
+        answer = await engine.query(q.DiffQuery(session=session, path=path))
+        if isinstance(answer, q.Diff) and answer.diff is not None:
+            for line in _patch(answer.diff):
+                sys.stdout.write(f"{line}\n")
+        else:
+            sys.stdout.write(f"# {plain(path)}: {change.operation}\n")
+    for bulk in bulks:
+        sys.stdout.write(f"# {plain(bulk_line(bulk))}\n")
+
+
+def _patch(found: ChangeDiff) -> Iterator[str]:
+    """One change as git writes it; what has no lines is told in a line that begins with #."""
+    change = found.change
+    old, new = (f"{side}/{change.path}" for side in "ab")
+    yield plain(f"diff --git {old} {new}")
+    yield from _modes(change)
+    for remark in (change.conflict and f"conflict: {change.conflict}", change.protected and "protected", found.note):
+        if remark:
+            yield f"# {plain(str(remark))}"
+    if change.binary:
+        yield plain(f"Binary files {old} and {new} differ")
+        return
+    if not any(line.kind in {"added", "removed"} for line in found.lines):
+        return
+    yield plain(f"--- {'/dev/null' if change.operation == 'create' else old}")
+    yield plain(f"+++ {'/dev/null' if change.operation == 'delete' else new}")
+    for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
+        if not is_gap:
+            yield from _hunk(list(group))
+
+
+def _modes(change: Change) -> Iterator[str]:
+    kinds = {"file": "100", "symlink": "120", "absent": ""}
+    before, after = (f"{kinds[each.kind]}{each.mode:03o}" for each in (change.base, change.pending))
+    if change.operation == "create":
+        yield f"new file mode {after}"
+    elif change.operation == "delete":
+        yield f"deleted file mode {before}"
+    elif before != after:
+        yield f"old mode {before}"
+        yield f"new mode {after}"
+
+
+def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:
+    if not any(line.kind in {"added", "removed"} for line in lines):
+        return
+    old = [line.old for line in lines if line.kind != "added"]
+    new = [line.new for line in lines if line.kind != "removed"]
+    yield f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"
+    signs = {"added": "+", "removed": "-", "context": " "}
+    for line in lines:
+        yield f"{signs[line.kind]}{plain(line.text)}"
+        if line.eol == "none":
+            yield "\\ No newline at end of file"
+
+
+def _bulks(state: SessionState) -> tuple[Bulk, ...]:
+    return getattr(state.review, "bulks", ())
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{plain(text)}\n")
