@@ -230,6 +230,6 @@ def _covers(paths: Iterable[Path], spec: BoxSpec) -> Iterator[str]:
         if not os.path.lexists(real) or (not inside and any(real.is_relative_to(fresh) for fresh in _FRESH)):
             continue
         if real.is_dir():
-            yield from ("--perms", "0000", "--tmpfs", str(real))
+            yield from ("--perms", "0555", "--tmpfs", str(real))
         else:
             yield from ("--ro-bind", "/dev/null", str(real))

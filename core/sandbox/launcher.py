@@ -65,7 +65,11 @@ def main(order_file: int, control: int) -> NoReturn:
     engine = _socket.socket(fileno=control)
     status, tell_status = os.pipe()
     ready, tell_ready = os.pipe()
-    group = _make_group(wanted)
+    try:
+        group = _make_group(wanted)
+    except OSError as error:
+        engine.send(marshal.dumps(("failed", "process limit", error.errno or 0, error.strerror or "")))
+        os._exit(1)
     child = os.fork()
     if child == 0:
         engine.detach()
@@ -76,9 +80,11 @@ def main(order_file: int, control: int) -> NoReturn:
 
 
 def _make_group(wanted: LaunchOrder) -> cgroups.Group | None:
-    """As root nothing else bounds processes; where groups can't be made, an ordinary user's limit does."""
+    """Where groups can't be made, an ordinary user's limit bounds processes; nothing would bound root's."""
     groups = cgroups.Groups()
     if not groups.has(b"pids"):
+        if os.getuid() == 0:
+            raise OSError(1, "as root, nothing but a pids control group bounds processes, and none can be made here")
         return None
     memory = wanted["memory"] if groups.has(b"memory") else 0
     return groups.make(wanted["processes"], memory)
@@ -158,8 +164,20 @@ def _limit_all(wanted: LaunchOrder) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, wanted["file_size"])
     _limit(resource.RLIMIT_NOFILE, wanted["open_files"])
-    if wanted["processes"]:
-        _limit(resource.RLIMIT_NPROC, wanted["processes"])
+    if not wanted["bubblewrap"]:  # inside bubblewrap's namespace the innermost shell sets it: only the box counts there
+        _limit(resource.RLIMIT_NPROC, wanted["processes"] + _own_processes())
+
+
+def _own_processes() -> int:
+    """How many processes the user has already; the limit counts them too, threads and all."""
+    count = 0
+    for name in os.listdir(b"/proc"):
+        try:
+            if name.isdigit() and os.stat(b"/proc/" + name).st_uid == os.getuid():
+                count += len(os.listdir(b"/proc/" + name + b"/task"))
+        except OSError:
+            continue
+    return count
 
 
 def _limit(which: int, value: int) -> None:

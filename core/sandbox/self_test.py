@@ -1,0 +1,213 @@
+"""Six attempts that a box must hold, made for real in a small project of their own (SAFETY S18, D15, D56).
+
+What counts is what the host finds afterwards, not what the attempt says about itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.ids import new_id
+from core.sandbox.box import Box, BoxSpec, Limits
+from core.sandbox.environment import command_environment
+
+SECONDS = 2.0
+_SECRET = "not to be read"
+_SCRIPT = """\
+import _socket, os, sys, time
+private, port, abstract, bystander, token = sys.argv[1:]
+def tried(name, act):
+    try:
+        act()
+    except OSError:
+        return
+    print("reached:" + name)
+def connect(family, address):
+    _socket.socket(family, _socket.SOCK_STREAM).connect(address)
+def write(path, text):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.write(file, text)
+    os.close(file)
+write("changed", b"new"), write("made", b"new"), os.unlink("removed")
+tried("secret", lambda: os.open(private + "/secret", os.O_RDONLY))
+tried("outside", lambda: write(private + "/outside", b"new"))
+tried("tcp", lambda: connect(_socket.AF_INET, ("127.0.0.1", int(port))))
+tried("path", lambda: connect(_socket.AF_UNIX, private + "/socket"))
+tried("abstract", lambda: connect(_socket.AF_UNIX, b"\\0" + abstract.encode()))
+if bystander != "0":
+    tried("kill", lambda: os.kill(int(bystander), 15))
+if os.fork() == 0:
+    os.setsid()
+    os.execv("/bin/sh", ["sh", "-c", "sleep 30 && : " + token])
+print("done")
+"""
+ITEMS = ("outside", "workspace", "network", "sockets", "processes", "survivors")
+
+
+class Item(Struct, frozen=True):
+    """One attempt: whether it was held, and if not, what happened."""
+
+    name: str
+    held: bool
+    found: str = ""
+
+
+async def try_box(box: Box, state: Path, env: Mapping[str, str] | None = None) -> tuple[Item, ...]:
+    """Run the attempts in the box, in a directory below `state` that is removed afterwards.
+
+    `ToolFailed` when the box can't even start a command; `OSError` when the test itself can't be laid out.
+    """
+    with _Ground(state) as ground:
+        said: list[str] = []
+        spec = ground.spec(command_environment(env if env is not None else os.environ), box.tier)
+        running = await box.start(spec, said.append)
+        ended = await running.wait()
+        output = "".join(said)
+        if ended.ended != "exited" or "done" not in output:
+            how = ended.ended if ended.ended != "exited" else f"exit code {ended.exit_code}"
+            return (Item("start", False, f"the attempts did not run to their end: {how}: {output.strip()[-300:]}"),)
+        return tuple(ground.judge(set(output.split())))
+
+
+class _Ground:
+    """A project, a private directory beside it, listening sockets and a bystander process."""
+
+    def __init__(self, state: Path) -> None:
+        self._root = state / new_id("probe")
+        self._token = new_id("survivor")
+
+    def __enter__(self) -> _Ground:
+        self._root.mkdir(mode=0o700, parents=True)
+        for name in ("project", "private", "upper", "work"):
+            (self._root / name).mkdir()
+        for name in ("changed", "removed"):
+            (self._root / "project" / name).write_text("old")
+        (self._root / "private" / "secret").write_text(_SECRET)
+        self._sockets = [socket.socket(), socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)]
+        self._sockets[0].bind(("127.0.0.1", 0))
+        self._bind_path(self._sockets[1])
+        self._sockets[2].bind(b"\0" + self._token.encode())
+        for each in self._sockets:
+            each.listen(4)
+            each.setblocking(False)
+        self._bystander = subprocess.Popen(["/bin/sleep", "30"], stdin=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bystander.kill()
+        self._bystander.wait()
+        for each in self._sockets:
+            each.close()
+        for path in (self._root / "work").glob("*"):
+            path.chmod(0o700)  # overlayfs leaves a directory of mode 000
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def _bind_path(self, listening: socket.socket) -> None:
+        """By descriptor: the path itself may be longer than an address can be."""
+        directory = os.open(self._root / "private", os.O_PATH | os.O_DIRECTORY)
+        try:
+            listening.bind(f"/proc/self/fd/{directory}/socket")
+        finally:
+            os.close(directory)
+
+    def spec(self, env: Mapping[str, str], tier: str) -> BoxSpec:
+        private, port = self._root / "private", self._sockets[0].getsockname()[1]
+        python = os.path.realpath(sys.executable)
+        # Below ABI 6 Landlock lets signals out; the tier is offered with that told, and asks for every command.
+        bystander = 0 if tier == "T3" and _signals_are_open() else self._bystander.pid
+        words = [python, "-I", "-S", "-c", _SCRIPT, str(private), str(port), self._token, str(bystander), self._token]
+        return BoxSpec(
+            workspace=self._root / "project",
+            command=" ".join(map(_quoted, words)),
+            env=env,
+            upper=self._root / "upper",
+            work=self._root / "work",
+            hidden=(private,),
+            readable=(Path(os.path.realpath(sys.base_prefix)),),
+            limits=Limits(seconds=SECONDS),
+        )
+
+    def judge(self, output: set[str]) -> Iterator[Item]:
+        private, project, upper = (self._root / name for name in ("private", "project", "upper"))
+        yield _item(
+            "outside",
+            {
+                "a hidden file was read": "reached:secret" in output,
+                "a file outside was written": "reached:outside" in output and (private / "outside").exists(),
+            },
+        )
+        yield _item(
+            "workspace",
+            {
+                "the project was changed": sorted(path.name for path in project.iterdir()) != ["changed", "removed"]
+                or (project / "changed").read_text() != "old",
+                "a change was not kept": not all((upper / name).is_file() for name in ("changed", "made")),
+                "a deletion was not kept": not _is_whiteout(upper / "removed"),
+            },
+        )
+        yield _item("network", {"a port of the host was reached": _was_reached(self._sockets[0])})
+        yield _item(
+            "sockets",
+            {
+                "a unix socket of the host was reached": _was_reached(self._sockets[1]),
+                "an abstract unix socket of the host was reached": _was_reached(self._sockets[2]),
+            },
+        )
+        yield _item("processes", {"a process of the host was ended": self._bystander.poll() is not None})
+        yield _item("survivors", {"a process outlived its command": _lives(self._token)})
+
+
+def _item(name: str, failures: Mapping[str, bool]) -> Item:
+    found = [what for what, happened in failures.items() if happened]
+    return Item(name, not found, "; ".join(found))
+
+
+def _was_reached(listening: socket.socket) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        listening.accept()[0].close()
+        return True
+    return False
+
+
+def _is_whiteout(path: Path) -> bool:
+    try:
+        info = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+
+
+def _lives(token: str) -> bool:
+    """Whether a process has the token among its arguments; one that has is ended."""
+    found = False
+    for place in Path("/proc").iterdir():
+        if not place.name.isdigit() or int(place.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if token.encode() in (place / "cmdline").read_bytes():
+                found = True
+                os.kill(int(place.name), signal.SIGKILL)
+    return found
+
+
+def _signals_are_open() -> bool:
+    from core.sandbox.landlock import abi
+
+    return abi() < 6
+
+
+def _quoted(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)
