@@ -14,7 +14,7 @@ from textual.content import Content
 
 from tui.keymap import KEYS, PLACES, shown
 
-REACHED: Final = ("app", "prompt", "transcript", "review", "files", "plan", "approval", "question")
+REACHED: Final = ("app", "prompt", "transcript", "review", "changes", "files", "plan", "approval", "question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("accept", "accept_all", "Accept pending changes", "path, or all"),
     Slash("reject", "reject_all", "Reject pending changes", "path, or all"),
     Slash("undo", "undo_verdict", "Take the last verdict back"),
+    Slash("comments", "send_comments", "Look at your comments and send them"),
     Slash("plan", "open_plan", "Show the plan"),
     Slash("build", "build_plan", "Work the plan"),
     Slash("theme", "choose_theme", "Choose the colours", "name"),

@@ -13,7 +13,8 @@ from core.protocol import events
 from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
-from core.protocol.review import Change
+from core.protocol.review import Bulk, Change, Comment
+from tui.review_fold import fold_review
 
 Topic = Literal["blocks", "review", "plan", "ask", "status", "files", "session"]
 
@@ -84,6 +85,9 @@ class ViewState:
     by_key: dict[str, Block] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
     changes: dict[str, Change] = field(default_factory=dict)
+    bulks: tuple[Bulk, ...] = ()
+    comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
     verdicts: list[str] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
     plan: str = ""
@@ -96,8 +100,8 @@ class ViewState:
 
     @property
     def pending_hunks(self) -> int:
-        """How many hunks wait for a verdict."""
-        return sum(max(len(change.hunks), 1) for change in self.changes.values())
+        """How many hunks and bulks wait for a verdict."""
+        return sum(max(len(change.hunks), 1) for change in self.changes.values()) + len(self.bulks)
 
     @property
     def current_plan(self) -> Plan | None:
@@ -146,6 +150,7 @@ class ViewState:
         match event:
             case events.TurnStarted():
                 self.running, self.turn, self.step = True, envelope.turn, 0
+                self.turns.setdefault(envelope.turn, len(self.turns) + 1)
                 self.suggestion = None
                 self.mode, self.model = event.mode, event.model or self.model
                 self._add(Block(f"prompt:{envelope.seq}", "prompt", envelope.turn, text=event.prompt))
@@ -245,34 +250,16 @@ class ViewState:
         block.revision += 1
 
     def _review_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
+        if fold_review(self, event):
+            return _topics("review", "status", "files")
         match event:
-            case events.ChangeProposed(change=change) | events.ChangeRevised(change=change):
-                self.changes[change.path] = change
-                self.touched_paths.add(change.path)
-            case events.ChangeResolved():
-                self.changes.pop(event.path, None)
-                self.touched_paths.add(event.path)
-            case events.ChangeConflicted():
-                self._conflict(event)
-            case events.VerdictGiven():
-                self.verdicts.append(event.verdict.id)
-            case events.VerdictUndone():
-                self.verdicts = [each for each in self.verdicts if each != event.id]
             case events.FileWritten():
                 self.touched_paths.add(event.path)
-                return _topics("files")
             case events.FilesChanged():
                 self.touched_paths.update(event.paths)
-                return _topics("files")
             case _:
                 return None
-        return _topics("review", "status", "files")
-
-    def _conflict(self, event: events.ChangeConflicted) -> None:
-        from msgspec.structs import replace
-
-        if change := self.changes.get(event.path):
-            self.changes[event.path] = replace(change, conflict=event.reason)
+        return _topics("files")
 
     def _ask_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
         match event:

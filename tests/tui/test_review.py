@@ -90,7 +90,7 @@ async def test_capitals_judge_what_is_left_of_the_file(key, verdict):
         assert view.diff.change.path == ADDED.change.path
 
 
-@pytest.mark.parametrize("key", ["a", "r", "A", "R", "c", "u"])
+@pytest.mark.parametrize("key", ["a", "r", "A", "R", "w", "u"])
 async def test_verdict_keys_sleep_for_half_a_second_after_the_pane_appears(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -131,13 +131,13 @@ async def test_a_click_on_reject_rejects_and_a_click_on_a_line_selects():
         assert resolved(app) == [(PRICES.change.path, (IDS[2],), "reject", "")]
 
 
-async def test_c_asks_why_and_rejects_with_the_reason():
+async def test_w_asks_why_and_rejects_with_the_reason():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, "c", *"a bug", "enter")
+        await settle(pilot, "w", *"a bug", "enter")
         assert resolved(app) == [(PRICES.change.path, (IDS[0],), "reject", "a bug")]
         assert app.query_one(DiffView).has_focus
-        view = await settle(pilot, "c", "r", "escape")
+        view = await settle(pilot, "w", "r", "escape")
         assert len(resolved(app)) == 1
         assert view.has_focus
 
@@ -224,7 +224,7 @@ async def test_a_settled_file_gives_way_to_the_next_and_the_last_to_a_calm_text(
         view = await settle(pilot)
         assert view.diff.change.path == ADDED.change.path
         app.pane.set_changes(())
-        await settle(pilot, "a", "j", "A", "o", "c")
+        await settle(pilot, "a", "j", "A", "o", "c", "w", "s", "e", "l", "t", "b")
         assert "Nothing to review" in text_of(view)
         assert app.posted == []
 

@@ -27,6 +27,7 @@ PERFORMERS: Final = {
     "prompt": "#prompt",
     "transcript": "#transcript",
     "review": "ReviewPane",
+    "changes": "ReviewList",
     "plan": "PlanPanel",
     "files": "FileTree",
     "approval": "#approval",
@@ -85,8 +86,8 @@ class ActingScreen(Screen[None]):
         if scope == "app":
             await self.run_action(action)
             return
-        if scope in {"review", "plan", "files"}:
-            await self.panes.bring(scope)
+        if scope in {"review", "changes", "plan", "files"}:
+            await self.panes.bring("review" if scope == "changes" else scope)
         place = next((each for each in self.query(PERFORMERS[scope]) if each.display), None)
         if place is None:
             self.say("There is nothing to do that with now.")
@@ -294,20 +295,32 @@ class ActingScreen(Screen[None]):
             self.app.theme = name
 
     def action_external_editor(self) -> None:
-        """Write the prompt in the user's own editor."""
+        """Write the prompt, or the hunk that is being edited, in the user's own editor."""
+        focused = self.focused
+        if focused is not None and focused.id == "hunk-editor":
+            found = self._edited_outside(str(getattr(focused, "text", "")), str(getattr(focused, "suffix", "")))
+            if found is not None:
+                focused.text = found  # type: ignore[attr-defined]
+            return
         prompt = self.query_one(Prompt)
+        found = self._edited_outside(prompt.expanded, ".md")
+        if found is not None:
+            prompt.text = found
+            prompt.move_cursor(prompt.document.end)
+
+    def _edited_outside(self, text: str, suffix: str) -> str | None:
+        """`text` as the user's own editor leaves it, without its last newlines; None: it did not work."""
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         with tempfile.TemporaryDirectory(prefix="agent-tui-") as scratch:
-            path = Path(scratch) / "prompt.md"
-            path.write_text(prompt.expanded, encoding="utf-8")
+            path = Path(scratch) / f"text{suffix}"
+            path.write_text(text, encoding="utf-8")
             try:
                 with self.app.suspend():
                     subprocess.run([*shlex.split(editor), str(path)], check=True)
-                prompt.text = path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
-            except Exception as problem:  # an editor may fail in any way; the prompt stays as it was
+                return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+            except Exception as problem:  # an editor may fail in any way; the text stays as it was
                 self.say(f"The editor {editor!r} did not work: {problem}", "Set $EDITOR.", is_error=True)
-                return
-        prompt.move_cursor(prompt.document.end)
+        return None
 
     def action_leave(self) -> None:
         """Leave; asks first while a turn runs."""

@@ -19,7 +19,8 @@ from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from tui.bridge import Bridge, Connect, Wish
 from tui.keymap import bindings, checked
-from tui.screens.actions import MODES, ActingScreen
+from tui.screens.actions import MODES
+from tui.screens.reviewing import ReviewingScreen
 from tui.state import Topic
 from tui.text import one_line
 from tui.widgets.greeting import Greeting
@@ -38,7 +39,7 @@ TOO_SMALL = (
 )
 
 
-class MainScreen(ActingScreen):
+class MainScreen(ReviewingScreen):
     """One session in one window."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
@@ -312,23 +313,6 @@ class MainScreen(ActingScreen):
         self.say("Copied.")
 
     # What the panes ask for: their messages are matched by name, so that no pane is imported before it is needed.
-
-    def on_review_pane_resolve(self, event: Any) -> None:
-        """A verdict from the review."""
-        verdict = commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason)
-        self.run_worker(self._judge(verdict), group="commands")
-
-    async def _judge(self, verdict: commands.HunkResolve) -> None:
-        if not await self.deliver(verdict):
-            self.panes.verdict_failed(verdict.path)
-
-    def on_review_pane_undo(self) -> None:
-        """The last verdict is to be taken back."""
-        self.action_undo_verdict()
-
-    async def on_review_pane_open_file(self, event: Any) -> None:
-        """Show the file of a change."""
-        await self.panes.preview(event.path, event.line)
 
     async def on_file_tree_selected(self, event: Any) -> None:
         """Show a file that was chosen in the tree."""

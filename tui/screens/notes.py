@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -14,26 +15,41 @@ from textual.widgets import Static
 from core.protocol.queries import ContextReport
 from tui.keymap import PLACES, bindings, by_scope, shown
 from tui.screens.dialog import Dialog
-from tui.text import clean, one_line
+from tui.text import clean, one_line, plain
 
 
 class Confirm(Dialog[bool]):
-    """Asks; True only for `y`."""
+    """Asks; True only for `y`, and with `grace` only that many seconds after it came up: a key that was meant for what
+    was there before is no consent. Nothing is preselected, so Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("confirm")
 
-    def __init__(self, question: str, yes: str) -> None:
+    def __init__(
+        self,
+        question: str,
+        yes: str,
+        *,
+        about: str = "",
+        no: str = "stay",
+        grace: float = 0.0,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         super().__init__()
-        self._question, self._yes = question, yes
+        self._question, self._yes, self._no, self._about = question, yes, no, about
+        self._clock, self._awake_at = clock, clock() + grace
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(Content(self._question), classes="dialog-title")
-            yield Static(Content.assemble(("y", "$accent bold"), f" {self._yes}   ", ("n", "$accent bold"), " stay"))
+            yield Static(plain(self._question), classes="dialog-title")
+            if self._about:
+                yield Static(plain(self._about), classes="dialog-about")
+            yes, no = f" {self._yes}   ", f" {self._no}"
+            yield Static(Content.assemble(("y", "$accent bold"), yes, ("n", "$accent bold"), no))
 
     def action_answer(self, answer: bool) -> None:
-        """Close with the answer."""
-        self.give(answer)
+        """Close with the answer; a yes that comes too soon is not heard."""
+        if not answer or self._clock() >= self._awake_at:
+            self.give(answer)
 
 
 class Page(Dialog[None]):

@@ -17,6 +17,7 @@ from tui.widgets.side import SidePane, hint
 
 if TYPE_CHECKING:
     from tui.screens.main import MainScreen
+    from tui.widgets.review import ReviewPane
 
 SEEN_FILES: Final = 8
 FILES_HINT: Final = (("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
@@ -186,10 +187,11 @@ class Panes:
             paths, state.touched_paths = frozenset(state.touched_paths), set()
             self._feed_tree(paths)
         self._feed_side(topics)
-        if not state.changes:
+        waits = bool(state.changes or state.bulks)
+        if not waits:
             self._popped = False
         roomy = self._screen.has_class("-wide") or self._screen.has_class("-broad")
-        if roomy and not self._popped and "review" in topics and state.changes:
+        if roomy and not self._popped and "review" in topics and waits:
             self._popped = True
             await self.show("review", focus=False)
         elif roomy and "plan" in topics and state.mode == "plan" and state.current_plan is not None:
@@ -200,9 +202,14 @@ class Panes:
         if side is None:
             return
         if "review" in topics:
-            side.count("review", str(len(state.changes)) if state.changes else "")
+            count = len(state.changes) + len(state.bulks)
+            side.count("review", str(count) if count else "")
             if (review := side.pane("review")) is not None:
-                cast("Any", review).set_changes(tuple(change for _, change in sorted(state.changes.items())))
+                pane = cast("ReviewPane", review)
+                pane.set_around(
+                    state.bulks, state.comments, state.turns, {each.id: each.content for each in state.todos}
+                )
+                pane.set_changes(tuple(change for _, change in sorted(state.changes.items())))
         if "plan" in topics:
             open_todos = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
             side.count("plan", str(open_todos) if open_todos else "")

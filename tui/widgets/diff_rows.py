@@ -5,7 +5,8 @@ Pure data, no widget, no colour. Every foreign text passes `tui.text` here; posi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
@@ -13,8 +14,9 @@ from tui.text import clean, one_line, shortened
 
 LONGEST: Final = 8_000
 MOST_MARKS: Final = 200
+NO_COMMENTS: Final[Mapping[str, str]] = MappingProxyType({})
 
-RowKind = Literal["line", "hunk", "gap", "note"]
+RowKind = Literal["line", "hunk", "gap", "note", "comment"]
 
 
 class Line(NamedTuple):
@@ -31,7 +33,7 @@ class Line(NamedTuple):
 
 class Row(NamedTuple):
     """One row on screen. `left` and `right` are indices of lines (-1 = nothing on that side); in one column a row of
-    context has both the same. `text` is that of gaps and notes."""
+    context has both the same. `text` is that of gaps, notes and comments."""
 
     kind: RowKind
     hunk: int = -1
@@ -76,9 +78,9 @@ def breaks(shown: Sequence[Line]) -> list[int]:
     return [index for index, line in enumerate(shown) if line.kind == "gap"]
 
 
-def unified(diff: ChangeDiff, shown: Sequence[Line]) -> Page:
-    """Old and new lines one below the other."""
-    page = _Builder(diff)
+def unified(diff: ChangeDiff, shown: Sequence[Line], comments: Mapping[str, str] = NO_COMMENTS) -> Page:
+    """Old and new lines one below the other; `comments`, by the id of a hunk, below it."""
+    page = _Builder(diff, comments)
     for index, line in enumerate(shown):
         page.enter(line.hunk)
         match line.kind:
@@ -93,9 +95,9 @@ def unified(diff: ChangeDiff, shown: Sequence[Line]) -> Page:
     return page.done()
 
 
-def split(diff: ChangeDiff, shown: Sequence[Line]) -> Page:
+def split(diff: ChangeDiff, shown: Sequence[Line], comments: Mapping[str, str] = NO_COMMENTS) -> Page:
     """Old lines to the left, new ones to the right; within a hunk they are paired from its top."""
-    page = _Builder(diff)
+    page = _Builder(diff, comments)
     index, count = 0, len(shown)
     while index < count:
         line = shown[index]
@@ -126,8 +128,8 @@ def _pair(rows: list[Row], shown: Sequence[Line], index: int) -> int:
 class _Builder:
     """Puts a head row before each hunk, and notes where hunks have no lines of their own."""
 
-    def __init__(self, diff: ChangeDiff) -> None:
-        self._diff = diff
+    def __init__(self, diff: ChangeDiff, comments: Mapping[str, str]) -> None:
+        self._diff, self._comments = diff, comments
         self.rows: list[Row] = []
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
@@ -138,6 +140,8 @@ class _Builder:
         if hunk == self._open:
             return
         if self._open >= 0:
+            text = self._comments.get(self._diff.change.hunks[self._open].id, "")
+            self.rows += [Row("comment", self._open, text=line) for line in clean(text).split("\n") if text]
             self._tails[self._open] = len(self.rows)
         self._open = hunk
         if hunk >= 0 and hunk not in self._heads:

@@ -36,7 +36,8 @@ SENT: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting
 
 
 class DiffView(CodeView):
-    """Shows a `ChangeDiff`. `current` is the index of the hunk under the cursor, -1 without any."""
+    """Shows a `ChangeDiff`. `current` is the index of the hunk under the cursor, -1 without any; `picked` the index of
+    a line in it that was clicked, or walked to, -1 = none."""
 
     @dataclass
     class HunkChosen(Message):
@@ -56,6 +57,8 @@ class DiffView(CodeView):
         self.current = -1
         self.wants_split = False
         self.sent: Mapping[str, Verdict] = {}
+        self.comments: Mapping[str, str] = {}
+        self.picked = -1
         self._text = ""
         self._lines: list[Line] = []
         self._page = Page((), (), ())
@@ -81,7 +84,7 @@ class DiffView(CodeView):
         """Show a diff with the cursor on hunk `current`; None keeps the place in the one shown before."""
         before, place = self.diff, self._place()
         keeps = current is None and before is not None and before.change.path == diff.change.path
-        hunks = diff.change.hunks
+        hunks, self.picked = diff.change.hunks, -1
         self.current = (
             kept(before.change.hunks, self.current, hunks) if keeps and before else min(current or 0, len(hunks) - 1)
         )
@@ -100,15 +103,45 @@ class DiffView(CodeView):
     def select(self, index: int) -> None:
         """Put the cursor on a hunk and bring it into view."""
         if 0 <= index < len(self._page.heads):
-            self.current = index
+            self.current, self.picked = index, -1
             self.redraw()
             self.reveal()
+
+    def pick(self, step: int) -> None:
+        """Walk line by line through the current hunk: where it can be split."""
+        own = [at for at, line in enumerate(self._lines) if line.hunk == self.current >= 0]
+        if own:
+            at = own.index(self.picked) + step if self.picked in own else (0 if step > 0 else len(own) - 1)
+            self.picked = own[max(min(at, len(own) - 1), 0)]
+            self._reveal_picked()
+            self.redraw()
+
+    def _reveal_picked(self) -> None:
+        rows = enumerate(self._page.rows)
+        at = next((row for row, shown in rows if self.picked in (shown.left, shown.right)), -1)
+        top, height = self.scroll_offset.y, max(self.size.height, 1)
+        if at >= 0 and not top <= at < top + height:
+            self.scroll_to(y=at if at < top else at - height + 1, animate=False, force=True)
+
+    @property
+    def picked_line(self) -> int:
+        """The line of the hunk (from 1, on its side) that is picked; 0 = none."""
+        if self.diff is None or self.picked < 0 or self.current < 0:
+            return 0
+        line, hunk = self._lines[self.picked], self.diff.change.hunks[self.current]
+        return line.new - hunk.new_start + 1 if line.new else line.old - hunk.old_start + 1
 
     def mark_sent(self, sent: Mapping[str, Verdict]) -> None:
         """Hunks (by id) whose verdict is under way."""
         if self.sent != sent:
             self.sent = dict(sent)
             self.redraw()
+
+    def mark_comments(self, comments: Mapping[str, str]) -> None:
+        """What was said about hunks (by id)."""
+        if self.comments != comments:
+            place, self.comments = self._place(), dict(comments)
+            self._lay_out(place)
 
     def toggle_split(self) -> None:
         place = self._place()
@@ -152,7 +185,7 @@ class DiffView(CodeView):
         if self.diff is None:
             self.redraw()
             return
-        self._page = (split if self.is_split else unified)(self.diff, self._lines)
+        self._page = (split if self.is_split else unified)(self.diff, self._lines, self.comments)
         widest = max((cells(line.text) + len(ENDS.get(line.eol, "")) for line in self._lines), default=0)
         beyond = self._gutter() + widest + 1 - self._half()
         self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, len(self._page.rows))
@@ -162,6 +195,7 @@ class DiffView(CodeView):
 
     def on_resize(self, _: events.Resize) -> None:
         self._lay_out(self._place())
+        self.reveal()
 
     # Geometry
 
@@ -200,11 +234,19 @@ class DiffView(CodeView):
                 bar = self._bar(shown.hunk, self.ink(""))
                 text = f"{' ' * (self._gutter() - 3)}{sign} {shown.text}"
                 return self.paint([bar, (text, self.ink(FAINT))]).adjust_cell_length(width, self._base())
+            case "comment":
+                return self._draw_comment(shown, width)
             case _ if self.is_split:
                 return self._draw_pair(row, shown, width, shift)
             case _:
                 side = 0 if shown.right < 0 else 1
                 return self._draw_side(row, shown, side, width, shift)
+
+    def _draw_comment(self, shown: Row, width: int) -> Strip:
+        base = self.ink("on $warning 10%")
+        said = base + self.app.stylesheet.parse_style("$text-warning")
+        parts = [self._bar(shown.hunk, base), (f"{' ' * (self._gutter() - 3)}❝ ", said), (shown.text, base)]
+        return self.paint(parts).adjust_cell_length(width, base.rich_style)
 
     def _base(self) -> RichStyle:
         return self.visual_style.rich_style
@@ -227,6 +269,8 @@ class DiffView(CodeView):
         if self._is_sent(shown.hunk):
             style += Style(dim=True)
         bar = (" ", self.ink("")) if side and self.is_split else self._bar(shown.hunk, self.ink(""))
+        if index == self.picked >= 0:
+            bar = ("▶", self.ink("$warning"))
         if line is None:
             blank = " " * (width - 1) if self.is_split else ""
             return self.paint([bar, (blank, style)]).adjust_cell_length(width, style.rich_style)
@@ -309,3 +353,7 @@ class DiffView(CodeView):
             hunk = self._page.rows[row].hunk
             if hunk >= 0 and hunk != self.current:
                 self.post_message(self.HunkChosen(hunk))
+            elif hunk >= 0 and self._page.rows[row].kind == "line":
+                shown = self._page.rows[row]
+                self.picked = shown.right if shown.right >= 0 else shown.left
+                self.redraw()

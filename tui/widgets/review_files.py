@@ -13,16 +13,10 @@ from textual.widget import Widget
 from core.protocol.review import Change
 from tui.text import one_line
 from tui.widgets.code_view import cells
+from tui.widgets.review_words import SIGNS, badges
 
 MOST_ROWS: Final = 6
 TALL: Final = 24  # rows of the pane from which several files are listed
-SIGNS: Final = {
-    "create": ("+", "$text-success"),
-    "edit": ("~", "$text-warning"),
-    "delete": ("-", "$text-error"),
-    "rename": ("→", "$text-primary"),
-    "mode": ("x", "$text-primary"),
-}
 
 
 class ReviewFiles(Widget):
@@ -71,7 +65,7 @@ class ReviewFiles(Widget):
             (f" {f'+{change.added}' if change.added else '':>{len(str(most[0])) + 1}}", "$text-success"),
             (f" {f'−{change.removed}' if change.removed else '':>{len(str(most[1])) + 1}}", "$text-error"),
         ]
-        tail = [*_badges(change), *counts, (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%")]
+        tail = [*badges(change), *counts, (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%")]
         room = max(width - sum(cells(text) for text, _ in tail) - 4, 8)
         path = _shortened(change.path, room)
         if change.renamed_from and len(path) + len(change.renamed_from) + 3 <= room:
@@ -87,19 +81,6 @@ class ReviewFiles(Widget):
         window = self._window()
         if 0 <= event.y < len(window):
             self.post_message(self.Chosen(window[event.y]))
-
-
-def _badges(change: Change) -> list[tuple[str, str]]:
-    badges = []
-    if change.conflict:
-        badges.append((" ! conflict ", "bold $text-warning on $warning-muted"))
-    if change.protected:
-        badges.append((" ! protected ", "bold $text-error on $error-muted"))
-    if change.binary:
-        badges.append((" binary ", "$foreground 55%"))
-    if change.operation != "edit":
-        badges.append((f" {change.operation} ", "$foreground 55%"))
-    return badges
 
 
 def _shortened(path: str, room: int) -> str:

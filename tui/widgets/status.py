@@ -16,6 +16,7 @@ FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
 FRAME_TIME: Final = 0.25
 COMMANDS_ASK: Final = ("agent", "debug")
 _METER: Final = 8
+_SHORTEST: Final = 12
 
 Part = tuple[str, str | Style]
 
@@ -82,6 +83,10 @@ class StatusBar(Widget):
             facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (step, "$foreground 60%")])
         return facts
 
+    def _kept(self) -> int:
+        """How many facts, counted from the last, stay as long as the mode has room beside them."""
+        return bool(self._state.pending_hunks) + self._state.running
+
     def _left(self) -> list[Part]:
         state = self._state
         left: list[Part] = [(f" {state.mode.capitalize()} ", self.get_visual_style("status--mode")), ("  ", "")]
@@ -103,6 +108,9 @@ class StatusBar(Widget):
                 pieces += [*fact, ("   ", "")]
             right = Content.assemble(*pieces[:-1], (" ", ""))
             space = width - left.cell_length - right.cell_length
+            if space < 2 and len(facts) <= self._kept():  # what waits for the user counts more than a model's name
+                left = left.truncate(max(width - right.cell_length - 2, _SHORTEST), ellipsis=True)
+                space = width - left.cell_length - right.cell_length
             if space >= 2:
                 return Content.assemble(left, " " * space, right)
             facts.pop(0)

@@ -1,0 +1,137 @@
+"""A conflict, place by place: keep mine, take theirs, both, or write what is to stand there.
+
+Nothing is written by it: the result waits for a verdict, made from the file as it is on disk.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static, TextArea
+
+from core.protocol.review import Choice, ThreeSides
+from tui.keymap import bindings, key_of
+from tui.screens.dialog import Dialog
+from tui.text import one_line
+from tui.widgets.clash_view import ClashView
+
+CHOSEN: Final = {"mine": "yours is kept", "theirs": "the agent's is taken", "both": "both", "text": "as you wrote it"}
+HINTS: Final = (("mine", "mine"), ("theirs", "theirs"), ("both", "both"), ("edit", "edit"), ("next", "next"))
+
+
+class PlaceEditor(TextArea):
+    """What the user writes for one place; its keys are the dialog's."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("editor")
+
+    async def action_save(self) -> None:
+        """Take the text."""
+        await cast("ConflictScreen", self.screen).written(self.text)
+
+    async def action_cancel(self) -> None:
+        """Leave the place as it was."""
+        await cast("ConflictScreen", self.screen).written(None)
+
+
+class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
+    """Answers one choice for each clash, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("conflict")
+
+    def __init__(self, sides: ThreeSides) -> None:
+        super().__init__()
+        self._sides = sides
+        self._choices: list[Choice | None] = [None] * len(sides.clashes)
+        self._at = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog wide"):
+            yield Static(id="conflict-title", classes="dialog-title")
+            yield ClashView()
+            yield Static(id="conflict-keys")
+
+    def on_mount(self) -> None:
+        self._show()
+        self.query_one(ClashView).focus()
+
+    def _show(self) -> None:
+        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        count, left = len(self._choices), self._choices.count(None)
+        title = [("Conflict  ", "bold $text-warning"), (one_line(self._sides.path, 60), "bold")]
+        where = "the whole file" if self._sides.whole else f"line {clash.start}"
+        title.append((f"   place {self._at + 1} of {count}, {where}", "$foreground 60%"))
+        decided = (f"   {CHOSEN[choice.take]}", "$text-success") if choice else ("   not decided", "$text-warning")
+        title.append(decided)
+        self.query_one("#conflict-title", Static).update(Content.assemble(*title))
+        self.query_one(ClashView).show(clash, choice)
+        self.query_one("#conflict-keys", Static).update(self._hint(left))
+
+    def _hint(self, left: int) -> Content:
+        keymap = getattr(self.app, "keymap", {})
+        whole = self._sides.whole
+        named = [each for each in HINTS if not (whole and each[0] in {"both", "edit", "next"})]
+        parts: list[tuple[str, str]] = []
+        for name, word in named:
+            parts += [(f" {key_of(f'conflict.{name}', keymap)}", "$accent"), (f" {word} ", "")]
+        apply = f" {key_of('conflict.apply', keymap)}"
+        ready = (
+            (" apply: the result waits for your verdict", "bold") if not left else (f" apply ({left} to decide)", "")
+        )
+        return Content.assemble(*parts, (apply, "$accent" if not left else "$foreground 50%"), ready)
+
+    def action_take(self, side: str) -> None:
+        """Decide about this place, and go to the next one that is open."""
+        if self._sides.whole and side == "both":
+            self.notify("This file can only be taken whole: m or t.", markup=False)
+            return
+        self._decide(Choice(take="mine" if side == "mine" else "theirs" if side == "theirs" else "both"))
+
+    def _decide(self, choice: Choice) -> None:
+        self._choices[self._at] = choice
+        count = len(self._choices)
+        following = [each % count for each in range(self._at + 1, self._at + count)]
+        self._at = next((each for each in following if self._choices[each] is None), self._at)
+        self._show()
+
+    def action_move(self, step: int) -> None:
+        """Another place."""
+        self._at = (self._at + step) % len(self._choices)
+        self._show()
+
+    async def action_edit(self) -> None:
+        """Write what is to stand here, beginning with both sides."""
+        if self._sides.whole or self.query(PlaceEditor):
+            return
+        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        text = choice.text if choice and choice.take == "text" else "\n".join((*clash.mine, *clash.theirs))
+        editor = PlaceEditor(text, soft_wrap=False, tab_behavior="indent")
+        editor.cursor_blink = False
+        await self.query_one(".dialog").mount(editor, after=self.query_one(ClashView))
+        self.query_one(ClashView).display = False
+        editor.focus()
+
+    async def written(self, text: str | None) -> None:
+        """The editor of a place closes; None: without a result."""
+        await self.query_one(PlaceEditor).remove()
+        view = self.query_one(ClashView)
+        view.display = True
+        view.focus()
+        if text is not None:
+            self._decide(Choice(take="text", text=text))
+
+    def action_apply(self) -> None:
+        """Close with the choices, once every place is decided."""
+        chosen = tuple(each for each in self._choices if each is not None)
+        if len(chosen) == len(self._choices):
+            self.give(chosen)
+        else:
+            self._at = self._choices.index(None)
+            self._show()
+
+    def action_leave(self) -> None:
+        """Leave the conflict as it is."""
+        self.give(None)

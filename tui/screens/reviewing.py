@@ -1,0 +1,192 @@
+"""What the review asks the main screen for: commands to the engine, and the dialogs that stand over the review.
+
+What is red, and the state of git, is asked about once more before it is accepted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from core.protocol import commands, queries
+from core.protocol.review import Change, Origin, Verdict
+from tui.screens.actions import ActingScreen
+from tui.text import one_line
+
+if TYPE_CHECKING:
+    from tui.screens.picker import Choice
+    from tui.widgets.review import ReviewPane
+
+CONSENT_GRACE: Final = 0.4  # seconds
+GIT_RISK: Final = (
+    "Accepting the state of git writes commits, branches and the index of your repository as the command left them. "
+    "Your own commits since then are not merged."
+)
+_BY: Final[tuple[Literal["command", "call", "todo", "turn"], ...]] = ("command", "call", "todo", "turn")
+
+
+class ReviewingScreen(ActingScreen):
+    """The review's messages are matched by name, so that the pane is not imported before it is needed."""
+
+    @property
+    def _review(self) -> ReviewPane | None:
+        found: Any = self.panes.side.pane("review") if self.panes.side else None
+        return found  # type: ignore[no-any-return]
+
+    # Verdicts
+
+    def on_review_pane_resolve(self, event: Any) -> None:
+        """A verdict from the review."""
+        verdict = commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason)
+        self.run_worker(self.judge(verdict), group="commands")
+
+    async def judge(self, verdict: commands.HunkResolve) -> None:
+        """Send a verdict; one that accepts what is red is confirmed first."""
+        change = self.state.changes.get(verdict.path)
+        if verdict.verdict == "accept" and change is not None and change.protected:
+            if not await self._consent(f"Accept {one_line(change.path, 200)}?", _why_red(change)):
+                self.panes.verdict_failed(verdict.path)
+                return
+            verdict = commands.HunkResolve(
+                path=verdict.path, hunks=verdict.hunks, verdict=verdict.verdict, reason=verdict.reason, confirmed=True
+            )
+        if not await self.deliver(verdict):
+            self.panes.verdict_failed(verdict.path)
+
+    async def _consent(self, question: str, about: str) -> bool:
+        from tui.screens.notes import Confirm
+
+        dialog = Confirm(question, "accept it", about=about, no="leave it pending", grace=CONSENT_GRACE)
+        agreed: bool | None = await self.app.push_screen_wait(dialog)
+        return bool(agreed)
+
+    def on_review_pane_resolve_bulk(self, event: Any) -> None:
+        """A verdict on a bulk."""
+        self.run_worker(self._judge_bulk(event.root, event.verdict), group="commands")
+
+    async def _judge_bulk(self, root: str, verdict: Verdict) -> None:
+        bulk = next((each for each in self.state.bulks if each.root == root), None)
+        is_git = bulk is not None and bulk.kind == "git" and verdict == "accept"
+        command = commands.BulkResolve(root=root, verdict=verdict, confirmed=is_git)
+        agreed = not is_git or await self._consent("Accept the state of git?", GIT_RISK)
+        if not (agreed and await self.deliver(command)):
+            self.panes.verdict_failed(root)
+
+    def on_review_pane_undo(self) -> None:
+        """The last verdict is to be taken back."""
+        self.action_undo_verdict()
+
+    # Hunks
+
+    def on_review_pane_wants(self, event: Any) -> None:
+        """A command of the review."""
+        self.send(event.command)
+
+    async def on_review_pane_open_file(self, event: Any) -> None:
+        """Show the file of a change."""
+        await self.panes.preview(event.path, event.line)
+
+    def on_review_pane_wants_text(self, event: Any) -> None:
+        """A hunk is to be edited."""
+        self.run_worker(self._edit(event.path, event.hunk), group="review.edit", exclusive=True)
+
+    async def _edit(self, path: str, hunk: str) -> None:
+        from tui.widgets.hunk_editor import is_plain
+
+        found = await self.bridge.query(queries.HunkQuery(path=path, hunk=hunk))
+        if not isinstance(found, queries.HunkText):
+            self.say(getattr(found, "message", "The hunk can't be edited."), is_error=True)
+        elif not is_plain(found.text):
+            self.say("This hunk has unusual line endings inside that an editor here would change.", is_error=True)
+        elif (review := self._review) is not None:
+            await review.edit(found)
+
+    # Comments
+
+    def on_review_pane_wants_comments(self) -> None:
+        """Look at the comments and send them."""
+        self.action_send_comments()
+
+    def action_send_comments(self, argument: str = "") -> None:
+        """Look at the comments and send them as one message."""
+        if not self.state.comments:
+            self.say("There is no comment to send.", "c in the review comments a hunk.")
+            return
+        from tui.screens.comments import Comments
+
+        dialog = Comments(list(self.state.comments.values()), drop=self.send)
+        _ = self.app.push_screen(dialog, self._comments_decided)
+
+    def _comments_decided(self, sends: bool | None) -> None:
+        if sends:
+            self.send(commands.CommentsSend())
+
+    # Origins
+
+    def on_review_pane_wants_origin(self, event: Any) -> None:
+        """Judge all of one origin at once."""
+        self.run_worker(self._judge_origin(event.change), group="picker", exclusive=True)
+
+    async def _judge_origin(self, change: Change) -> None:
+        from tui.screens.picker import Picker
+
+        choices = self._origins(change)
+        if not choices:
+            self.say("It is not known where this change came from.")
+            return
+        picked = await self.app.push_screen_wait(Picker("All of one origin (what is red is left out)", choices))
+        if picked and change.origin is not None:
+            verdict, _, field = picked.partition(" ")
+            origin = Origin(**{field: getattr(change.origin, field)})
+            await self.deliver(
+                commands.HunkResolve(path="", verdict="accept" if verdict == "accept" else "reject", origin=origin)
+            )
+
+    def _origins(self, change: Change) -> list[Choice]:
+        from tui.screens.picker import Choice
+
+        if (origin := change.origin) is None:
+            return []
+        todos = {each.id: each.content for each in self.state.todos}
+        shown = {
+            "command": f"command {one_line(origin.command, 50)}",
+            "call": f"this call of {one_line(origin.tool, 30)}",
+            "todo": f"todo “{one_line(todos.get(origin.todo, origin.todo), 50)}”",
+            "turn": f"turn {self.state.turns.get(origin.turn, '')}".rstrip(),
+        }
+        found = []
+        for verdict in ("accept", "reject"):
+            for field in _BY:
+                if getattr(origin, field):
+                    covers = Origin(**{field: getattr(origin, field)}).covers
+                    count = sum(covers(each.origin) and not each.protected for each in self.state.changes.values())
+                    note = f"{count} file{'' if count == 1 else 's'}"
+                    found.append(Choice(f"{verdict} {field}", f"{verdict} all of {shown[field]}", note))
+        return found
+
+    # Conflicts
+
+    def on_review_pane_wants_conflict(self, event: Any) -> None:
+        """Settle a conflict."""
+        self.run_worker(self._settle(event.path), group="picker", exclusive=True)
+
+    async def _settle(self, path: str) -> None:
+        from tui.screens.conflict import ConflictScreen
+
+        answer = await self.bridge.query(queries.ConflictQuery(path=path))
+        if isinstance(answer, queries.Refused):
+            self.say(answer.message, answer.hint, is_error=True)
+            return
+        sides = answer.sides if isinstance(answer, queries.Conflict) else None
+        if sides is None or sides.problem:
+            self.say(sides.problem if sides else f"{one_line(path, 100)} is in no conflict.")
+            return
+        choices = await self.app.push_screen_wait(ConflictScreen(sides))
+        if choices is not None:
+            await self.deliver(
+                commands.ConflictSettle(path=path, choices=choices, mine=sides.mine.blob, theirs=sides.theirs.blob)
+            )
+
+
+def _why_red(change: Change) -> str:
+    why = f"It {change.risk}." if change.risk else "It is protected."
+    return f"{why} Look at each line of it before you accept."

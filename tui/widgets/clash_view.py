@@ -1,0 +1,108 @@
+"""One place of a conflict: the base, the user's lines and the agent's, side by side where there is room."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from textual import events
+from textual.geometry import Size
+from textual.strip import Strip
+
+from core.protocol.review import Choice, Clash
+from tui.text import clean, shortened
+from tui.widgets.code_view import CodeView
+
+Side = Literal["mine", "base", "theirs"]
+
+BESIDE_WIDTH: Final = 90
+NAMES: Final[dict[Side, str]] = {"mine": "yours, on disk", "base": "base, before both", "theirs": "the agent's"}
+COLOURS: Final[dict[Side, str]] = {"mine": "$text-primary", "base": "$foreground 60%", "theirs": "$text-success"}
+TAKEN: Final[dict[Side, str]] = {"mine": "on $primary 18%", "base": "", "theirs": "on $success 16%"}
+
+
+class Cell(NamedTuple):
+    """One line of one side; without a side: of both."""
+
+    text: str
+    side: Side | None = None
+    is_head: bool = False
+
+
+class ClashView(CodeView):
+    """Shows a clash and what was chosen for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clash: Clash | None = None
+        self._choice: Choice | None = None
+        self._rows: list[tuple[Cell, ...]] = []
+
+    def show(self, clash: Clash, choice: Choice | None) -> None:
+        """Another place, or another choice."""
+        self._clash, self._choice = clash, choice
+        self._lay_out()
+        self.scroll_to(0, 0, animate=False, force=True)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        if (clash := self._clash) is None:
+            return
+        sides: dict[Side, list[Cell]] = {
+            "mine": [Cell(text, "mine") for text in clash.mine],
+            "base": [Cell(text, "base") for text in clash.base],
+            "theirs": [Cell(text, "theirs") for text in clash.theirs],
+        }
+        rows: list[tuple[Cell, ...]] = [(Cell(text),) for text in clash.before]
+        if self.size.width >= BESIDE_WIDTH:
+            rows.append(tuple(Cell(NAMES[side], side, True) for side in sides))
+            for at in range(max(1, *(len(lines) for lines in sides.values()))):
+                rows.append(tuple(_at(lines, at, side) for side, lines in sides.items()))
+        else:
+            for side in ("mine", "theirs", "base"):
+                rows.append((Cell(NAMES[side], side, True),))
+                rows += [(cell,) for cell in sides[side]] or [(_at([], 0, side),)]
+        if self._choice is not None and self._choice.take == "text":
+            rows.append((Cell("what you wrote", None, True),))
+            rows += [(Cell(text),) for text in self._choice.text.split("\n")]
+        self._rows = rows
+        self.virtual_size = Size(0, len(rows))
+        self.redraw()
+
+    def row_text(self, row: int) -> str:
+        return "  ".join(cell.text for cell in self._rows[row]) if row < len(self._rows) else ""
+
+    def draw(self, row: int, width: int, shift: int) -> Strip:
+        cells = self._rows[row]
+        each = max((width - len(cells) + 1) // len(cells), 1)
+        divider = self.paint([("│", self.ink("$foreground 20%"))])
+        strips: list[Strip] = []
+        for at, cell in enumerate(cells):
+            if at:
+                strips.append(divider)
+            room = each if at < len(cells) - 1 else width - at * (each + 1)
+            strips.append(self._draw_cell(cell, room))
+        return Strip.join(strips)
+
+    def _draw_cell(self, cell: Cell, width: int) -> Strip:
+        taken = self._is_taken(cell.side)
+        style = self.ink(TAKEN[cell.side] if cell.side and taken else "")
+        parse = self.app.stylesheet.parse_style
+        if cell.is_head:
+            colour = COLOURS[cell.side] if cell.side else "$text-warning"
+            text = f" {'✓ ' if taken or not cell.side else ''}{cell.text}"
+            return self.paint([(text, style + parse(f"bold {colour}"))]).adjust_cell_length(width, style.rich_style)
+        text = clean(shortened(cell.text, 2_000)).replace("\n", "␊")
+        ink = style + parse(COLOURS[cell.side] if cell.side == "base" else ("" if cell.side else "$foreground 60%"))
+        return self.paint([(f" {text}", ink)]).adjust_cell_length(width, style.rich_style)
+
+    def _is_taken(self, side: Side | None) -> bool:
+        take = self._choice.take if self._choice else ""
+        return side is not None and side != "base" and take in {side, "both"}
+
+
+def _at(lines: list[Cell], at: int, side: Side) -> Cell:
+    if at < len(lines):
+        return lines[at]
+    return Cell("(nothing)" if not lines and at == 0 else "", side)

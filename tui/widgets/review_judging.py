@@ -1,0 +1,165 @@
+"""Verdicts in the review: on a hunk, a file, a directory or a bulk; what is under way, and what comes after it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final, cast
+
+from textual import on
+from textual.message import Message
+
+from core.protocol.review import Change, ChangeDiff, Verdict
+from tui.widgets.diff_view import DiffView
+from tui.widgets.review_input import ReviewInput
+from tui.widgets.review_list import ListRow
+from tui.widgets.review_showing import ShowingReview
+
+ANSWERED_WITHIN: Final = 3.0  # seconds after which a verdict that nothing came of can be given again
+
+
+class JudgingReview(ShowingReview):
+    """Knows which verdicts were sent; the engine's answer is the change itself."""
+
+    @dataclass
+    class Resolve(Message, namespace="review_pane"):
+        """A verdict on some hunks of one file."""
+
+        path: str
+        hunks: tuple[str, ...]
+        verdict: Verdict
+        reason: str = ""
+
+    @dataclass
+    class ResolveBulk(Message, namespace="review_pane"):
+        """A verdict on a bulk."""
+
+        root: str
+        verdict: Verdict
+
+    @dataclass
+    class Undo(Message, namespace="review_pane"):
+        """The last verdict is to be taken back."""
+
+    def __init__(
+        self,
+        load: Callable[[str], Awaitable[ChangeDiff | None]],
+        *,
+        clock: Callable[[], float] = monotonic,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        super().__init__(load, clock=clock, id=id)
+        self._asked_for: tuple[str, tuple[str, ...]] = ("", ())
+        self._sent_at = 0.0
+
+    def restore(self, path: str = "") -> None:
+        """The engine refused a verdict on this file or bulk ("" = on any): it can be judged again."""
+        for each in [path] if path else list(self._sent):
+            self._sent.pop(each, None)
+        self._sent_bulks -= {path} if path else self._sent_bulks.copy()
+        self._view.mark_sent(self._sent.get(self._path(), {}))
+        if self._lists:
+            self._show_header()
+
+    def _is_asleep(self) -> bool:
+        return self._clock() < self._awake_at
+
+    def _forget_unanswered(self) -> None:
+        if (self._sent or self._sent_bulks) and self._clock() - self._sent_at > ANSWERED_WITHIN:
+            self.restore()
+
+    def action_resolve_hunk(self, verdict: str) -> None:
+        """Judge the hunk; in the list: the row."""
+        self._forget_unanswered()
+        if self._lists:
+            self._judge_row(cast("Verdict", verdict))
+            return
+        diff, current = self._shown(), self._view.current
+        if diff is not None and current >= 0 and not self._is_asleep() and not self._is_sent(current):
+            self._judge(diff.change.path, (diff.change.hunks[current].id,), cast("Verdict", verdict))
+
+    def action_resolve_file(self, verdict: str) -> None:
+        """Judge what is left of the file; in the list: the row."""
+        self._forget_unanswered()
+        if self._lists:
+            self._judge_row(cast("Verdict", verdict))
+            return
+        diff = self._shown()
+        if diff is None or self._is_asleep():
+            return
+        if ids := self._left(diff.change):
+            self._judge(diff.change.path, ids, cast("Verdict", verdict))
+
+    def _left(self, change: Change) -> tuple[str, ...]:
+        sent = self._sent.get(change.path, {})
+        return tuple(hunk.id for hunk in change.hunks if hunk.id not in sent)
+
+    def _judge_row(self, verdict: Verdict) -> None:
+        row = self._list.row
+        if row is None or self._is_asleep():
+            return
+        self._before_undo, self._sent_at = None, self._clock()
+        if row.kind == "bulk":
+            if row.name not in self._sent_bulks:
+                self._sent_bulks.add(row.name)
+                self.post_message(self.ResolveBulk(row.name, verdict))
+        else:
+            self._judge_files(row, verdict)
+        self._show_header()
+        if row.kind == "file":
+            self._list.move(1)
+
+    def _judge_files(self, row: ListRow, verdict: Verdict) -> None:
+        """All files of a row; what is red is never among several."""
+        chosen = [self._changes[index] for index in row.members]
+        for change in chosen:
+            if (ids := self._left(change)) and not (row.kind == "directory" and change.protected):
+                self._sent.setdefault(change.path, {}).update(dict.fromkeys(ids, verdict))
+                self.post_message(self.Resolve(change.path, ids, verdict))
+        if row.kind == "directory" and (red := sum(change.protected for change in chosen)):
+            self.app.notify(f"{red} red: decide on each of them by itself.", markup=False)
+
+    @on(DiffView.Judged)
+    def _judge_by_mouse(self, event: DiffView.Judged) -> None:
+        event.stop()
+        self.action_resolve_hunk(event.verdict)
+
+    def _judge(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
+        self._before_undo = None
+        self._sent.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
+        self._sent_at = self._clock()
+        self.post_message(self.Resolve(path, ids, verdict, reason))
+        self._show_header()
+        self._advance()
+
+    def _advance(self) -> None:
+        """To the next hunk without a verdict: after this one, else before it, else in the next file that has one."""
+        diff, current = self._shown(), self._view.current
+        if diff is not None:
+            count = len(diff.change.hunks)
+            open_hunks = [each for each in (*range(current, count), *range(current)) if not self._is_sent(each)]
+            if open_hunks:
+                self._view.select(open_hunks[0])
+                return
+        count = len(self._changes)
+        for index in (*range(self._index + 1, count), *range(self._index)):
+            if self._left(self._changes[index]):
+                self._go(index, "first")
+                return
+
+    def action_undo(self) -> None:
+        """Take back the last verdict."""
+        if self._is_asleep():
+            return
+        self.restore()
+        self._before_undo = frozenset(hunk.id for change in self._changes for hunk in change.hunks)
+        self.post_message(self.Undo())
+
+    def action_reason(self) -> None:
+        """Reject the hunk and say why."""
+        diff, current = self._shown(), self._view.current
+        if diff is None or self._lists or current < 0 or self._is_asleep() or self._is_sent(current):
+            return
+        self._asked_for = (diff.change.path, (diff.change.hunks[current].id,))
+        self.query_one(ReviewInput).ask("reason")

@@ -1,0 +1,351 @@
+"""What the review shows: a change with its lines, where it came from, and all that waits as a list.
+
+The cursor stays where it is while changes come and go. Nothing here gives a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
+from typing import Final, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Static
+from textual.worker import Worker, WorkerState
+
+from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Verdict
+from tui.text import clean, one_line, plain
+from tui.widgets.diff_view import DiffView
+from tui.widgets.review_files import ReviewFiles
+from tui.widgets.review_input import ReviewInput
+from tui.widgets.review_list import ReviewList
+from tui.widgets.review_words import MUTED, Part, check, origin
+
+PATIENCE: Final = 0.5
+GRACE: Final = 0.5  # seconds
+
+EMPTY: Final = (
+    "Nothing to review\n\n"
+    "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
+    "a accepts, r rejects, u takes a verdict back."
+)
+GONE: Final = "Nothing is pending here any more\n\nIt was settled meanwhile. ] and [ go to the other files."
+CONFLICT_ADVICE: Final = (
+    "Your file is untouched. t settles it place by place; reject with r to keep yours; w says why, so that the agent "
+    "makes its edit again on top of yours."
+)
+RED_ADVICE: Final = "It is accepted by itself only, and only when you confirm it."
+
+Goal = Literal["first", "last", "keep"] | int
+
+
+class ShowingReview(Vertical):
+    """`load(path)` gives a change with its lines, or None when nothing is pending there any more."""
+
+    def __init__(
+        self,
+        load: Callable[[str], Awaitable[ChangeDiff | None]],
+        *,
+        clock: Callable[[], float] = monotonic,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        super().__init__(id=id)
+        self._load, self._clock = load, clock
+        self._changes: tuple[Change, ...] = ()
+        self._bulks: tuple[Bulk, ...] = ()
+        self._comments: Mapping[tuple[str, str], Comment] = {}
+        self._names: tuple[Mapping[str, int], Mapping[str, str]] = ({}, {})
+        self._index = 0
+        self._awake_at = 0.0
+        self._sent: dict[str, dict[str, Verdict]] = {}
+        self._sent_bulks: set[str] = set()
+        self._slow: Timer | None = None
+        self._before_undo: frozenset[str] | None = None
+        self._lists = False
+
+    def compose(self) -> ComposeResult:
+        yield ReviewFiles()
+        for name in ("review--origin", "review--risk", "review--conflict"):
+            line = Static(classes=name)
+            line.display = False
+            yield line
+        listed = ReviewList()
+        listed.display = False
+        yield listed
+        yield DiffView()
+        asked = ReviewInput(compact=True)
+        asked.display = False
+        asked.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
+        yield asked
+
+    def on_mount(self) -> None:
+        self._show_file("first")
+
+    # What the screen tells
+
+    def set_around(
+        self,
+        bulks: tuple[Bulk, ...],
+        comments: Mapping[tuple[str, str], Comment],
+        turns: Mapping[str, int],
+        todos: Mapping[str, str],
+    ) -> None:
+        """What stands beside the changes; to be followed by them. `turns` by number, `todos` by what they say."""
+        if bulks and not self._bulks and not self._changes:
+            self.arm()
+        self._bulks, self._comments, self._names = bulks, dict(comments), (turns, todos)
+        self._sent_bulks &= {bulk.root for bulk in bulks}
+
+    def set_changes(self, changes: tuple[Change, ...]) -> None:
+        """The changes that are pending now. The cursor stays where it is as far as that still exists."""
+        path, loaded = self._path(), self._shown()
+        if changes and not self._changes:
+            self.arm()
+        self._changes = changes
+        self._forget_settled()
+        if self._show_what_came_back():
+            return
+        paths = [change.path for change in changes]
+        stays = path in paths
+        self._index = paths.index(path) if stays else max(min(self._index, len(paths) - 1), 0)
+        if not self.is_mounted:
+            return
+        if stays and loaded is not None and loaded.change == self._changes[self._index]:
+            self._show_header()
+        else:
+            self._show_file("keep" if stays else "first")
+
+    def _show_what_came_back(self) -> bool:
+        """After an undo: go to the first hunk that was not there before it."""
+        before = self._before_undo
+        for index, change in enumerate(self._changes if before is not None and self.is_mounted else ()):
+            for number, hunk in enumerate(change.hunks):
+                if hunk.id not in (before or ()):
+                    self._before_undo = None
+                    self._go(index, number)
+                    return True
+        return False
+
+    def arm(self) -> None:
+        """The pane has just appeared: verdict keys are ignored for half a second."""
+        self._awake_at = self._clock() + GRACE
+
+    def show_path(self, path: str) -> None:
+        """Go to a changed file."""
+        for index, change in enumerate(self._changes):
+            if change.path == path and index != self._index:
+                self._index = index
+                self._show_file("first")
+
+    def focus(self, scroll_visible: bool = True) -> ShowingReview:
+        if self.query(DiffView):
+            (self._list if self._lists else self._view).focus(scroll_visible)
+        else:  # a key may come while the pane is still being put together
+            self.call_later(self.focus, scroll_visible)
+        return self
+
+    # What is shown
+
+    @property
+    def _view(self) -> DiffView:
+        return self.query_one(DiffView)
+
+    @property
+    def _list(self) -> ReviewList:
+        return self.query_one(ReviewList)
+
+    def _path(self) -> str:
+        return self._changes[self._index].path if self._changes else ""
+
+    def _shown(self) -> ChangeDiff | None:
+        """The diff on screen, if it belongs to the current file."""
+        diff = self._view.diff if self.is_mounted else None
+        return diff if diff is not None and diff.change.path == self._path() else None
+
+    def _forget_settled(self) -> None:
+        """A verdict is no longer under way when its hunk is gone, or when it can't be carried out."""
+        if not self._sent:
+            return
+        hunks = {change.path: {hunk.id for hunk in change.hunks} for change in self._changes if not change.conflict}
+        sent = {path: {i: v for i, v in each.items() if i in hunks.get(path, ())} for path, each in self._sent.items()}
+        self._sent = {path: each for path, each in sent.items() if each}
+
+    def _show_header(self) -> None:
+        change = self._changes[self._index] if self._changes else None
+        files = self.query_one(ReviewFiles)
+        files.show(self._changes, self._index, frozenset(self._sent))
+        files.display = change is not None and not self._lists
+        self._show_origin(change)
+        self._say("review--risk", self._risk(change))
+        why = f"! Conflict: {change.conflict.strip()} {CONFLICT_ADVICE}" if change and change.conflict else ""
+        self._say("review--conflict", why)
+        self._view.mark_sent(self._sent.get(self._path(), {}))
+        said = {hunk: each.text for (path, hunk), each in self._comments.items() if change and path == change.path}
+        self._view.mark_comments(said)
+        if self._lists:
+            self._list.show(self._changes, self._bulks, {*self._sent, *self._sent_bulks})
+
+    def _risk(self, change: Change | None) -> str:
+        if change is None or not (change.risk or change.protected):
+            return ""
+        it = f"! It {change.risk}." if change.risk else "! It is protected."
+        return f"{it} {RED_ADVICE}" if change.protected else it
+
+    def _say(self, name: str, text: str) -> None:
+        line = self.query_one(f".{name}", Static)
+        line.display = bool(text) and not self._lists
+        if text:
+            line.update(plain(text))
+
+    def _show_origin(self, change: Change | None) -> None:
+        """One line: where the change came from and whether it was checked; then what waits beside the hunks."""
+        parts: list[Part] = []
+        if change is not None and (found := origin(change.origin, *self._names)):
+            parts = [(f" {found}  ", MUTED), check(change)]
+        waits = []
+        if self._bulks and not self._lists:
+            waits.append(f"{len(self._bulks)} in bulk (l)")
+        if self._comments:
+            count = len(self._comments)
+            waits.append(f"{count} comment{'s' if count > 1 else ''} (S sends)")
+        if waits:
+            parts.append(("  " + " · ".join(waits), "$text-warning"))
+        if self._lists:
+            count = len(self._changes)
+            parts = [(f" {count:,} file{'' if count == 1 else 's'}", "bold"), *parts[-1:][: len(waits)]]
+            if self._list.pattern:
+                parts.append((f"  / {one_line(self._list.pattern, 40)}", "$text-primary"))
+        line = self.query_one(".review--origin", Static)
+        line.display = bool(parts)
+        line.update(Content.assemble(*parts))
+
+    def _show_file(self, goal: Goal) -> None:
+        if not self._changes:
+            self.workers.cancel_group(self, "review.load")
+            self._stop_waiting()
+            self._view.show_text(EMPTY)
+            self._show_list(self._lists if self._lists else bool(self._bulks))
+            return
+        self._show_header()
+        if self._slow is None:
+            self._slow = self.set_timer(PATIENCE, self._show_progress)
+        path = self._path()
+
+        async def fetch() -> None:
+            await self._fetch(path, goal)
+
+        _: Worker[None] = self.run_worker(
+            fetch, name="review.load", group="review.load", exclusive=True, exit_on_error=False
+        )
+
+    async def _fetch(self, path: str, goal: Goal) -> None:
+        diff = await self._load(path)
+        self._stop_waiting()
+        if path != self._path():
+            return
+        if diff is None:
+            self._view.show_text(GONE)
+            return
+        last = len(diff.change.hunks) - 1
+        places = {"first": 0, "last": last, "keep": None}
+        self._view.show(diff, min(goal, last) if isinstance(goal, int) else places[goal])
+        if goal == "first" and self._is_sent(self._view.current):
+            self._advance()
+
+    def _stop_waiting(self) -> None:
+        if self._slow is not None:
+            self._slow.stop()
+            self._slow = None
+
+    def _show_progress(self) -> None:
+        if self._slow is not None and self._shown() is None:
+            self._view.show_text("Reading the change…")
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.worker.name == "review.load" and event.state is WorkerState.ERROR:
+            self._stop_waiting()
+            self._view.show_text(f"The change can't be shown\n\n{clean(str(event.worker.error))}")
+
+    # The list
+
+    def _show_list(self, lists: bool) -> None:
+        """The list in the place of the hunks, or the hunks again."""
+        had_focus = self._view.has_focus or self._list.has_focus
+        self._lists = lists
+        self._list.display, self._view.display = lists, not lists
+        self._show_header()
+        if lists:
+            self._list.find(self._index)
+        if had_focus:
+            self.focus()
+
+    def action_toggle_list(self) -> None:
+        """All that waits, or the hunks again."""
+        if self._changes or self._bulks:
+            self._show_list(not self._lists)
+
+    def _set_filter(self, pattern: str) -> None:
+        self._list.filter(pattern)
+        self._show_header()
+
+    @on(ReviewList.Opened)
+    def _open_from_list(self, event: ReviewList.Opened) -> None:
+        event.stop()
+        self._show_list(False)
+        if event.index < len(self._changes):
+            self._go(event.index, "first")
+        self.focus()
+
+    # Moving
+
+    def action_hunk(self, step: int) -> None:
+        """The next hunk or the one before, in the next file if need be; in the list: the next row."""
+        if self._lists:
+            self._list.move(step)
+            return
+        view, diff = self._view, self._shown()
+        target = view.current + step
+        if diff is not None and 0 <= target < len(diff.change.hunks):
+            view.select(target)
+        elif 0 <= self._index + step < len(self._changes):
+            self._go(self._index + step, "first" if step > 0 else "last")
+
+    def action_file(self, step: int) -> None:
+        """The next file or the one before."""
+        if self._lists:
+            self._list.move(step)
+        elif 0 <= self._index + step < len(self._changes):
+            self._go(self._index + step, "first")
+
+    def _go(self, index: int, goal: Goal) -> None:
+        self._index = index
+        self._show_file(goal)
+
+    def action_split(self) -> None:
+        """One column or two."""
+        self._view.toggle_split()
+
+    @on(DiffView.HunkChosen)
+    def _choose_hunk(self, event: DiffView.HunkChosen) -> None:
+        event.stop()
+        self._view.select(event.index)
+
+    @on(ReviewFiles.Chosen)
+    def _choose_file(self, event: ReviewFiles.Chosen) -> None:
+        event.stop()
+        if event.index < len(self._changes):
+            self._go(event.index, "first")
+        self.focus()
+
+    # What heirs know
+
+    def _is_sent(self, hunk: int) -> bool:
+        diff = self._shown()
+        return diff is not None and hunk >= 0 and diff.change.hunks[hunk].id in self._sent.get(self._path(), {})
+
+    def _advance(self) -> None:
+        raise NotImplementedError
