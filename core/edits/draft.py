@@ -1,0 +1,161 @@
+"""The draft format: `<file_edit path=… start=… end=…>` around new code, in which comments say what does not change.
+
+`start` and `end` are 1-indexed and inclusive; 1 and -1, the whole file, when left out; both -1 append. A missing file
+is created. A file of more than 300 lines needs a range. Comments that say that something is removed vanish with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from core.edits.candidates import EditError
+from core.edits.lazy import LazyResult, draft_tokens, spliced_draft, undecided
+from core.edits.lazy_align import with_scopes
+from core.edits.line_edit import as_lines
+from core.edits.lines import Lines, split_lines
+from core.edits.search_replace import same_file
+from core.edits.tag_attributes import attributes
+from core.edits.transplant import Block, placed_lines
+
+LONGEST: Final = 300
+_HINT: Final = (
+    'Write <file_edit path="…" start=1 end=-1>, the new code, </file_edit>; lines are 1-indexed and inclusive, '
+    "start=-1 end=-1 appends. Nothing was changed."
+)
+_OPENED = re.compile(r"<file_edit\b([^>]*)>[ \t]*\r?\n?")
+_NUMBER = re.compile(r"[+-]?\d+$")
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """`start` and `end` None: not given."""
+
+    path: str
+    body: str
+    start: int | None = None
+    end: int | None = None
+
+
+def parse_drafts(content: str) -> tuple[Draft, ...]:
+    """Every draft of a text, in order. Raises `EditError`."""
+    drafts, place = [], 0
+    while found := _OPENED.search(content, place):
+        stop = re.compile(r"^[ \t]*</file_edit>|</file_edit>", re.MULTILINE).search(content, found.end())
+        if stop is None:
+            line = content.count("\n", 0, found.start()) + 1
+            raise EditError(f"The <file_edit> in line {line} is not closed.", hint=_HINT)
+        drafts.append(_draft(attributes(found[1]), content[found.end() : stop.start()]))
+        place = stop.end()
+    if not drafts:
+        raise EditError("There is no <file_edit> in the text.", hint=_HINT)
+    return tuple(drafts)
+
+
+def _draft(given: dict[str, str], body: str) -> Draft:
+    path = given.get("path", given.get("filepath", given.get("file_path", "")))
+    if not path:
+        raise EditError("The <file_edit> has no path.", hint=_HINT)
+    return Draft(path=path, body=body, start=_line(given, "start"), end=_line(given, "end"))
+
+
+def _line(given: dict[str, str], name: str) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if not _NUMBER.match(value.strip()):
+        raise EditError(f"{name} is {value!r}, not a whole number.", hint=_HINT)
+    return int(value)
+
+
+def edit_draft(text: str | None, content: str, path: str = "") -> str:
+    """The file at `path` (None: it is not there) after its drafts. Raises `EditError`."""
+    drafts = parse_drafts(content)
+    mine = [each for each in drafts if not path or same_file(each.path, path)]
+    if not mine and len({each.path for each in drafts}) == 1:
+        mine = list(drafts)
+    if not mine:
+        raise EditError(f"No <file_edit> is meant for {path}.", hint=_HINT)
+    if text is None:
+        first, *rest = mine
+        text, mine = _created(first), rest
+    ranges = [each for each in mine if (each.start, each.end) != (-1, -1)]
+    for each in sorted(ranges, key=lambda each: each.start or 1, reverse=True):
+        text = apply_draft(text, each)
+    for each in mine:
+        text = text if each in ranges else appended(text, each.body)
+    return text
+
+
+def _created(draft: Draft) -> str:
+    return draft.body
+
+
+def appended(text: str, body: str) -> str:
+    """`body` on lines of its own at the end; a file without a final newline stays without one."""
+    lines = split_lines(text)
+    rows = as_lines(body)[0] if body else []
+    if not rows:
+        return text
+    if not lines.bodies:
+        return body
+    end = lines.dominant()
+    closed = bool(lines.ends[-1])
+    return text + ("" if closed else end) + end.join(rows) + (end if closed else "")
+
+
+def apply_draft(text: str, draft: Draft) -> str:
+    """The text with the lines of the draft's range replaced by what the draft makes of them. Raises `EditError`."""
+    lines = split_lines(text)
+    first, last = _range(draft, len(lines))
+    if not lines.bodies:
+        return draft.body
+    rows = as_lines(draft.body)[0] if draft.body else []
+    part = Lines(lines.bodies[first:last], lines.ends[first:last], lines.starts[first:last])
+    tokens = draft_tokens(rows, part)
+    before, after = text[: lines.starts[first]], text[lines.stop(last - 1) :]
+    if all(token.kind == "line" for token in tokens):
+        block = Block(first, last - 1, list(range(first, last)))
+        return before + placed_lines(lines, block, rows) + after
+    if all(token.kind != "marker" for token in tokens):
+        kept = [token.text for token in tokens if token.kind == "line"]
+        return before + placed_lines(lines, Block(first, last - 1, list(range(first, last))), kept) + after
+    done = spliced_draft(part, with_scopes(tokens), open_ends=False)
+    _check_removals(part, rows, done)
+    return before + done.text + after
+
+
+def _check_removals(part: Lines, rows: list[str], done: LazyResult) -> None:
+    """What a comment says is removed, and the draft nowhere else accounts for, has to be gone."""
+    own = {row.strip() for row in rows}
+    for token in draft_tokens(rows, part):
+        if token.kind != "removal" or not re.search(r"\W", token.thing):
+            continue
+        wanted = re.compile(rf"(?<![\w.]){re.escape(token.thing)}(?!\w)")
+        left = [row for row in split_lines(done.text).bodies if wanted.search(row) and row.strip() not in own]
+        if left:
+            raise undecided(f"{token.thing!r} is said to be removed, but {left[0].strip()[:80]!r} stays")
+
+
+def _range(draft: Draft, count: int) -> tuple[int, int]:
+    """0-indexed, the end exclusive."""
+    start = 1 if draft.start is None else draft.start
+    end = -1 if draft.end is None else draft.end
+    if count > LONGEST and start == 1 and end == -1:
+        raise EditError(
+            f"{draft.path} has {count} lines. For a file of more than {LONGEST} lines, give the range to edit: "
+            'start and end, as in <file_edit path="…" start=100 end=200>.',
+            hint="Read the part to edit with its line numbers, then send only that part. Nothing was changed.",
+        )
+    last = count if end == -1 else end
+    problem = ""
+    if start < 1:
+        problem = "begins before line 1"
+    elif start > max(count, 1) or last > max(count, 1):
+        problem = f"is outside of the file, which has {count} lines"
+    elif last < start and count:
+        problem = "ends before it begins"
+    if problem:
+        raise EditError(f"The range {start}-{end} of {draft.path} {problem}.", hint=_HINT)
+    return start - 1, last

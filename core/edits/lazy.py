@@ -1,0 +1,273 @@
+"""The lazy format: new code in which `… existing code …` stands for what stays as it is.
+
+The draft is laid on the file by `lazy_align`; what stays keeps its own bytes. A draft without any marker is the whole
+file, or one definition that the file has exactly once. The result has to parse when the file did. What can't be decided
+is refused with `EditError` (`undecided`), for the model that applies edits or for a second try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+from core.edits.candidates import EditError
+from core.edits.json_commas import with_commas
+from core.edits.lazy_align import Step, Undecided, align, with_scopes
+from core.edits.lazy_keys import key_of
+from core.edits.lazy_markers import is_marker, removed_thing
+from core.edits.lazy_matches import Token, depth_of, depths_of
+from core.edits.line_edit import as_lines
+from core.edits.lines import Lines, split_lines
+from core.edits.reindent import deduce_shift, indent_of
+from core.edits.syntax import Definition, definitions, flaws
+
+_HINT: Final = (
+    "Nothing was changed. Put a line of the file before and after each change, mark every part that you leave out with "
+    "... existing code ..., or use search_replace."
+)
+_MOST_LOST: Final = 12
+_SEGMENT: Final = 300_000
+
+
+class LazyResult(Struct, frozen=True, kw_only=True):
+    """`kept`, `added` and `removed` count lines that are not blank."""
+
+    text: str
+    kept: int
+    added: int
+    removed: int
+
+
+def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
+    """The file after the draft. Raises `EditError`."""
+    new = draft_lines(code_edit)
+    if not any(line.strip() for line in new):
+        raise EditError("The edit is empty.", hint="Give the new code, or delete the file. Nothing was changed.")
+    lines = split_lines(text)
+    own = {line.strip() for line in lines.bodies}
+    marked = [is_marker(line) and line.strip() not in own for line in new]
+    if not any(line.strip() for line in lines.bodies) and not any(marked):
+        return LazyResult(text=_closed(new, lines), kept=0, added=len(new), removed=0)
+    if not any(marked):
+        return _checked(path, text, _without_markers(text, lines, new, path))
+    prose = path.endswith((".md", ".mdx", ".markdown", ".rst"))
+    tokens = _tokens(new, marked, lines, prose)
+    done = spliced_draft(lines, tokens, open_ends=True, prose=prose)
+    if done.removed > _MOST_LOST and done.removed > 3 * done.added:
+        raise undecided(f"it would delete {done.removed} lines that it does not mention")
+    if path.endswith((".json", ".jsonc")):
+        done = LazyResult(text=with_commas(done.text), kept=done.kept, added=done.added, removed=done.removed)
+    return _checked(path, text, done)
+
+
+def undecided(why: str) -> EditError:
+    return EditError(f"The edit does not tell how it fits the file: {why}.", hint=_HINT)
+
+
+def draft_lines(draft: str) -> list[str]:
+    """The lines of a draft, without a fence around all of them and blank lines at both ends."""
+    lines = as_lines(draft)[0]
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) > 1 and lines[0].lstrip().startswith("```") and lines[-1].strip() == "```":
+        return draft_lines("\n".join(lines[1:-1]))
+    return lines
+
+
+def _tokens(new: Sequence[str], marked: Sequence[bool], lines: Lines, prose: bool) -> list[Token]:
+    fitted = _fitted(new, lines)
+    depths = depths_of(fitted, prose=prose)
+    return with_scopes(
+        [
+            Token("marker" if mark else "line", line, depth)
+            for line, mark, depth in zip(fitted, marked, depths, strict=True)
+        ]
+    )
+
+
+def draft_tokens(new: Sequence[str], lines: Lines) -> list[Token]:
+    """Tokens of a draft in which comments also say what is removed."""
+    own = {line.strip() for line in lines.bodies}
+    tokens = []
+    for line in _fitted(new, lines):
+        depth = depth_of(line) if line.strip() else 0
+        thing = None if line.strip() in own else removed_thing(line)
+        if thing:
+            tokens.append(Token("removal", line, depth, thing))
+        elif line.strip() not in own and is_marker(line):
+            tokens.append(Token("marker", line, depth))
+        else:
+            tokens.append(Token("line", line, depth))
+    return with_scopes(tokens)
+
+
+def _fitted(new: Sequence[str], lines: Lines) -> list[str]:
+    """The draft in the indentation of the file, as far as the lines that both have once tell one rule."""
+    places: dict[str, list[int]] = {}
+    for index, line in enumerate(lines.bodies):
+        if any(letter.isalnum() for letter in line):
+            places.setdefault(line.strip(), []).append(index)
+    seen = [line.strip() for line in new]
+    pairs = [
+        (line, lines.bodies[places[line.strip()][0]])
+        for line in new
+        if len(places.get(line.strip(), ())) == 1 and seen.count(line.strip()) == 1
+    ]
+    shift = deduce_shift(pairs, new) if pairs else None
+    return [shift(line) for line in new] if shift else list(new)
+
+
+def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, prose: bool = False) -> LazyResult:
+    """The text that the tokens make of the lines. Raises `EditError` when there is more than one."""
+    try:
+        steps = _steps(lines, tokens, depths_of(lines.bodies, prose=prose), open_ends)
+    except Undecided:
+        raise undecided("the new lines fit in more than one place") from None
+    out: list[tuple[str, str]] = []
+    kept, added = 0, 0
+    fallback = lines.dominant()
+    for token, old in steps:
+        if token is None or (old is not None and _stays(tokens[token], lines.bodies[old])):
+            out.append((lines.bodies[old or 0], lines.ends[old or 0]))
+            kept += bool(lines.bodies[old or 0].strip())
+        elif tokens[token].kind == "line":
+            out.append((tokens[token].text, lines.ends[old] if old is not None else fallback))
+            added += bool(tokens[token].text.strip())
+    filled = sum(bool(line.strip()) for line in lines.bodies)
+    return LazyResult(text=_text(out, lines, fallback), kept=kept, added=added, removed=filled - kept)
+
+
+def _stays(token: Token, old: str) -> bool:
+    return (
+        token.kind == "line"
+        and token.text.strip() == old.strip()
+        and (not old.strip() or indent_of(token.text) == indent_of(old))
+    )
+
+
+def _text(out: Sequence[tuple[str, str]], lines: Lines, fallback: str) -> str:
+    text = "".join(line + (end or fallback) for line, end in out)
+    open_end = bool(lines.ends) and not lines.ends[-1]
+    return text.removesuffix("\n").removesuffix("\r") if open_end else text
+
+
+def _closed(new: Sequence[str], lines: Lines) -> str:
+    end = lines.dominant()
+    return end.join(new) + end
+
+
+def _steps(lines: Lines, tokens: Sequence[Token], depths: Sequence[int], open_ends: bool) -> list[Step]:
+    """Long files are cut at lines that both sides have once, and each part is aligned on its own."""
+    old = lines.bodies
+    if (len(tokens) + 1) * (len(old) + 1) <= _SEGMENT:
+        return align(tokens, old, depths, open_start=open_ends, open_end=open_ends)
+    cuts = [(0, 0), *_anchors(tokens, old), (len(tokens), len(old))]
+    steps: list[Step] = []
+    for (i1, j1), (i2, j2) in pairwise(cuts):
+        part = align(
+            tokens[i1:i2],
+            old[j1:j2],
+            depths[j1:j2],
+            open_start=open_ends and i1 == 0,
+            open_end=open_ends and i2 == len(tokens),
+        )
+        steps += [Step(None if t is None else t + i1, None if o is None else o + j1) for t, o in part]
+    return steps
+
+
+def _anchors(tokens: Sequence[Token], old: Sequence[str]) -> list[tuple[int, int]]:
+    """Lines that both sides have once and at one depth, in the longest rising order."""
+    places: dict[str, list[int]] = {}
+    for index, line in enumerate(old):
+        places.setdefault(line.strip(), []).append(index)
+    texts = [token.text.strip() for token in tokens]
+    pairs = [
+        (index, places[text][0])
+        for index, text in enumerate(texts)
+        if len(places.get(text, ())) == 1 and texts.count(text) == 1 and any(letter.isalnum() for letter in text)
+        if depth_of(old[places[text][0]]) == tokens[index].depth and tokens[index].kind == "line"
+    ]
+    return [pair for pair in _rising(pairs) if pair[0] > 0 and pair[1] > 0]
+
+
+def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    best: list[tuple[int, int]] = []
+    lengths = [1] * len(pairs)
+    before = [-1] * len(pairs)
+    for index, (_, place) in enumerate(pairs):
+        for other in range(index):
+            if pairs[other][1] < place and lengths[other] >= lengths[index]:
+                lengths[index], before[index] = lengths[other] + 1, other
+    at = max(range(len(pairs)), key=lengths.__getitem__, default=-1)
+    while at >= 0:
+        best.append(pairs[at])
+        at = before[at]
+    return best[::-1]
+
+
+def _without_markers(text: str, lines: Lines, new: Sequence[str], path: str) -> LazyResult:
+    """A draft that leaves nothing out: one definition, or the whole file."""
+    single = _one_definition(text, lines, new, path)
+    if single is not None:
+        return single
+    old = [line.strip() for line in lines.bodies if line.strip()]
+    given = [line.strip() for line in new if line.strip()]
+    shared = len(set(old) & set(given))
+    same_start, same_end = _same(old[0], given[0]), _same(old[-1], given[-1])
+    if shared * 2 >= len(set(old)) or (same_start and same_end and len(given) * 2 >= len(old)):
+        done = _closed(new, lines)
+        open_end = not lines.ends[-1]
+        whole = done.removesuffix("\n").removesuffix("\r") if open_end else done
+        return LazyResult(text=whole, kept=shared, added=len(given) - shared, removed=len(old) - shared)
+    raise undecided("it has no ... existing code ... and is neither the whole file nor one definition of it")
+
+
+def _same(old: str, new: str) -> bool:
+    return old == new or (key_of(old) is not None and key_of(old) == key_of(new))
+
+
+def _one_definition(text: str, lines: Lines, new: Sequence[str], path: str) -> LazyResult | None:
+    """The draft is a single definition whose name the file defines once, and it does not open the file."""
+    found = definitions(path, text)
+    mine = definitions(path, "\n".join(new)) or _wrapped(path, new)
+    if not found or not mine:
+        return None
+    outer = [each for each in mine if each.first == 0 or not any(line.strip() for line in new[: each.first])]
+    if not outer or any(line.strip() for line in new[outer[0].last + 1 :]):
+        return None
+    named = [each for each in found if each.name == outer[0].name]
+    if len(named) != 1:
+        return None
+    place = named[0]
+    covered = place.last - place.first + 1
+    filled = sum(bool(line.strip()) for line in lines.bodies[place.first : place.last + 1])
+    given = sum(bool(line.strip()) for line in new)
+    if covered == len(lines) or filled > 3 * given + _MOST_LOST:
+        return None
+    shift = deduce_shift([(new[0], lines.bodies[place.first])], new)
+    fitted = [shift(line) for line in new] if shift else list(new)
+    end = lines.dominant()
+    start, stop = lines.starts[place.first], lines.stop(place.last)
+    done = text[:start] + end.join(fitted) + lines.ends[place.last] + text[stop:]
+    return LazyResult(text=done, kept=len(lines) - covered, added=given, removed=filled)
+
+
+def _wrapped(path: str, new: Sequence[str]) -> tuple[Definition, ...] | None:
+    """The definitions of lines that are only valid inside of a class."""
+    found = definitions(path, "class _ {\n" + "\n".join(new) + "\n}")
+    inner = [each for each in found or () if each.name != "_"]
+    return tuple(Definition(name=each.name, first=each.first - 1, last=each.last - 1) for each in inner)
+
+
+def _checked(path: str, before: str, done: LazyResult) -> LazyResult:
+    """Refused when the file parsed before and does not any more."""
+    if flaws(path, before) == ():
+        broken = flaws(path, done.text)
+        if broken:
+            raise undecided(f"the result does not parse (line {broken[0].line})")
+    return done

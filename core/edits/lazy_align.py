@@ -1,0 +1,258 @@
+"""How a draft lies on a file: an alignment by dynamic programming, in which markers take up old lines for nothing.
+
+Lines that are equal, or that define the same name at the same depth, are worth a match; a line that the draft leaves
+out without a marker is deleted at a cost. A marker only takes lines of its own depth and deeper, and begins with one of
+its own depth, so that it never runs out of its scope nor revives half of a body that was written anew. Where two best
+alignments give different texts, the draft is undecided.
+
+Needleman & Wunsch's recurrence (1970), with free runs for markers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from core.edits.lazy_matches import CONTINUED, Token, matches
+
+_INSERT, _DELETE, _OUTSIDE, _LEAVE, _NEVER = -10, -30, -25, -300, -(10**9)
+_INSERT_BLANK, _DELETE_BLANK = -3, -1
+_CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
+_OPENER = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
+_MANY_CELLS: Final = 6_000_000
+
+
+class Step(NamedTuple):
+    """`token` is taken with the old line `old` (a match), without one (an insertion: old None), or an old line is kept
+    (`token` None)."""
+
+    token: int | None
+    old: int | None
+
+
+class Undecided(Exception):
+    """The draft fits the file in more than one way, or is too long for it to be tried."""
+
+
+def align(
+    tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int], *, open_start: bool, open_end: bool
+) -> list[Step]:
+    """The steps of the best alignment. `depths` are those of the old lines; `open_…`: what stands in the file before or
+    after the draft may be kept.
+
+    Raises `Undecided`.
+    """
+    if (len(tokens) + 1) * (len(old) + 1) > _MANY_CELLS:
+        raise Undecided
+    table = _Table(tokens, old, depths, (open_start, open_end))
+    first, second = table.steps(late=False), table.steps(late=True)
+    if _outcome(first, tokens, old) != _outcome(second, tokens, old):
+        raise Undecided
+    return first
+
+
+def _outcome(steps: Sequence[Step], tokens: Sequence[Token], old: Sequence[str]) -> list[str]:
+    out = []
+    for token, line in steps:
+        if token is None and line is not None:
+            out.append(old[line].strip())
+        elif token is not None and tokens[token].kind == "line":
+            out.append(tokens[token].text.strip())
+    return out
+
+
+class _Table:
+    """Scores of every (token, old line) place; for markers one row before they took anything and one after."""
+
+    def __init__(
+        self, tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int], open_ends: tuple[bool, bool]
+    ) -> None:
+        self.tokens, self.old, self.depths = tokens, old, depths
+        self.open_start, self.open_end = open_ends
+        self.base = min((each.depth for each in tokens if each.kind == "line" and each.text.strip()), default=0)
+        self.filled = [bool(line.strip()) for line in old]
+        self.next_depth = self._next_depths()
+        self.costs = [_DELETE if filled else _DELETE_BLANK for filled in self.filled]
+        self.matches = matches(tokens, old, self.depths)
+
+    def _next_depths(self) -> list[int]:
+        """The depth of each line, for a blank one that of the line that follows."""
+        depths, depth = [0] * len(self.old), 0
+        for index in range(len(self.old) - 1, -1, -1):
+            depth = self.depths[index] if self.filled[index] else depth
+            depths[index] = depth
+        return depths
+
+    def steps(self, *, late: bool) -> list[Step]:
+        """One best alignment; of equals the one that takes old lines as early or as late as can be."""
+        rows, backs = self._rows(late)
+        width = len(self.old)
+        place = width
+        if self.open_end:
+            ends = [
+                score + (0 if index == width else _OUTSIDE if self._begins(index, self.base) else _NEVER)
+                for index, score in enumerate(rows[-1])
+            ]
+            best = max(ends)
+            place = max(index for index, score in enumerate(ends) if score == best)
+        steps = [Step(None, index) for index in range(width - 1, place - 1, -1)]
+        steps += self._walk(backs, place)
+        return steps[::-1]
+
+    def _walk(self, backs: Sequence[bytearray], place: int) -> Iterator[Step]:
+        row = len(backs) - 1
+        while row > 0 or place > 0:
+            move = chr(backs[row][place])
+            token = self.owners[row]
+            if move in "mdkb":
+                place -= 1
+            if move in "kb":
+                yield Step(None, place)
+            elif move == "m":
+                yield Step(token, place)
+            elif move == "i":
+                yield Step(token, None)
+            if move in "mibsw" and row > 0:
+                row -= 2 if move == "w" else 1
+            elif move == "t":
+                row -= 1
+
+    def _rows(self, late: bool) -> tuple[list[list[int]], list[bytearray]]:
+        width = len(self.old)
+        start = [0] + [_NEVER] * width
+        back = bytearray(b"k" * (width + 1))
+        if self.open_start:
+            start = [0] + [_OUTSIDE if self._begins(index, self.base) else _NEVER for index in range(1, width + 1)]
+        else:
+            for index in range(width):
+                start[index + 1] = start[index] + self.costs[index]
+            back = bytearray(b"d" * (width + 1))
+        rows, backs = [start], [back]
+        self.owners: list[int | None] = [None]
+        for index, token in enumerate(self.tokens):
+            marker = token.kind == "marker"
+            made = self._marker_rows(index, rows[-1], late) if marker else [self._line_row(index, rows[-1], late)]
+            for row, moves in made:
+                rows.append(row)
+                backs.append(moves)
+                self.owners.append(index)
+        return rows, backs
+
+    def _begins(self, place: int, depth: int) -> bool:
+        """Whether something of this depth or less begins at an old line, and nothing is cut in two before it."""
+        if place >= len(self.old):
+            return True
+        line = next((each for each in range(place, len(self.old)) if self.filled[each]), None)
+        if line is None or self.depths[line] < depth:
+            return True
+        return self.depths[line] == depth and not CONTINUED.match(self.old[line].strip())
+
+    def _line_row(self, index: int, before: list[int], late: bool) -> tuple[list[int], bytearray]:
+        token, matches = self.tokens[index], self.matches[index]
+        costs = self._costs(index)
+        insert = 0 if token.kind == "removal" else _INSERT if token.text.strip() else _INSERT_BLANK
+        row = [score + insert for score in before]
+        moves = bytearray(b"i" * len(row))
+        for place in range(1, len(row)):
+            gain = matches.get(place - 1)
+            if gain is not None:
+                score = before[place - 1] + gain
+                if score > row[place] or (score == row[place] and not late):
+                    row[place], moves[place] = score, 109  # m
+            score = row[place - 1] + costs[place - 1]
+            if score > row[place] or (score == row[place] and late):
+                row[place], moves[place] = score, 100  # d
+        return row, moves
+
+    def _costs(self, index: int) -> list[int]:
+        """What deleting each line costs after a token: much, where it would leave the scope of the lines around."""
+        around = [each for each in self.tokens[index : index + 2] if each.text.strip()]
+        depth = min((each.floor if each.kind == "marker" else each.depth for each in around), default=0)
+        return self._within(depth) if len(around) == 2 else self.costs
+
+    def _within(self, depth: int) -> list[int]:
+        if not depth:
+            return self.costs
+        return [
+            _LEAVE if filled and below < depth else cost
+            for cost, filled, below in zip(self.costs, self.filled, self.depths, strict=True)
+        ]
+
+    def _marker_rows(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
+        token = self.tokens[index]
+        waiting = list(before)
+        costs = self._within(token.floor)
+        moves = bytearray(b"s" * len(waiting))
+        for place in range(1, len(waiting)):
+            score = waiting[place - 1] + costs[place - 1]
+            if score > waiting[place]:
+                waiting[place], moves[place] = score, 100  # d
+        yield waiting, moves
+        taking = [_NEVER] * len(waiting)
+        moves = bytearray(b"s" * len(taking))
+        for place in range(1, len(taking)):
+            line = place - 1
+            if self.filled[line] and self.depths[line] < token.floor and not (token.first or token.last):
+                continue
+            begins = self._may_begin(token, self.next_depth[line])
+            fresh = waiting[line] if begins else _NEVER
+            if taking[line] > _NEVER and (taking[line] > fresh or (taking[line] == fresh and not late)):
+                taking[place], moves[place] = taking[line], 107  # k, goes on
+            elif fresh > _NEVER:
+                taking[place], moves[place] = fresh, 98  # b, begins
+        yield taking, moves
+        yield self._left(index, waiting, taking, late)
+
+    def _may_begin(self, token: Token, depth: int) -> bool:
+        if token.first or depth == token.floor:
+            return True
+        return depth > token.floor if token.opened else token.last and depth < token.floor
+
+    def _left(self, index: int, waiting: list[int], taking: list[int], late: bool) -> tuple[list[int], bytearray]:
+        """After a marker: it took nothing, or ends where no part of what it took is cut off."""
+        token = self.tokens[index]
+        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line" and each.text.strip()), None)
+        depth = token.floor if after is None else max(token.floor, after.depth)
+        row, moves = list(waiting), bytearray(b"w" * len(waiting))
+        for place, score in enumerate(taking):
+            if score < row[place] or (score == row[place] and late) or score <= _NEVER // 2:
+                continue
+            if self._begins(place, depth) or (after is not None and self._is(place, after)):
+                row[place], moves[place] = score, 116  # t
+        return row, moves
+
+    def _is(self, place: int, token: Token) -> bool:
+        return self.old[place].strip() == token.text.strip() and self.depths[place] == token.depth
+
+
+def with_scopes(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens, every marker with the scope that it stands in."""
+    filled = [index for index, token in enumerate(tokens) if token.text.strip()]
+    placed = []
+    for index, token in enumerate(tokens):
+        if token.kind != "marker":
+            placed.append(token)
+            continue
+        floor, opened = _scope(tokens, index)
+        placed.append(token._replace(floor=floor, opened=opened, first=index == filled[0], last=index == filled[-1]))
+    return placed
+
+
+def _scope(tokens: Sequence[Token], index: int) -> tuple[int, bool]:
+    """The least depth of the lines that a marker stands for, and whether the line before it opens their scope."""
+    own = tokens[index].depth
+    before = next((t for t in reversed(tokens[:index]) if t.text.strip()), None)
+    after = next((t for t in tokens[index + 1 :] if t.kind == "line" and t.text.strip()), None)
+    opened = before is not None and before.kind == "line" and bool(_OPENER.match(before.text))
+    floor = own
+    if after is not None and not _CLOSER.match(after.text.strip()):
+        floor = max(floor, after.depth)
+    if before is not None and opened:
+        floor = (
+            max(floor, before.depth + 1) if after is None or after.depth >= before.depth or own > before.depth else own
+        )
+        return floor, True
+    if before is not None and after is not None and _CLOSER.match(after.text.strip()) and floor <= after.depth:
+        floor = max(floor, min(before.depth, after.depth + 8))
+    return floor, False

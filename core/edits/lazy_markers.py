@@ -1,0 +1,86 @@
+"""Which lines of a draft stand for code that stays, and which only say in words that something goes.
+
+A line that the file itself has is never a marker.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OPEN = re.compile(
+    r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|\{\{!--|\{#|\{-|\(\*|#+|--+|%+|;+|(?:REM|rem)\b|\*|['"]{1,3})\s*"""
+)
+_CLOSE = re.compile(r"""\s*(?:\*+/\}?|-->|--%>|--\}\}|#\}|-\}|\*\)|['"]{1,3})?\s*[,;]?$""")
+_DOTS = re.compile(r"(?:\.{3,}|…|\[\.{3,}\]|\[…\])")
+_KEYWORD = re.compile(
+    r"\b(?:existing|unchanged|remain\w*|rest|same|previous|other|others|omitted|keep|kept|original|as before|as is|"
+    r"above|below|no changes?|not changed|stays?|code|here)\b",
+    re.IGNORECASE,
+)
+_THING = (
+    r"(?:code|content|contents|lines?|file|function|method|methods|functions|class|classes|imports?|module|body|"
+    r"implementation|logic|section|sections|fields?|items?|entries|props?|properties|styles?|rules?|tests?|it|everything|"
+    r"definitions?|document|part|parts)"
+)
+_SAID = re.compile(
+    rf"(?:(?:the )?(?:existing|unchanged|previous|remaining|original|other|same) {_THING}\b.{{0,40}}"
+    rf"|(?:the )?(?:rest|remainder)(?: of (?:the |this )?.{{0,30}})?(?: .{{0,30}})?"
+    r"|(?:there (?:are|is) )?no (?:further |other |more )?(?:changes?|modifications?|edits?)\b.{0,40}"
+    r"|(?:nothing|not) (?:changes|changed|is changed)\b.{0,30}"
+    r"|.{0,50}\b(?:stays?|remains?|is|are|left|kept)(?: exactly)?(?: the)? "
+    r"(?:same|unchanged|as is|as it is|as before)\b.{0,20}"
+    r"|(?:unchanged|same as (?:before|above)|as before|omitted)\b.{0,30}"
+    rf"|(?:keep|leave)(?: the| all)? (?:rest|existing|everything|remaining|other|same)\b.{{0,40}})[.:!]?",
+    re.IGNORECASE,
+)
+_GONE = re.compile(
+    r"(?:(?P<what>.+?)\s+(?:(?:is|are|was|were|has been|have been|gets?|to be|will be|being)\s+)?"
+    r"(?:now\s+)?(?:removed|deleted|dropped|gone)(?:\s+(?:here|now))?"
+    r"|(?:removed?|deleted?|dropped|drop)\s*:?\s+(?P<thing>.+?))[.!]?$",
+    re.IGNORECASE,
+)
+_LONGEST = 120
+
+
+def is_marker(line: str) -> bool:
+    """Whether a line stands for code that is left out: `… existing code …` in any comment, or the same in words."""
+    text = line.strip()
+    if not text or len(text) > _LONGEST:
+        return False
+    inner, comment = _inner(text)
+    starts, ends = _DOTS.match(inner), re.search(rf"{_DOTS.pattern}$", inner)
+    if starts or ends:
+        words = _DOTS.sub(" ", inner).strip(" :.-\"'")
+        if not words:
+            return bool(comment) or text in ("...", "…", "[...]")
+        if _code(words):
+            return False
+        return bool((starts and ends) or _KEYWORD.search(words))
+    return bool(comment) and _SAID.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
+
+
+def removed_thing(line: str) -> str | None:
+    """What a comment says is removed; None for any other line."""
+    inner, comment = _inner(line.strip())
+    found = _GONE.fullmatch(inner) if comment else None
+    if not found:
+        return None
+    what = (found["what"] or found["thing"]).strip().strip("`'\"")
+    return re.sub(r"^(?:the|this|line|function|method|call to)\s+", "", what, flags=re.IGNORECASE)
+
+
+def _inner(text: str) -> tuple[str, str]:
+    """A comment without its signs, and the signs that open it ("" when it is none)."""
+    opened = _OPEN.match(text)
+    rest = text[opened.end() :] if opened else text
+    rest = _CLOSE.sub("", rest, count=1)
+    if opened and opened[0].strip() in ('"', "'"):
+        rest = re.sub(r"""["']\s*:.*$""", "", rest)
+        again = _OPEN.match(rest)
+        rest = _CLOSE.sub("", rest[again.end() :] if again else rest, count=1)
+    return rest.strip(), opened[0].strip() if opened else ""
+
+
+def _code(words: str) -> bool:
+    """Whether what stands with the dots is code (a spread, a slice, a call) and not words."""
+    return re.search(r"[=;{}\[\]]|\w\(|\)\s*=>", words) is not None

@@ -1,0 +1,181 @@
+"""Which line of a draft may be which line of the file, and what that is worth.
+
+A line is only taken for one that lies in the same place: below a line that is itself the same or defines the same name,
+up to the top. So the end of one function is never taken for the end of another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from core.edits.lazy_keys import key_of
+from core.edits.lazy_markers import is_marker
+from core.edits.similarity import ratio
+
+Kind = Literal["line", "marker", "removal"]
+CONTINUED: Final = re.compile(
+    r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b"
+)
+_HEADING: Final = re.compile(r"#{1,6}\s")
+_BELOW: Final = 8
+_SIMILAR: Final = 0.75
+_COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")
+
+
+class Token(NamedTuple):
+    """One line of a draft. `depth` in columns; `thing` is what a removal names. For a marker: `floor`, the least depth
+    of the lines that it stands for, whether the line before it opens their scope, and whether it is the `first` or
+    `last` line of the draft: then it stands for everything before or after."""
+
+    kind: Kind
+    text: str
+    depth: int
+    thing: str = ""
+    floor: int = 0
+    opened: bool = False
+    first: bool = False
+    last: bool = False
+
+
+def depth_of(line: str) -> int:
+    """Columns of indentation, with tabs of four."""
+    text = line.expandtabs(4)
+    return len(text) - len(text.lstrip())
+
+
+def depths_of(lines: Sequence[str], *, prose: bool) -> list[int]:
+    """The depth of each line. In prose what stands below a heading is deeper, and so is a marker right below it."""
+    if not prose:
+        return [depth_of(line) if line.strip() else 0 for line in lines]
+    depths, headed, fresh = [], False, False
+    for line in lines:
+        heading = _HEADING.match(line) is not None
+        depths.append(0 if heading or (is_marker(line) and not fresh) else _BELOW * headed)
+        headed = headed or heading
+        fresh = heading or (fresh and not line.strip())
+    return depths
+
+
+def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
+    """For each line the one that it lies below, -1 at the top; for one that closes or goes on, what it closes."""
+    found: list[int] = []
+    stack: list[int] = []
+    for index, text in enumerate(texts):
+        if not text:
+            found.append(stack[-1] if stack else -1)
+            continue
+        while stack and depths[stack[-1]] > depths[index]:
+            stack.pop()
+        same = bool(stack) and depths[stack[-1]] == depths[index]
+        if same and CONTINUED.match(text):
+            found.append(stack[-1])
+            continue
+        if same:
+            stack.pop()
+        found.append(stack[-1] if stack else -1)
+        stack.append(index)
+    return found
+
+
+class _Places:
+    """Whether a line of the draft and one of the file lie below the same things."""
+
+    def __init__(self, ours: Sequence[str], theirs: Sequence[str], depths: tuple[Sequence[int], Sequence[int]]) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.our_owners, self.their_owners = owners(ours, depths[0]), owners(theirs, depths[1])
+        self.known: dict[tuple[int, int], bool] = {}
+
+    def agree(self, token: int, line: int) -> bool:
+        mine, other = self.our_owners[token], self.their_owners[line]
+        if mine < 0:
+            return True
+        return other >= 0 and self._alike(mine, other)
+
+    def _alike(self, mine: int, other: int) -> bool:
+        known = self.known.get((mine, other))
+        if known is None:
+            self.known[mine, other] = False
+            known = self.known[mine, other] = _same_thing(self.ours[mine], self.theirs[other]) and self.agree(
+                mine, other
+            )
+        return known
+
+
+def _same_thing(ours: str, theirs: str) -> bool:
+    if ours == theirs:
+        return True
+    key = key_of(ours)
+    return key == key_of(theirs) if key else key_of(theirs) is None and ratio(ours, theirs) >= _SIMILAR
+
+
+def matches(tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int]) -> list[dict[int, int]]:
+    """For each token the old lines that it may be, with what that is worth."""
+    bare = [line.strip() for line in old]
+    ours = ["" if token.kind == "marker" else token.text.strip() for token in tokens]
+    same = _Places(ours, bare, ([token.depth for token in tokens], depths))
+    places: dict[str, list[int]] = defaultdict(list)
+    keys: dict[tuple[str, int], list[int]] = defaultdict(list)
+    heads: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for index, line in enumerate(bare):
+        places[line].append(index)
+        if line:
+            key = key_of(line)
+            if key:
+                keys[key, depths[index]].append(index)
+            else:
+                heads[_head(line), depths[index]].append(index)
+    counts = Counter(token.text.strip() for token in tokens)
+    found: list[dict[int, int]] = []
+    for number, token in enumerate(tokens):
+        text = token.text.strip()
+        if token.kind == "marker":
+            found.append({})
+        elif token.kind == "removal":
+            found.append(_removals(token.thing, bare))
+        else:
+            exact = _exact(text, token.depth, places.get(text, ()), depths, counts[text])
+            worth = exact if text == "" else {**_versions(text, token.depth, keys, heads, bare), **exact}
+            found.append({place: gain for place, gain in worth.items() if not text or same.agree(number, place)})
+    return found
+
+
+def _exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
+    if not text:
+        return dict.fromkeys(places, 20)
+    if not re.search(r"\w", text) or text in _COMMON:
+        return {place: 40 for place in places if depths[place] == depth}
+    worth = 160 if len(places) == 1 and count == 1 else 100
+    return {place: worth if depths[place] == depth else worth // 2 for place in places}
+
+
+def _versions(
+    text: str,
+    depth: int,
+    keys: dict[tuple[str, int], list[int]],
+    heads: dict[tuple[str, int], list[int]],
+    bare: Sequence[str],
+) -> dict[int, int]:
+    key = key_of(text)
+    if key:
+        places = keys.get((key, depth), [])
+        return {place: 90 if len(places) == 1 else 70 for place in places}
+    near = {}
+    for place in heads.get((_head(text), depth), [])[:200]:
+        alike = ratio(text, bare[place])
+        if alike >= _SIMILAR:
+            near[place] = int(50 * alike)
+    return near
+
+
+def _removals(thing: str, bare: Sequence[str]) -> dict[int, int]:
+    wanted = re.compile(rf"(?<![\w.]){re.escape(thing)}(?!\w)")
+    places = [index for index, line in enumerate(bare) if wanted.search(line)]
+    return {place: 200 if len(places) == 1 else 120 for place in places}
+
+
+def _head(line: str) -> str:
+    found = re.match(r"\w+|\W", line)
+    return found[0] if found else ""

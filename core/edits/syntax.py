@@ -1,0 +1,117 @@
+"""The one door to tree-sitter, opened at first use: does a file of a known language parse?
+
+Grammars are separate distributions; one that is not installed is a language that is not known.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_GRAMMARS: Final = {
+    "tree_sitter_python": ("language", "py pyi"),
+    "tree_sitter_javascript": ("language", "js jsx mjs cjs"),
+    "tree_sitter_typescript": ("language_typescript", "ts mts cts"),
+    "tree_sitter_typescript tsx": ("language_tsx", "tsx"),
+    "tree_sitter_go": ("language", "go"),
+    "tree_sitter_rust": ("language", "rs"),
+    "tree_sitter_java": ("language", "java"),
+    "tree_sitter_json": ("language", "json"),
+    "tree_sitter_html": ("language", "html htm"),
+    "tree_sitter_css": ("language", "css"),
+    "tree_sitter_c": ("language", "c"),
+    "tree_sitter_cpp": ("language", "cpp cc cxx hpp hh hxx"),
+    "tree_sitter_c_sharp": ("language", "cs"),
+    "tree_sitter_bash": ("language", "sh bash"),
+    "tree_sitter_ruby": ("language", "rb"),
+    "tree_sitter_php": ("language_php", "php"),
+}
+_BY_ENDING: Final = {ending: name for name, (_, endings) in _GRAMMARS.items() for ending in endings.split()}
+_LARGEST: Final = 4_000_000
+
+
+class Flaw(Struct, frozen=True, kw_only=True):
+    """A place that does not parse: 1-indexed line, and what is missing there ("" for something unexpected)."""
+
+    line: int
+    missing: str = ""
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    """A named part of a file: 0-indexed lines, inclusive; decorators and the like around it belong to it."""
+
+    name: str
+    first: int
+    last: int
+
+
+def knows(path: str) -> bool:
+    """Whether there is a grammar for the language of a file of this name."""
+    return _parser(_ending(path)) is not None
+
+
+def flaws(path: str, text: str, *, limit: int = 20) -> tuple[Flaw, ...] | None:
+    """What does not parse, in order; None when the language is not known or the text is too long."""
+    parser = _parser(_ending(path))
+    if parser is None or len(text) > _LARGEST:
+        return None
+    root = parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+    found: list[Flaw] = []
+    waiting = [root] if root.has_error else []
+    while waiting and len(found) < limit:
+        node = waiting.pop()
+        if node.is_missing or node.is_error:
+            found.append(Flaw(line=node.start_point[0] + 1, missing=node.type if node.is_missing else ""))
+        else:
+            waiting += [child for child in reversed(node.children) if child.has_error or child.is_missing]
+    return tuple(found)
+
+
+def definitions(path: str, text: str) -> tuple[Definition, ...] | None:
+    """Every named definition, nested ones too, in order; None when the language is not known."""
+    parser = _parser(_ending(path))
+    if parser is None or len(text) > _LARGEST:
+        return None
+    found: list[Definition] = []
+    waiting = [parser.parse(text.encode("utf-8", "surrogatepass")).root_node]
+    while waiting:
+        node = waiting.pop()
+        waiting += reversed(node.children)
+        name = node.child_by_field_name("name")
+        if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
+            outer = _outermost(node)
+            label = name.text.decode("utf-8", "replace")
+            found.append(Definition(name=label, first=outer.start_point[0], last=node.end_point[0]))
+    return tuple(found)
+
+
+def _outermost(node: Node) -> Node:
+    parent = node.parent
+    while parent is not None and parent.type in ("decorated_definition", "export_statement"):
+        node, parent = parent, parent.parent
+    return node
+
+
+def _ending(path: str) -> str:
+    return PurePath(path).suffix.lower().removeprefix(".")
+
+
+@cache
+def _parser(ending: str) -> Parser | None:
+    name = _BY_ENDING.get(ending)
+    if name is None:
+        return None
+    try:
+        from tree_sitter import Language, Parser
+
+        grammar = import_module(name.split()[0])
+        return Parser(Language(getattr(grammar, _GRAMMARS[name][0])()))
+    except (ImportError, AttributeError, ValueError):
+        return None
