@@ -119,6 +119,37 @@ class _BoxRun:
 
     def _report(self, result: CommandResult, effects: list[str]) -> None:
         found = self._boxes.event()
+        lines = [f"{'box':<11}{found.tier}{f' ({found.reason})' if found.reason else ''}"]
+        if result.ended != "exited":
+            lines.append(f"{'ended':<11}{result.ended.replace('_', ' ')} after {result.duration_ms / 1000:.1f} s")
+        lines += [f"{'note':<11}{note}" for note in result.notes]
+        lines += effects or [f"{'effects':<11}none"]
+        sys.stdout.flush()
+        for line in lines:
+            sys.stderr.write(f"{plain(line)}\n")
+        sys.stderr.flush()
+
+
+def kept_session(store: SessionStore) -> str:
+    """The session of `box run --keep` in a workspace, "" = there is none."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        session = (store.path / POINTER).read_text(encoding="ascii").strip()
+        return session if store.holds(session) else ""
+    return ""
+
+
+class _Before:
+    """What was pending before the command."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._changes = dict(state.changes)
+        self._bulks = {bulk.root: bulk for bulk in _bulks(state)}
+        self.seq = state.seq
+
+    def news(self, state: SessionState, effects: ev.EffectsRecorded) -> list[str]:
+        """A line for each thing that the command did."""
+        if effects.discarded:
+            return ["discarded  all that it changed", *(f"{'note':<11}{note}" for note in effects.notes)]
         lines: list[str] = []
         for path, change in sorted(state.changes.items()):
             before = self._changes.get(path)
