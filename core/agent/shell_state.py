@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -111,11 +111,12 @@ class ShellWitness:
         for name in first.variables.keys() - last.variables.keys():
             variables.pop(name, None)
             removed.add(name)
+        seen = _root_seen(first.directory, before.directory)
         for name, value in last.variables.items():
             if first.variables.get(name) != value and len(value) <= MAX_VALUE:
-                variables[name] = value
+                variables[name] = value.replace(str(seen), str(root)) if seen != root else value
                 removed.discard(name)
-        directory, note = _within(last.directory, root)
+        directory, note = _within(last.directory, (root, seen))
         if len(variables) > MAX_VARIABLES:
             return ShellState(directory=directory, variables=before.variables, removed=before.removed), (
                 f"{note} More than {MAX_VARIABLES} variables were set; they are not kept.".strip()
@@ -123,12 +124,18 @@ class ShellWitness:
         return ShellState(directory=directory, variables=variables, removed=frozenset(removed)), note
 
 
-def _within(directory: str, root: Path) -> tuple[str, str]:
+def _root_seen(start: str, directory: str) -> Path:
+    """Where the command saw the workspace: a box that works on a copy has it at another path."""
+    seen = Path(start)
+    return seen if directory == "." else seen.parents[len(Path(directory).parts) - 1]
+
+
+def _within(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
     """The directory as a path in the workspace; any other place lasts no longer than its command."""
-    try:
-        return Path(directory).relative_to(root).as_posix(), ""
-    except ValueError:
-        return ".", f"The shell was left in {directory}, outside of the workspace: the next command starts in its root."
+    for root in roots:
+        if Path(directory).is_relative_to(root):
+            return Path(directory).relative_to(root).as_posix(), ""
+    return ".", f"The shell was left in {directory}, outside of the workspace: the next command starts in its root."
 
 
 def _overlap(text: str, mark: str) -> int:

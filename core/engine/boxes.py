@@ -43,12 +43,7 @@ Finder = Callable[[Tier | None], Awaitable[Found]]
 
 async def find_box(wanted: Tier | None) -> Found:
     """The strongest box of this machine, or the one that is `wanted`."""
-    try:
-        from core.sandbox.tiers import open_box
-    except ModuleNotFoundError:
-        from core.sandbox.namespaces import NamespaceBox
-
-        return Found(box=NamespaceBox(), tier=Tier.NAMESPACES)
+    from core.sandbox.tiers import open_box
 
     box, report = await open_box(state_dir(), wanted=wanted)
     reason, cure = _why(report)
