@@ -58,6 +58,7 @@ class Options:
     verdict: Literal["", "accept", "reject"] = ""
     print_only: bool = False
     pane: str = ""
+    probe: bool = False
 
 
 USAGE = """\
@@ -66,7 +67,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui sessions [DIR]
-       agent-tui doctor [DIR]
+       agent-tui doctor [DIR] [--probe]
        agent-tui --demo"""
 
 DESCRIPTION = """\
@@ -81,7 +82,8 @@ commands:
   review                show, accept or reject what waits for a review
   sessions              list the sessions of this workspace, newest first
   doctor                show versions, state directory, configuration, keys
-                        found (names only) and local model servers
+                        found (names only), local model servers and what
+                        contains commands; --probe tries every way anew
                         (a directory of such a name is reached as ./sessions)
 
 examples:
@@ -171,6 +173,7 @@ def _parser() -> _Parser:
     about = parser.add_argument_group("about")
     about.add_argument("-h", "--help", action="help", help="show this help and leave")
     about.add_argument("--version", action="version", version=f"agent-tui {__version__}", help="show the version")
+    parser.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--engine", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -228,7 +231,8 @@ def _front_and_words(said: argparse.Namespace, parser: _Parser) -> tuple[Front, 
     if said.engine:
         return "engine", words
     if words and words[0] in SUBCOMMANDS:
-        if any(value not in (None, False) for name, value in vars(said).items() if name != "words"):
+        own = {"words", "probe"} if words[0] == "doctor" else {"words"}
+        if any(value not in (None, False) for name, value in vars(said).items() if name not in own):
             parser.error(f"{words[0]} takes no options; write ./{words[0]} for a directory of that name")
         return ("sessions" if words[0] == "sessions" else "doctor"), words[1:]
     return ("screen" if said.prompt is None else "print"), words
@@ -254,6 +258,8 @@ def _check_together(front: Front, said: argparse.Namespace, parser: _Parser) -> 
     for name in ("output_format", "accept"):
         if front != "print" and getattr(said, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
+    if said.probe and front != "doctor":
+        parser.error("--probe only goes with doctor")
     if said.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
     if said.demo and said.model:
@@ -288,6 +294,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
         max_cost=said.max_cost,
         max_tokens=said.max_tokens,
         program=tuple(program),
+        probe=said.probe,
     )
 
 

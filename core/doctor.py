@@ -7,9 +7,11 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core import __version__
 from core.cli import Options
@@ -18,17 +20,30 @@ from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.printer import plain
 from core.protocol.queries import Models, ProviderStatus
+from core.sandbox.box import Tier
 from core.sessions.store import SessionStore
 from core.tools.ripgrep import program
 from core.workspace import Workspace
 
+if TYPE_CHECKING:
+    from core.sandbox.tiers import TierReport
+
 _SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
 _WIDTH = 12
+_HELD = "what a command changes is held for your review"
+_MEANINGS = {
+    Tier.NAMESPACES: f"{_HELD} (namespaces and an overlay)",
+    Tier.BWRAP_OVERLAY: f"{_HELD} (bubblewrap and its overlay)",
+    Tier.BWRAP_MOUNTED: f"{_HELD} (an overlay and bubblewrap)",
+    Tier.BWRAP_COPY: f"{_HELD} (bubblewrap, on a copy of the project)",
+    Tier.LANDLOCK: f"{_HELD} (Landlock, on a copy of the project); you are asked for each command",
+    Tier.NONE: "not contained: each command runs in your project itself, after you allow it",
+}
 
 
 def report(options: Options) -> int:
     """Print the report. `ExitCode.FAILED` if something would keep a session from working."""
-    check = _Check(options.directory)
+    check = _Check(options.directory, probe=options.probe)
     for label, text in check.lines():
         sys.stdout.write(f"{label:<{_WIDTH}}{plain(text)}\n")
     for note in check.notes:
@@ -41,8 +56,9 @@ def report(options: Options) -> int:
 class _Check:
     """What was found; `problems` keep a session from working, `notes` do not."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, probe: bool) -> None:
         self._directory = directory
+        self._probe = probe
         self.problems: list[str] = []
         self.notes: list[str] = []
 
@@ -61,7 +77,7 @@ class _Check:
         yield "config", f"{own}{'' if own.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
             yield "project", f"{PROJECT_FILE.as_posix()} (can only make your settings stricter)"
-        yield "commands", "not contained: each one runs in your project itself, after you allow it"
+        yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
         found = asyncio.run(_models(settings))
         yield from _table(found)
         yield "model", found.default or "none: set a key, start a local model server, or try agent-tui --demo"
@@ -99,6 +115,37 @@ class _Check:
             self.problems.append(problem.explained())
         self.notes += loaded.notices
         return loaded.settings
+
+
+async def _tiers(*, probe: bool) -> TierReport:
+    """What contains commands here; with `probe` every tier is tried anew. Where there is no state yet, none is made."""
+    from core.sandbox.tiers import find_tier, open_box
+
+    state = state_dir()
+    if not state.is_dir():
+        with tempfile.TemporaryDirectory() as place:
+            return await find_tier(Path(place), all_of_them=probe)
+    if probe:
+        return await find_tier(state, all_of_them=True)
+    box, found = await open_box(state)
+    if box is not None:
+        await box.close()
+    return found
+
+
+def _containment(found: TierReport, *, probed: bool) -> Iterator[str]:
+    """The tier in force, then what is to be said of each that was tried."""
+    yield f"{found.tier.value}: {_MEANINGS[found.tier]}"
+    for each in found.reasons:
+        if not each.ok:
+            yield " ".join(filter(None, (f"not {each.tier.value}: {each.reason.rstrip('.')}.", each.cure)))
+        elif probed:
+            yield f"{each.tier.value} held all attempts: {', '.join(item.name for item in each.items)}"
+
+
+def _rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for number, text in enumerate(texts):
+        yield "" if number else label, text
 
 
 def _version(name: str) -> str:

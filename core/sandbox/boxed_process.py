@@ -183,7 +183,9 @@ class BoxedProcess:
             case ("started",):
                 self._settle(None)
             case ("failed", step, number, text):
-                self._settle(refusal(step, number, text))
+                self._settle(
+                    refusal(step, number, text) if number else ToolFailed(f"The box could not be set up: {step}.")
+                )
             case ("exit", code):
                 self._exit_code = code
             case ("memory",):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-_ERRNO = re.compile(r"\[(E[A-Z0-9]+)\]|\berrno (\d+)")
+_ERRNO = re.compile(r"[\[(](E[A-Z0-9]+)[\])]")
 _TEXTS = {
     "Operation not permitted": "EPERM",
     "Permission denied": "EACCES",
@@ -54,7 +54,7 @@ def errno_of(reason: str) -> str:
     """The name of the kernel's error in a reason, "" when it tells none."""
     found = _ERRNO.search(reason)
     if found:
-        return found[1] or os.strerror(int(found[2]))
+        return found[1]
     return next((name for text, name in _TEXTS.items() if text.lower() in reason.lower()), "")
 
 

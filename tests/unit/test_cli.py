@@ -85,6 +85,7 @@ def test_a_printed_run_without_any_prompt_is_refused(monkeypatch, capsys, stdin)
 def test_a_command_takes_a_directory_and_a_directory_of_its_name_is_reached_by_path(project):
     assert parse(["sessions", "shop"]) == Options(front="sessions", directory=project / "shop")
     assert parse(["doctor"]) == Options(front="doctor", directory=project)
+    assert parse(["doctor", "--probe"]) == Options(front="doctor", directory=project, probe=True)
     assert parse(["./sessions"]) == Options(front="screen", directory=project / "sessions")
 
 
@@ -103,6 +104,8 @@ def test_the_engine_takes_the_options_of_a_session(project):
         (["x\0y"], "cannot open"),
         (["sessions", "--mode", "ask"], "sessions takes no options"),
         (["doctor", "-p", "x"], "doctor takes no options"),
+        (["--probe"], "--probe only goes with doctor"),
+        (["sessions", "--probe"], "sessions takes no options"),
         (["--mode", "yolo"], "invalid choice: 'yolo'"),
         (["--model", "gpt-5"], "expected PROVIDER/NAME"),
         (["--model", "openai/"], "does not name a model"),
