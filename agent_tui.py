@@ -197,6 +197,10 @@ def main() -> int:
 
     try:
         try:
+            if sys.argv[1:] == ["edits", "apply"]:
+                from core.edits.json_lines import run
+
+                return run()
             return _start(parse(sys.argv[1:], program=(sys.executable, os.path.realpath(__file__))))
         finally:
             if sys.stdout is not None:
