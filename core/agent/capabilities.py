@@ -221,6 +221,12 @@ class CommandRunner:
 
         return await self._session.terminal.run(order, shown)
 
+    async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
+        self._take(approved)
+        origin = replace(self._origin, command=approved)
+        limit = min(time_limit, LONGEST_COMMAND)
+        return await self._session.python().run(code, origin=origin, time_limit=limit, on_output=self._show)
+
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
         self._session.terminal.jobs.check_room()
         return await self._session.terminal.start(self._order(command, None), self._show, wait=wait)

@@ -1,8 +1,8 @@
 """The gate: the one path that every tool call takes, from the model's words to one answer.
 
-find -> parse -> house -> grant -> decide -> approve -> contain -> run -> clip, then record, whatever happened. Every
-call gets exactly one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for
-every provider. READ calls of one step run at the same time; any other access is a barrier.
+find -> parse -> house -> grant -> leave to the user -> decide -> approve -> contain -> run -> clip, then record,
+whatever happened. Every call gets exactly one `tool.finished` and one tool message, in the order of the calls, so the
+history stays valid for every provider. READ calls of one step run at the same time; any other access is a barrier.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from inspect import isawaitable
+from typing import cast
 
+from core.agent.by_hand import typed_command
 from core.agent.call_documents import Ended, decoded, document_of
 from core.agent.capabilities import CommandRunner, Lease, UserDesk, capability_for
 from core.agent.documents import Documents, Opened
@@ -26,6 +28,7 @@ from core.protocol.messages import ToolCall, ToolMessage
 from core.protocol.review import Origin
 from core.tools.base import Outcome, Tool, ToolType
 from core.tools.registry import find_tool, parse_call
+from core.tools.run_terminal_cmd import RunTerminalCmd
 
 PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 MAX_SUMMARY = 200  # characters of a refusal that are shown in one line
@@ -67,6 +70,7 @@ class Call:
         self.text = NOT_RUN
         self.spilled = ""
         self.invalid = False
+        self.proposed = ""
         self.settled = False
         self.started = monotonic()
 
@@ -82,6 +86,12 @@ class Call:
     @property
     def failed(self) -> bool:
         return self.status in {"failed", "denied"}
+
+    def aside(self) -> str:
+        """What there is to say before the result: which command the user ran in place of the one proposed."""
+        if not self.proposed or self.proposed == self.subject():
+            return ""
+        return f"The user ran another command: {self.subject()}\n"
 
     def subject(self) -> str:
         return self.tool.subject() if self.tool else ""
@@ -130,6 +140,16 @@ def _refusal(call: Call) -> str:
     )
 
 
+async def leave_to_user(call: Call) -> None:
+    """Where commands are left to the user, the one that they type takes the place of the one that was proposed."""
+    if call.session.settings.commands.policy != "human" or not isinstance(call.tool, RunTerminalCmd):
+        return
+    typed = await typed_command(call.session, call.request.id, call.tool)
+    if typed is not None:
+        grant(call)  # the mode may have changed meanwhile
+        call.proposed, call.tool = call.tool.command, cast("Tool[object]", typed)
+
+
 def decide_on(call: Call) -> None:
     assert call.access is not None
     policy = call.session.settings.commands.policy
@@ -137,9 +157,11 @@ def decide_on(call: Call) -> None:
         call.access,
         call.subject(),
         contained=call.session.contained,
-        by_hand=policy == "human",
+        by_hand=policy == "human" and not call.proposed,
         unasked=policy == "auto" and call.session.terminal.ground.box.tier.may_run_unasked,
     )
+    if call.proposed and call.decided.choice == "ask":
+        call.decided = Decided(choice="allow", reason="The user typed it.")
     if call.decided.choice == "deny":
         raise Stopped("denied", f"Not run: {call.decided.reason} Nothing was changed.")
 
@@ -204,13 +226,13 @@ async def run(call: Call) -> None:
 
 
 def clip_result(call: Call) -> None:
-    call.text, spilled = clip(call.session.directory, call.request.id, call.text)
+    call.text, spilled = clip(call.session.directory, call.request.id, f"{call.aside()}{call.text}")
     call.spilled = spilled or call.outcome.spilled
 
 
 Stage = Callable[[Call], Awaitable[None] | None]
 PREPARATION: tuple[Stage, ...] = (find, parse)
-PASSAGE: tuple[Stage, ...] = (house, grant, decide_on, approve, contain, run, clip_result)
+PASSAGE: tuple[Stage, ...] = (house, grant, leave_to_user, decide_on, approve, contain, run, clip_result)
 
 
 def no_warning(_: Call) -> str:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from core.agent.limits import Meter
 from core.agent.prefix import Prepared
+from core.agent.python_room import PythonRoom
 from core.agent.terminal import Terminal
 from core.config import Settings
 from core.errors import AgentTuiError, ToolInputInvalid
@@ -152,6 +153,7 @@ class SessionContext(Struct, kw_only=True):
     `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
     told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
+    `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     """
 
     id: str
@@ -179,6 +181,14 @@ class SessionContext(Struct, kw_only=True):
     preparing: asyncio.Future[Prepared] | None = None
     spoken: dict[str, dict[str, object]] = field(default_factory=dict)
     working: asyncio.Task[None] | None = None
+    python_room: PythonRoom | None = None
+    job_in_front: str = ""
+
+    def python(self) -> PythonRoom:
+        """The Python that the model's blocks run in; made at the first of them."""
+        if self.python_room is None:
+            self.python_room = PythonRoom(self.terminal)
+        return self.python_room
 
     @property
     def contained(self) -> bool:

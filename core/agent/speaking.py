@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from core.agent.documents import Documents
 from core.agent.gate import Call
+from core.agent.jobs import Job
 from core.agent.limits import prefix_size
 from core.agent.prefix import Prefix, Prepared, kept_or_made
 from core.agent.session import SessionContext
@@ -28,6 +29,7 @@ from core.tools.base import TerminalDetail
 
 # What the tags dialect has tags of its own for.
 _HAS_TAGS = frozenset({"search_replace", "edit_blocks"})
+_TERMINAL = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "stop_terminal"})
 
 
 async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
@@ -35,6 +37,7 @@ async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
     name = session.settings.dialect_of(session.route.id)
     if name == "native":
         return made
+    await session.terminal.find()
     key = f"{name} {session.route.id} {session.settings.dialects.command}"
     if key not in session.spoken:
         session.spoken[key] = await asyncio.to_thread(_spoken, session, made)
@@ -50,7 +53,7 @@ def _spoken(session: SessionContext, made: Prepared) -> dict[str, object]:
         dialect = command = _command_dialect(session)
         system = f"{command.system()}\n\n{render('dialects/workspace_rules', rules=rules)}".strip()
     else:
-        dialect = TagDialect()
+        dialect = TagDialect(goes_on=session.contained)
         system = render("dialects/tags", rules=rules, tools=_tools())
     prefix = kept_or_made(session.directory, f"prefix-{name}.json", Prefix(system=system, tools=()))
     return {"prefix": prefix, "size": prefix_size(prefix.system, ()), "dialect": dialect}
@@ -81,7 +84,7 @@ def _tools() -> list[dict[str, object]]:
     return [
         {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
         for spec in tool_specs(tool_text)
-        if TOOLS[spec.name].access is not Access.EXEC and spec.name not in _HAS_TAGS
+        if TOOLS[spec.name].access not in {Access.EXEC, Access.JOB} and spec.name not in _HAS_TAGS
     ]
 
 
@@ -91,27 +94,55 @@ def teller(dialect: Dialect) -> Callable[[Call], str]:
         return lambda call: call.text
 
     def told(call: Call) -> str:
-        text, _ = clip(call.session.directory, call.request.id, dialect.result(result_of(call)))
-        return text
+        text = f"{as_data(call.aside())}{dialect.result(result_of(call))}"
+        return clip(call.session.directory, call.request.id, text)[0]
 
     return told
 
 
 def result_of(call: Call) -> Result:
-    detail = call.outcome.detail
-    if not isinstance(detail, TerminalDetail):
-        return Result(content=as_data(call.text))
-    return Result(
-        content=as_data(call.text),
-        command=detail.command,
-        exit_code=detail.exit_code,
-        output=as_data(detail.output),
-        timed_out=detail.timed_out,
-    )
+    detail, content = call.outcome.detail, as_data(call.text)
+    if isinstance(detail, TerminalDetail):
+        return Result(
+            content=content,
+            command=detail.command,
+            exit_code=detail.exit_code,
+            output=as_data(detail.output),
+            timed_out=detail.timed_out,
+            running=_job_of(call) is not None,
+        )
+    job = _job_of(call)
+    if job is None:
+        return Result(content=content)
+    code = job.result.exit_code if job.result else None
+    return Result(content=content, command=job.command, exit_code=code, output=content, running=job.alive)
+
+
+def _job_of(call: Call) -> Job | None:
+    """The job that a call of the terminal is about."""
+    named = getattr(call.tool, "job", "")
+    jobs = call.session.terminal.jobs
+    if named:
+        return jobs.job(named) if call.status == "completed" else None
+    return next((job for job in jobs.alive if job.execution.order.origin.call == call.request.id), None)
+
+
+def follow_jobs(session: SessionContext, calls: Sequence[Call]) -> None:
+    """After a step: which command goes on in the model's terminal. It stays until the model knows its end."""
+    for call in calls:
+        job = _job_of(call) if call.name in _TERMINAL else None
+        if job is None:
+            continue
+        if job.alive:
+            session.job_in_front = job.id
+        elif session.job_in_front == job.id:
+            session.job_in_front = ""
 
 
 def hand_in(documents: Documents, dialect: Dialect, calls: list[Call]) -> bool:
-    """Whether one of these calls ended the turn; what it handed in is shown."""
+    """After a step: whether one of its calls ended the turn; what it handed in is shown."""
+    if isinstance(dialect, TagDialect) and calls:
+        follow_jobs(calls[0].session, calls)
     last = next((result for result in map(result_of, calls) if dialect.ends(result)), None)
     if last is None:
         return False

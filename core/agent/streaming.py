@@ -99,7 +99,7 @@ class Reception:
     def __init__(self, session: SessionContext, documents: Documents, dialect: Dialect) -> None:
         self._session = session
         self._dialect = dialect
-        self._listener = dialect.listener()
+        self._listener = dialect.listener(job=session.job_in_front)
         self._documents = documents
         self._speech = Speech(documents)
         self._text: list[str] = []

@@ -8,7 +8,7 @@ yes of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from core.agent.execution import DROPPED, Execution, Ground, Order
 from core.agent.jobs import Job, Jobs
@@ -47,6 +47,7 @@ class Terminal:
         )
         self.jobs = Jobs(ground)
         self._leaving: set[asyncio.Task[None]] = set()
+        self.at_end: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def contained(self) -> bool:
@@ -194,6 +195,8 @@ class Terminal:
 
     async def close(self) -> None:
         """End what runs. What jobs did waits for the review."""
+        for end in self.at_end:
+            await end()
         await self.jobs.close()
         if self._leaving:
             await asyncio.wait(set(self._leaving))

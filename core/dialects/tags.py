@@ -33,19 +33,19 @@ class _Asked(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def _bash(block: Block, job: str) -> _Asked:
-    asked = wanted(block.body, job)
+def _bash(block: Block, job: str, goes_on: bool) -> _Asked:
+    asked = wanted(block.body, job, goes_on=goes_on)
     return _Asked(name=asked.tool, arguments=as_json(asked.arguments), problem=asked.problem)
 
 
-def _python(block: Block, _: str) -> _Asked:
+def _python(block: Block) -> _Asked:
     code = block.body if block.body.startswith("\n") else block.body.lstrip(" \t")
     code = textwrap.dedent(code).strip("\n").rstrip()
     problem = "" if code.strip() else "The block is empty: there is nothing to run."
     return _Asked(name=PYTHON_TOOL, arguments=as_json({"code": code}), problem=problem)
 
 
-def _browse(block: Block, _: str) -> _Asked:
+def _browse(block: Block) -> _Asked:
     return _Asked(
         name="execute_browse",
         arguments=as_json({"request": block.body.strip()}),
@@ -53,13 +53,13 @@ def _browse(block: Block, _: str) -> _Asked:
     )
 
 
-def _file_edit(block: Block, _: str) -> _Asked:
+def _file_edit(block: Block) -> _Asked:
     path = _path(block)
     problem = "" if path else 'The file is missing: write <file-edit filePath="the/file">.'
     return _Asked(name=EDIT_TOOL, arguments=as_json({"file_path": path, "diff": block.body}), problem=problem)
 
 
-def _draft(block: Block, _: str) -> _Asked:
+def _draft(block: Block) -> _Asked:
     return _Asked(
         name="file_edit",
         arguments=as_json({"path": _path(block), "draft": block.body}),
@@ -68,7 +68,7 @@ def _draft(block: Block, _: str) -> _Asked:
     )
 
 
-def _tool_call(block: Block, _: str) -> _Asked:
+def _tool_call(block: Block) -> _Asked:
     """Hermes form: `{"name": …, "arguments": {…}}`."""
     try:
         call = json.loads(block.body)
@@ -85,8 +85,7 @@ def _path(block: Block) -> str:
     return next((block.attributes[name] for name in _FOR_PATH if block.attributes.get(name)), "")
 
 
-_ASKED: Final[Mapping[str, Callable[[Block, str], _Asked]]] = {
-    "execute_bash": _bash,
+_ASKED: Final[Mapping[str, Callable[[Block], _Asked]]] = {
     "execute_ipython": _python,
     "execute_browse": _browse,
     "file-edit": _file_edit,
@@ -102,8 +101,9 @@ class TagListener:
 
     ending = Ending()
 
-    def __init__(self, job: str = "") -> None:
+    def __init__(self, job: str = "", *, goes_on: bool = False) -> None:
         self._job = job
+        self._goes_on = goes_on
         self._heard: list[Heard] = []
         self._count = 0
         self._executed = False
@@ -122,7 +122,7 @@ class TagListener:
             self._heard.append(CallBegun(self._count, _BEGUN[tag]))
 
     def _close(self, block: Block) -> None:
-        asked = _ASKED[block.tag](block, self._job)
+        asked = _bash(block, self._job, self._goes_on) if block.tag == "execute_bash" else _ASKED[block.tag](block)
         if block.tag not in _BEGUN:
             self._heard.append(CallBegun(self._count, asked.name))
         self._heard.append(
@@ -148,12 +148,15 @@ class TagListener:
 
 
 class TagDialect:
-    """Calls as tags, results as the user's words."""
+    """Calls as tags, results as the user's words. `goes_on`: a command that takes long can go on between steps."""
 
     name = "tags"
 
+    def __init__(self, *, goes_on: bool = False) -> None:
+        self._goes_on = goes_on
+
     def listener(self, *, job: str = "") -> TagListener:
-        return TagListener(job)
+        return TagListener(job, goes_on=self._goes_on)
 
     def task(self, prompt: str) -> str:
         return prompt

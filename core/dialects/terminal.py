@@ -10,6 +10,8 @@ from msgspec import Struct
 
 STILL_RUNNING = -1
 INTERRUPT = "ctrl+c"
+PATIENCE = 30  # seconds that a command is waited for before it counts as still running
+SOON = 3  # seconds to look at what comes of an input
 _IDLE = "No command is running, so there is nothing to {}. Send a command."
 
 
@@ -21,22 +23,26 @@ class Wanted(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def wanted(text: str, job: str) -> Wanted:
-    """The call for what stands in a block. `job` is the id of the command that runs, "" = none."""
+def wanted(text: str, job: str, *, goes_on: bool = False) -> Wanted:
+    """The call for what stands in a block. `job` is the id of the command that runs, "" = none.
+
+    `goes_on`: a command that takes longer than `PATIENCE` may go on; else it is ended after its time.
+    """
     text = text.strip()
     if not job:
-        return _command(text)
+        return _command(text, goes_on=goes_on)
     if not text:
-        return Wanted(tool="read_terminal", arguments={"job": job})
+        return Wanted(tool="read_terminal", arguments={"job": job, "wait": PATIENCE})
     if text.lower() == INTERRUPT:
         return Wanted(tool="stop_terminal", arguments={"job": job, "interrupt": True})
-    return Wanted(tool="write_terminal", arguments={"job": job, "text": f"{text}\n"})
+    return Wanted(tool="write_terminal", arguments={"job": job, "text": f"{text}\n", "wait": SOON})
 
 
-def _command(text: str) -> Wanted:
+def _command(text: str, *, goes_on: bool) -> Wanted:
     problem = ""
     if not text:
         problem = _IDLE.format("read")
     elif text.lower() == INTERRUPT:
         problem = _IDLE.format("interrupt")
-    return Wanted(tool="run_terminal_cmd", arguments={"command": text}, problem=problem)
+    more: dict[str, object] = {"is_background": True, "timeout": PATIENCE} if goes_on else {}
+    return Wanted(tool="run_terminal_cmd", arguments={"command": text, **more}, problem=problem)

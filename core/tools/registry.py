@@ -34,6 +34,7 @@ _CLASSES = {
 # Tools for which a dialect without function calls has words of its own: found like the others, but not in the list.
 IN_TEXT = {
     "edit_blocks": "EditBlocks",
+    "run_python": "RunPython",
 }
 ALIASES: Mapping[str, str] = {
     "Read": "read_file",

@@ -18,6 +18,7 @@ ARGUMENTS = {
     "search_replace": {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"},
     "write": {"file_path": "new.py", "contents": "y = 1\n"},
     "delete_file": {"target_file": "a.py"},
+    "run_python": {"code": "open('made-by-command', 'w').close()"},
     "edit_blocks": {
         "file_path": "a.py",
         "diff": "------- SEARCH\nx = 1\n=======\nx = 2\n+++++++ REPLACE\n",

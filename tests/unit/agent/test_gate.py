@@ -207,10 +207,41 @@ async def test_what_is_refused_on_disk_is_an_answer(tmp_path, monkeypatch):
     assert "No space left" in case.results()[0]
 
 
-async def test_commands_that_are_left_to_the_user_are_neither_run_nor_asked_about(tmp_path):
-    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+def left_to_the_user(case: Case, *answers: d.QuestionAnswer) -> None:
     by_hand = msgspec.structs.replace(case.session.settings.commands, policy="human")
     case.session.settings = msgspec.structs.replace(case.session.settings, commands=by_hand)
+
+    def answer(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.QuestionAsked):
+            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, answers)
+
+    case.on_event = answer
+
+
+async def test_the_command_that_the_user_types_runs_in_place_of_the_one_proposed(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    left_to_the_user(case, d.QuestionAnswer(question="command", text=" echo typed "))
+    await case.turn()
+    assert "touch made" in case.of(ev.QuestionAsked)[0].questions[0].text
+    assert case.results()[0].startswith("The user ran another command: echo typed\n")
+    assert "\ntyped" in case.results()[0]
+    assert case.of(ev.ApprovalRequested) == []
+    assert not list(tmp_path.rglob("made"))
+    [shown] = [each.document for each in case.of(ev.DocumentFinished) if isinstance(each.document, d.TerminalCommand)]
+    assert shown.metadata.command == "echo typed"
+
+
+async def test_a_proposed_command_can_be_run_as_it_is(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "echo proposed"})), says("."))
+    left_to_the_user(case, d.QuestionAnswer(question="command", options=("as_proposed",)))
+    await case.turn()
+    assert case.results()[0].startswith("exit code 0")
+    assert "\nproposed" in case.results()[0]
+
+
+async def test_without_a_command_of_the_users_none_is_run(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    left_to_the_user(case)
     await case.turn()
     assert "say which one to run" in case.results()[0]
     assert case.of(ev.ApprovalRequested) == []

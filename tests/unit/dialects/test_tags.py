@@ -209,8 +209,8 @@ def test_an_empty_block_does_nothing_but_say_so():
 @pytest.mark.parametrize(
     ("text", "tool", "more"),
     [
-        ("", "read_terminal", {}),
-        ("yes", "write_terminal", {"text": "yes\n"}),
+        ("", "read_terminal", {"wait": 30}),
+        ("yes", "write_terminal", {"text": "yes\n", "wait": 3}),
         ("Ctrl+C", "stop_terminal", {"interrupt": True}),
     ],
 )
