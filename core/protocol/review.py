@@ -108,7 +108,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
 
     Accepting moves the base (and the file on disk) from `base_before` to `base_after`; rejecting moves the pending
     state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant. `directories` were
-    made for the file when it was accepted, outermost first; they go with it when that is undone.
+    made for the file when it was accepted, outermost first; they go with it when that is undone. With a `bulk`, the
+    verdict is on that, `path` is its root, and it has no hunks and no states.
     """
 
     id: str
@@ -122,6 +123,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     reason: str = ""
     excerpt: str = ""
     directories: tuple[str, ...] = ()
+    bulk: Bulk | None = None
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
-from core.protocol.events import AnyEvent, EffectsRecorded, LayersChanged
+from core.protocol.events import AnyEvent, EffectsRecorded
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.contents import Contents
 from core.shadow.disk import above
@@ -20,7 +20,9 @@ from core.shadow.pending import PendingLayer
 from core.shadow.scan import Found, scan
 from core.shadow.seen import Seen
 from core.shadow.sorting import Sorting
-from core.shadow.tally import bulks
+from core.shadow.tally import layers_changed
+from core.shadow.tidy import tidied
+from core.shadow.transfer import fingerprint
 from core.workspace import ABSENT, Workspace
 from core.workspace.tree import PERMISSIONS, state_at
 
@@ -64,23 +66,28 @@ class Absorber:
         except OSError as error:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
         done = self._recorded(left)
-        if kept != self._layers.kept:
-            self._layers.record(kept)
-            is_kept = layer.id in kept.layers
-            self._layers.close(layer.id, keep=is_kept)
-            self._layers.squash()
-            if is_kept:
-                emit(self.layers_changed())
-        else:
-            self._layers.close(layer.id, keep=False)
+        self._keep(layer, kept, tuple(sorting.tops), emit)
         effects = _effects(origin, left, done, count, tuple(sorting.notes()))
         emit(effects)
         return effects
 
-    def layers_changed(self) -> LayersChanged:
-        """What the kept layers hold now, for the log."""
-        kept = self._layers.kept
-        return LayersChanged(layers=kept.layers, bulks=bulks(kept, self._seen))
+    def _keep(self, layer: LayerDirs, kept: Kept, touched: tuple[str, ...], emit: Callable[[AnyEvent], None]) -> None:
+        before = self._layers.kept
+        if kept != before:
+            self._layers.record(kept)
+        is_kept = layer.id in kept.layers
+        self._layers.close(layer.id, keep=is_kept)
+        if not is_kept:
+            return
+        self._layers.squash()
+        tidy = tidied(self._layers, self._seen, touched)
+        if tidy != self._layers.kept:
+            gone = set(self._layers.kept.layers) - set(tidy.layers)
+            self._layers.record(tidy)
+            for each in gone:
+                self._layers.close(each, keep=False)
+        if before.layers or self._layers.kept.layers:
+            emit(layers_changed(self._layers, self._seen))
 
     # reviewed files
 
@@ -155,7 +162,7 @@ class Absorber:
         }
         if not tops:
             return replace(kept, gone=gone), 0
-        entries = [each for each in scan(layer.upper).entries if each.kind != "directory"]
+        entries = scan(layer.upper).entries
         bases = {each.path: base for each in entries if (base := self._base(each.path)) is not None}
         found = replace(
             kept,
@@ -164,13 +171,19 @@ class Absorber:
             bases=bases | kept.bases,
             gone=gone,
         )
-        return found, len(entries)
+        return found, sum(each.kind != "directory" for each in entries)
 
     def _base(self, path: str) -> FileState | None:
+        """What the workspace has where the layer replaces it; of git's index the content too, see `Bulks`."""
         try:
-            state = self._workspace.state_of(path)[0]
-        except PathRefused:
+            if path.endswith(".git/index"):
+                return self._present(self._contents.keep(*self._workspace.state_of(path)))
+            with self._workspace.directory(path) as (directory, name):
+                return fingerprint(directory, name)
+        except (OSError, PathRefused):
             return None
+
+    def _present(self, state: FileState) -> FileState | None:
         return state if state.kind != "absent" else None
 
 

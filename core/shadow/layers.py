@@ -19,7 +19,7 @@ from msgspec import Struct
 from core.errors import StateError
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
-from core.shadow.overlay import merge_down, remove_tree
+from core.shadow.overlay import merge_down, remove, remove_tree
 from core.shadow.places import place_for
 from core.shadow.scan import scan
 
@@ -74,6 +74,11 @@ class Layers:
         if self._place is None:
             self._place = place_for(self._directory)
         return self._place
+
+    @property
+    def exists(self) -> bool:
+        """Whether the session ever had a layer."""
+        return self._directory.is_dir()
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -179,6 +184,8 @@ class Layers:
         kept = {*self.kept.layers, *keep}
         gone = 0
         for home in self.place.iterdir():
+            if home.name.startswith("ready-"):
+                remove(home)
             if home.name in kept or not home.is_dir() or not _is_left(home / "lock"):
                 continue
             with suppress(OSError):

@@ -129,10 +129,11 @@ def merge_down(upper: Path, lower: Path) -> None:
     lower one loses was hidden already, and what it gains hides the same from the same place.
     """
     for each in list(upper.iterdir()):
-        _merge_entry(each, lower / each.name)
+        merge_entry(each, lower / each.name)
 
 
-def _merge_entry(source: Path, target: Path) -> None:
+def merge_entry(source: Path, target: Path) -> None:
+    """`merge_down` for one entry."""
     try:
         below = target.lstat()
     except FileNotFoundError:

@@ -100,7 +100,7 @@ class Seen:
     def node(self, rel: str) -> Node | None:
         """What is at a path itself; None: nothing."""
         if rel == ".":
-            return self._on_disk(rel)
+            return self.disk_node(rel)
         change = self._state.changes.get(rel)
         state = self._shown(change) if change else None
         if state is not None and state.kind != "absent":
@@ -129,9 +129,10 @@ class Seen:
         found = self.stack.find(rel)
         if found == HIDDEN:
             return None
-        return self._on_disk(rel) if found is None else _node(found.stats, found)
+        return self.disk_node(rel) if found is None else _node(found.stats, found)
 
-    def _on_disk(self, rel: str) -> Node | None:
+    def disk_node(self, rel: str) -> Node | None:
+        """What the workspace itself has at a path."""
         try:
             with self._workspace.directory(rel) as (directory, name):
                 return _node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
@@ -169,7 +170,7 @@ class Seen:
         if change is not None and self._shown(change).kind != "absent":
             return found
         if not listing.closed:
-            node = self._on_disk(rel)
+            node = self.disk_node(rel)
             if node is not None and node.kind == "directory":
                 found = {each.name: each.kind for each in self._workspace.list_dir(rel)}
         for name, entry in listing.entries.items():

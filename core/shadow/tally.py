@@ -6,8 +6,9 @@ import stat
 
 from msgspec import Struct
 
+from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
-from core.shadow.layers import Kept
+from core.shadow.layers import Kept, Layers
 from core.shadow.seen import Seen
 
 
@@ -15,6 +16,11 @@ class _Count(Struct):
     files: int = 0
     size: int = 0
     deleted: int = 0
+
+
+def layers_changed(layers: Layers, seen: Seen) -> LayersChanged:
+    """What the kept layers hold now, for the log."""
+    return LayersChanged(layers=layers.kept.layers, bulks=bulks(layers.kept, seen))
 
 
 def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:

@@ -23,17 +23,19 @@ from core.protocol.events import (
 from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRecord
 from core.shadow.absorb import Absorber
 from core.shadow.blobs import BlobStore
+from core.shadow.bulks import Bulks
 from core.shadow.conflicts import Conflicts
 from core.shadow.contents import Contents
 from core.shadow.difflines import difference
 from core.shadow.editing import Edited, Editing
 from core.shadow.journal import Intent, Journal
-from core.shadow.layers import LayerDirs, Layers
+from core.shadow.layers import Kept, LayerDirs, Layers
 from core.shadow.pending import PendingLayer
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
 from core.shadow.rework import Rework
 from core.shadow.seen import LARGEST, Seen
+from core.shadow.tally import layers_changed
 from core.shadow.tracking import Tracking
 from core.shadow.verdicts import Verdicts
 from core.workspace import Entry, IgnoreRules, PathStat, Workspace
@@ -75,6 +77,7 @@ class Shadow:
         self._absorber = Absorber(
             workspace, self._contents, self.layers, self.seen, self._editing, self._tracking.classes
         )
+        self._bulks = Bulks(workspace, self.layers, self.seen, state, blobs, step)
         self.rework = Rework(self._contents, self._emit, state)
         self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
 
@@ -216,7 +219,14 @@ class Shadow:
     def squash(self) -> None:
         """Make one of all kept layers, if no command runs over them."""
         if self.layers.squash():
-            self._emit(self._absorber.layers_changed())
+            self._emit(layers_changed(self.layers, self.seen))
+
+    def resolve_bulk(self, root: str, verdict: Verdict = "accept", reason: str = "") -> VerdictRecord:
+        """Accept (carry into the project, durable when this returns) or reject a bulk, by its root. All or nothing.
+
+        `CommandRejected`: there is none; `ReviewConflict`: the project has changed there; `PromotionFailed`.
+        """
+        return self._bulks.resolve(root, verdict, reason, self._emit)
 
     # reviewing
 
@@ -253,12 +263,30 @@ class Shadow:
         return self._verdicts.resolve(path, hunk_ids, verdict, reason)
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:
-        """Take a verdict back ("": the latest that stands): its hunks are pending again."""
+        """Take a verdict back ("": the latest that stands): its hunks, or its bulk, are pending again."""
+        standing = {each.id: each for each in self.state.verdicts}
+        record = standing.get(verdict_id or next(reversed(standing), ""))
+        if record is not None and record.bulk is not None:
+            return self._bulks.undo(record.id, self._emit)
         return self._verdicts.undo(verdict_id)
 
     def recover(self) -> list[str]:
         """Finish or take back what a crash left half done; before anything else. Sentences for the user."""
-        return self._promotion.recover(self._emit, self._is_news)
+        told = self._promotion.recover(self._emit, self._is_news)
+        told += self._bulks.recover(self._emit)
+        return [*told, *self._recovered_layers()]
+
+    def _recovered_layers(self) -> list[str]:
+        if not self.layers.exists:
+            return []
+        told = []
+        if lost := self.layers.missing():
+            self.layers.record(Kept(gone=self.layers.kept.gone))
+            told.append(f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers).")
+        self.layers.sweep([self._pending.name, *(each.id for each in self.state.verdicts if each.bulk)])
+        if self.state.layers != self.layers.kept.layers:
+            self._emit(layers_changed(self.layers, self.seen))
+        return told
 
     def _is_news(self, intent: Intent, event: AnyEvent) -> bool:
         standing = {each.id for each in self.state.verdicts}

@@ -1,0 +1,352 @@
+"""Verdicts on what is decided in bulk: accepting carries it from the kept layers into the project, rejecting drops it.
+
+A transaction is noted before anything happens: what will be replaced is saved first, then the disk is changed, then
+the layers and the log follow. A crash at any point is finished or taken back at the next start. What was accepted or
+rejected, and what it replaced, stays in a directory of the verdict's own, so that it can be undone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
+from core.ids import new_id
+from core.protocol.events import AnyEvent, VerdictGiven, VerdictUndone
+from core.protocol.review import Bulk, FileState, Verdict, VerdictRecord
+from core.shadow.blobs import BlobStore
+from core.shadow.bulk_notes import Decided, Notes
+from core.shadow.disk import above
+from core.shadow.layers import Layers, Top
+from core.shadow.overlay import merge_entry
+from core.shadow.path_classes import is_lever
+from core.shadow.promote import PromotionFailed
+from core.shadow.review import ReviewState
+from core.shadow.seen import Seen
+from core.shadow.stack import HIDDEN, Stack
+from core.shadow.tally import layers_changed
+from core.shadow.tidy import prune
+from core.shadow.transfer import Op, Transfer, layered_fingerprint, room_for
+from core.workspace import ABSENT, Workspace
+from core.workspace.git_index import read_index
+from core.workspace.names import to_os
+
+NAMED = 3
+
+
+class Bulks:
+    """The bulks of one session."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        layers: Layers,
+        seen: Seen,
+        state: ReviewState,
+        blobs: BlobStore,
+        step: Callable[[str], None],
+    ) -> None:
+        self._workspace = workspace
+        self._layers = layers
+        self._seen = seen
+        self._state = state
+        self._blobs = blobs
+        self._step = step
+        self._transfer = Transfer(workspace, step)
+        self._notes = Notes(layers)
+
+    # giving
+
+    def resolve(self, root: str, verdict: Verdict, reason: str, emit: Callable[[AnyEvent], None]) -> VerdictRecord:
+        """See `Shadow.resolve_bulk`."""
+        kept = self._layers.kept
+        bulk = next((each for each in self._state.bulks if each.root == root), None)
+        tops = {path: top for path, top in kept.tops.items() if top.root == root}
+        if bulk is None or not tops:
+            raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
+        record = VerdictRecord(
+            id=new_id("verdict"),
+            path=root,
+            verdict=verdict,
+            hunks=(),
+            base_before=ABSENT,
+            base_after=ABSENT,
+            pending_before=ABSENT,
+            pending_after=ABSENT,
+            reason=reason,
+            excerpt=_described(bulk),
+            bulk=bulk,
+        )
+        bases = {path: base for path, base in kept.bases.items() if _covers(tops, path)}
+        decided = Decided(verdict=record, tops=tops, bases=bases, phase="saving")
+        if verdict == "accept":
+            decided = self._accept(decided)
+        else:
+            self._notes.home(decided).mkdir(mode=0o700)
+        self._settle(replace(decided, phase="applied"), emit)
+        return record
+
+    def _accept(self, decided: Decided) -> Decided:
+        ops = self._ops(decided)
+        self._refuse_conflicts(decided, ops)
+        try:
+            return self._apply(decided, ops)
+        except (OSError, PathRefused) as error:
+            why = error.message if isinstance(error, PathRefused) else f"{error.filename!r}: {error.strerror}"
+            raise PromotionFailed(
+                f"{decided.verdict.path} can't be written: {why}. What was written has been put back.",
+                hint="Mend that, then accept again.",
+            ) from error
+
+    def _apply(self, decided: Decided, ops: list[Op]) -> Decided:
+        home, saved = self._notes.home(decided), self._notes.saved(decided)
+        made = [op.path for op in ops if op.what == "directory" and self._transfer.kind(op.path) is None]
+        modes = self._modes(ops)
+        decided = replace(decided, made=tuple(made), modes=modes)
+        try:
+            self._notes.note(decided)
+            saved.mkdir(parents=True, mode=0o700)
+            for op in ops:
+                self._transfer.save(op, saved, renames=self._renames())
+            self._step("saved")
+            self._notes.note(replace(decided, phase="applying"))
+        except (OSError, AgentTuiError):
+            self._notes.forget(decided)
+            raise
+        try:
+            self._transfer.do(ops, saved, renames=self._renames())
+        except (OSError, AgentTuiError):
+            self._take_back(decided)
+            self._notes.forget(decided)
+            raise
+        self._step(f"applied {home.name}")
+        self._notes.note(replace(decided, phase="applied"))
+        return decided
+
+    def _modes(self, ops: list[Op]) -> dict[str, int]:
+        found = {}
+        for op in ops:
+            stats = self._workspace.stat(op.path) if op.what == "directory" else None
+            if stats is not None and stats.kind == "directory" and stats.mode != op.mode:
+                found[op.path] = stats.mode
+        return found
+
+    def _ops(self, decided: Decided) -> list[Op]:
+        return self._transfer.ops(self._seen.stack, sorted(decided.tops), self._is_spared)
+
+    def _is_spared(self, path: str) -> bool:
+        return path in self._state.changes or is_lever(path)
+
+    def _renames(self) -> bool:
+        """Whether whole directories can be moved between the layers and the project."""
+        return self._layers.place.stat().st_dev == self._workspace.root.stat().st_dev
+
+    # conflicts
+
+    def _refuse_conflicts(self, decided: Decided, ops: list[Op]) -> None:
+        found = [op.path for op in ops if not self._is_as_expected(op, decided)]
+        if any(top.kind == "git" and self._transfer.kind(f"{path}/index.lock") for path, top in decided.tops.items()):
+            raise ReviewConflict("Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.")
+        if found:
+            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+            raise ReviewConflict(
+                f"{', '.join(found[:NAMED])}{more} changed in the project since the command; nothing was written.",
+                hint="Reject these files, or have the command run again on the files as they are now.",
+            )
+
+    def _is_as_expected(self, op: Op, decided: Decided) -> bool:
+        kind = self._transfer.kind(op.path)
+        base = decided.bases.get(op.path)
+        if op.what == "directory" and kind == "directory":
+            return True
+        if op.what != "directory" and self._transfer.is_done(op):
+            return True
+        if kind is None:
+            return base is None
+        if base is not None and kind != "directory":
+            return self._transfer.state(op.path) == base or self._is_same_index(op.path, base)
+        return op.what != "put" and self._transfer.is_older(op.path, self._since(decided, op.path))
+
+    def _since(self, decided: Decided, path: str) -> int:
+        return next(top.since for each, top in decided.tops.items() if each == path or each in above(path))
+
+    def _is_same_index(self, path: str, base: FileState) -> bool:
+        """Looking at the project with git refreshes what the index remembers of the disk, and nothing that counts."""
+        if not path.endswith(".git/index"):
+            return False
+        with suppress(AgentTuiError):
+            old, new = read_index(self._blobs.get(base.blob)), read_index(self._workspace.read_bytes(path))
+            return old is not None and new is not None and old.facts == new.facts
+        return False
+
+    # taking back
+
+    def undo(self, verdict_id: str, emit: Callable[[AnyEvent], None]) -> VerdictRecord:
+        """See `Shadow.undo`."""
+        decided = self._notes.read(verdict_id)
+        if decided is None:
+            raise CommandRejected(
+                "What that verdict was on is not kept any more; it can't be undone.", code="undo_unknown"
+            )
+        if decided.verdict.verdict == "accept":
+            changed = [op.path for op in self._back(decided) if not self._is_as_left(op, decided)]
+            if changed:
+                raise ReviewConflict(
+                    f"{', '.join(changed[:NAMED])} changed since that verdict; it can't be undone.",
+                    hint="Nothing was written.",
+                )
+            self._notes.note(replace(decided, phase="undoing"))
+            try:
+                self._take_back(decided)
+            except (OSError, PathRefused) as error:
+                raise PromotionFailed(f"The verdict can't be undone now: {error}.", hint="Try again.") from error
+        self._return(replace(decided, phase="undone"), emit)
+        return decided.verdict
+
+    def _back(self, decided: Decided) -> list[Op]:
+        """The inverse: what was put goes unless something was there, and that comes back."""
+        accepted, saved = self._accepted(decided), Stack((self._notes.saved(decided),))
+        removals = [
+            Op(path=path, what="remove")
+            for top in sorted(decided.tops)
+            for path, entry in accepted.walk(top)
+            if entry is not None and not entry.is_directory and saved.find(path) is None
+        ]
+        tops = list(saved.listing(".").entries) if self._notes.saved(decided).is_dir() else []
+        restored = self._transfer.ops(saved, sorted(tops), lambda _: False)
+        known = [op for op in restored if op.what != "directory" or self._transfer.kind(op.path) != "directory"]
+        modes = [Op(path=path, what="directory", mode=mode) for path, mode in decided.modes.items()]
+        return [*removals, *known, *modes]
+
+    def _accepted(self, decided: Decided) -> Stack:
+        """What was put: it lies beside the verdict, and as long as that is not settled, in the kept layers."""
+        return Stack((self._notes.home(decided) / "upper", *self._layers.stack()))
+
+    def _is_as_left(self, op: Op, decided: Decided) -> bool:
+        if op.what == "directory" or self._transfer.is_done(op):
+            return True
+        entry = self._accepted(decided).find(op.path)
+        left = layered_fingerprint(entry) if entry and entry != HIDDEN else ABSENT
+        return self._transfer.state(op.path) == left
+
+    def _take_back(self, decided: Decided) -> None:
+        """Do the inverse, but for what others have changed since."""
+        ops = [op for op in self._back(decided) if self._is_as_left(op, decided)]
+        self._transfer.do([op for op in ops if op.what == "remove"], self._notes.saved(decided), renames=False)
+        self._transfer.remove_empty(decided.made)
+        self._transfer.do([op for op in ops if op.what != "remove"], self._notes.saved(decided), renames=False)
+
+    # the layers and the log
+
+    def _settle(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> None:
+        """Move what was decided out of the kept layers, and tell the log."""
+        upper = self._notes.home(decided) / "upper"
+        try:
+            upper.mkdir(mode=0o755, exist_ok=True)
+            self._notes.note(decided)
+            for layer in reversed(self._layers.stack()):
+                for path in sorted(decided.tops):
+                    _move(layer, upper, path)
+        except OSError as error:
+            raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
+        kept = self._layers.kept
+        tops = {path: top for path, top in kept.tops.items() if path not in decided.tops}
+        bases = {path: base for path, base in kept.bases.items() if not _covers(decided.tops, path)}
+        empty = kept.layers if not tops and not self._layers.open else ()
+        self._layers.record(replace(kept, layers=() if empty else kept.layers, tops=tops, bases=bases))
+        for each in empty:
+            self._layers.close(each, keep=False)
+        self._step("settled")
+        if decided.verdict.id not in {each.id for each in self._state.verdicts}:
+            emit(VerdictGiven(verdict=decided.verdict))
+        emit(layers_changed(self._layers, self._seen))
+        self._notes.note(decided, unfinished=False)
+
+    def _return(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> None:
+        """Lay what was decided below the kept layers again, and tell the log."""
+        home = self._notes.home(decided)
+        layer = f"layer-of-{decided.verdict.id}"
+        kept = self._layers.kept
+        if home.is_dir():
+            self._notes.note(decided)
+            with suppress(OSError):
+                (self._layers.place / layer).mkdir(mode=0o700, exist_ok=True)
+                (home / "upper").rename(self._layers.upper(layer))
+        if layer not in kept.layers:
+            self._layers.record(
+                replace(
+                    kept,
+                    layers=(layer, *kept.layers),
+                    tops=_uncovered(decided.tops | kept.tops),
+                    bases=kept.bases | decided.bases,
+                )
+            )
+        self._step("returned")
+        if decided.verdict.id in {each.id for each in self._state.verdicts}:
+            emit(VerdictUndone(id=decided.verdict.id, path=decided.verdict.path))
+        self._layers.squash()
+        emit(layers_changed(self._layers, self._seen))
+        self._notes.forget(decided)
+
+    # after a crash
+
+    def recover(self, emit: Callable[[AnyEvent], None]) -> list[str]:
+        """Bring what a crash cut off to an end. Sentences for the user."""
+        if not self._layers.exists:
+            return []
+        decided = self._notes.unfinished()
+        if decided is None:
+            return []
+        return [self._recovered(decided, emit)]
+
+    def _recovered(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> str:
+        root = decided.verdict.path
+        match decided.phase:
+            case "saving":
+                self._notes.forget(decided)
+                return f"An interrupted acceptance of {root} was taken back; nothing had been written."
+            case "applying":
+                ops = self._ops(decided)
+                try:
+                    self._refuse_conflicts(decided, ops)
+                    self._transfer.do(ops, self._notes.saved(decided), renames=self._renames())
+                except (OSError, AgentTuiError):
+                    self._take_back(decided)
+                    self._notes.forget(decided)
+                    return f"An interrupted acceptance of {root} was taken back."
+                self._settle(replace(decided, phase="applied"), emit)
+            case "applied":
+                self._settle(decided, emit)
+            case "undoing" | "undone":
+                if decided.phase == "undoing":
+                    self._take_back(decided)
+                self._return(replace(decided, phase="undone"), emit)
+                return f"Finished taking {root} back."
+        return f"Finished writing {root}."
+
+
+def _move(layer: Path, upper: Path, path: str) -> None:
+    """Move a place of a layer, laid over what was moved before."""
+    name = os.fsdecode(to_os(path))
+    if not os.path.lexists(layer / name):
+        return
+    merge_entry(layer / name, room_for(upper, path))
+    prune(layer, path)
+
+
+def _covers(tops: Mapping[str, Top], path: str) -> bool:
+    return path in tops or any(each in tops for each in above(path))
+
+
+def _uncovered(tops: Mapping[str, Top]) -> dict[str, Top]:
+    return {path: top for path, top in tops.items() if not any(each in tops for each in above(path))}
+
+
+def _described(bulk: Bulk) -> str:
+    what = "git's own state" if bulk.kind == "git" else "generated files"
+    gone = f", {bulk.deleted} removed" if bulk.deleted else ""
+    return f"{what}: {bulk.files} written{gone}"
