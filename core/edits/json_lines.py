@@ -102,6 +102,8 @@ def answer(line: str) -> dict[str, Any]:
         return {"id": number, "result": apply(original, edit, path)}
     except AgentTuiError as error:
         return _error(number, error.code, error.explained())
+    except Exception as problem:  # one request must not end the others
+        return _error(number, "internal", f"{type(problem).__name__}: {problem}")
 
 
 def _error(number: Any, code: str, message: str) -> dict[str, Any]:
