@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _ROOT = b"/sys/fs/cgroup"
 _PREFIX = b"agent-tui-"
@@ -53,10 +53,10 @@ class Group:
 
 
 class Groups:
-    """Finds at first use where groups can be made, and makes one for each box."""
+    """Finds out where groups can be made, and makes one for each box."""
 
-    def __init__(self) -> None:
-        self._places = list(_usable())
+    def __init__(self, places: Sequence[Place] | None = None) -> None:
+        self._places = list(_usable()) if places is None else list(places)
         self._made = 0
         for place in self._places:
             _sweep(place.directory)

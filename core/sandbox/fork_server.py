@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _socket
 import array
+import errno
 import fcntl
 import gc
 import marshal
@@ -28,14 +29,15 @@ if TYPE_CHECKING:
 
 _SET_FLAGS, _UP = 0x8914, 0x1  # SIOCSIFFLAGS, IFF_UP
 _EVERY_ID = b"0 0 4294967295"
+_PID_MAX_PER_BOX = (6, 14)
 _PATIENCE_MS, _LAST_WORDS_MS = 5000, 300
 
 
-def main(requests: int) -> NoReturn:
-    """Serve until the engine's end of the socket is closed."""
+def main(requests: int, control_groups: int) -> NoReturn:
+    """Serve until the engine's end of the socket is closed. `control_groups` 0: make none."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    _Server(_reserve(requests)).run()
+    _Server(_reserve(requests), cgroups.Groups() if control_groups else cgroups.Groups([])).run()
 
 
 def _reserve(requests: int) -> int:
@@ -58,10 +60,10 @@ class _Box:
 
 
 class _Server:
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, groups: cgroups.Groups) -> None:
         self._requests = _socket.socket(fileno=requests)
         self._boxes: dict[int, _Box] = {}
-        self._groups = cgroups.Groups()
+        self._groups = groups
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
         gc.collect()
@@ -122,6 +124,8 @@ class _Server:
         """As root only the group or the largest pid bounds processes; for others the limit of the user does too."""
         wanted["processes_by_pid"] = 0
         if os.getuid() == 0 and not self._groups.has(b"pids"):
+            if _release() < _PID_MAX_PER_BOX:  # there root would set it for the whole machine
+                raise OSError(errno.EPERM, "as root it takes a control group for pids, and none can be made here")
             wanted["processes_by_pid"] = max(wanted["processes"], 301)  # the least that the kernel takes
         if self._groups.has(b"memory"):
             group = self._groups.make(wanted["processes"], wanted["memory"])
@@ -141,6 +145,11 @@ class _Server:
             box.group.remove()
         _tell(box.control, ("gone", kills))
         box.control.close()
+
+
+def _release() -> tuple[int, int]:
+    major, minor, *_ = os.uname().release.split(".")
+    return int(major), int(minor.partition("-")[0])
 
 
 def _read_order(letter: int) -> Order:

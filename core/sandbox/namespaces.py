@@ -39,7 +39,9 @@ _PROXY_ENV = {
 class NamespaceBox:
     """The strongest box that Linux offers without help of another program."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, control_groups: bool = True) -> None:
+        """Without `control_groups` none is made, as where the machine does not let us."""
+        self._control_groups = control_groups
         self._server: WarmServer | None = None
         self._running: set[NamespaceRun] = set()
 
@@ -53,7 +55,7 @@ class NamespaceBox:
             self._server.close()
             self._server = None
         if self._server is None:
-            self._server = WarmServer()
+            self._server = WarmServer(control_groups=self._control_groups)
 
     async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> NamespaceRun:
         """See `Box.start`. The message of a failure names the step and the kernel's reason."""

@@ -77,9 +77,6 @@ def _set_up(wanted: Order, submounts: list[tuple[bytes, int]]) -> int:
         kernel.leave_session_keyring()
     with Step("file system"):
         view.build(wanted, submounts)
-    if wanted["processes_by_pid"]:
-        with Step("process limit"):
-            view.write_setting(b"/proc/sys/kernel/pid_max", wanted["processes_by_pid"])
     with Step("network"):
         listening = forward.listen() if wanted["proxy"] else None
     with Step("capabilities"):

@@ -220,6 +220,8 @@ def mount_proc(order: Order) -> None:
     attributes = kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC
     kernel.attach(kernel.open_file_system(b"proc", [], attributes), b"/proc")
     write_setting(b"/proc/sys/user/max_user_namespaces", 0)
+    if order["processes_by_pid"]:
+        write_setting(b"/proc/sys/kernel/pid_max", order["processes_by_pid"])
     for path in KERNEL_SECRETS:
         cover(path)
 

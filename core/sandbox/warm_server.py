@@ -20,22 +20,26 @@ if TYPE_CHECKING:
     from core.sandbox.order import Order
 
 _ROOT = Path(__file__).parents[2]
-_PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from core.sandbox.fork_server import main; main(int(sys.argv[2]))"
-)
+_PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from core.sandbox.fork_server import main
+main(*map(int, sys.argv[2:]))
+"""
 _PATIENCE = 2.0
 
 
 class WarmServer:
     """One process that boxes are forked from. Starting it takes some 40 ms, which `order` does not wait for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, control_groups: bool = True) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._complaints = os.memfd_create("fork-server-errors")
+        told = (theirs.fileno(), int(control_groups))
         try:
             self._process = subprocess.Popen(
                 # -I -S: no user site, no PYTHON* variables, nothing of the working directory
-                [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(_ROOT), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(_ROOT), *map(str, told)],
                 env={},
                 cwd="/",
                 stdin=subprocess.DEVNULL,

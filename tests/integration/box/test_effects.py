@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 from core.sandbox.box import Limits
 from tests.support.boxes import Boxed, is_whiteout, tree
@@ -14,19 +15,28 @@ def small_project(boxed: Boxed) -> None:
     boxed.write("work/sibling/notes.txt", "not yours\n")
 
 
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+def exists(path: str) -> bool:
+    return os.path.lexists(path)
+
+
 async def test_s1_nothing_outside_the_workspace_can_be_written(boxed: Boxed):
     small_project(boxed)
     boxed.write("home/.profile", "mine\n")
     before = tree(boxed.root / "work"), tree(boxed.home)
     ran = await boxed.run(
-        f"echo x > {boxed.root}/work/sibling/notes.txt; echo x > {boxed.root}/work/new; rm -rf {boxed.root}/work/sibling;"
+        f"cd {boxed.root}; echo x > work/sibling/notes.txt; echo x > work/new; rm -rf work/sibling;"
+        f"cd {boxed.workspace};"
         "echo x > ~/.profile; echo x >> ~/.bashrc; echo x > /tmp/from-the-box; echo x > /var/tmp/from-the-box;"
         "echo x > /usr/local/x; echo x > /etc/x; chmod 777 ../sibling; touch -d 2001-01-01 ../sibling/notes.txt; true",
         readable=(boxed.root / "work" / "sibling",),
     )
     assert ran.code == 0
     assert (tree(boxed.root / "work"), tree(boxed.home)) == before
-    assert not any(os.path.lexists(path) for path in ("/tmp/from-the-box", "/usr/local/x", "/etc/x"))
+    assert not any(exists(path) for path in ("/tmp/from-the-box", "/usr/local/x", "/etc/x"))
     assert ran.output.count("Read-only file system") >= 4
 
 
@@ -54,13 +64,15 @@ async def test_s3_removing_everything_leaves_the_project_and_shows_as_deletions(
     assert (ran.code, ran.output) == (0, "")
     assert tree(boxed.workspace) == before
     assert ran.upper is not None
-    assert {name for name in os.listdir(ran.upper) if is_whiteout(ran.upper / name)} == {"a.txt", "run.sh", "src"}
+    assert {name for name in names(ran.upper) if is_whiteout(ran.upper / name)} == {"a.txt", "run.sh", "src"}
 
 
 async def test_s3_git_reset_and_clean_leave_the_project(boxed: Boxed):
     small_project(boxed)
     git = "git -c user.name=T -c user.email=t@example.invalid -c init.defaultBranch=main"
-    made = await boxed.run(f"{git} init -q . && {git} add -A && {git} commit -qm one && echo junk > junk && git status -s")
+    made = await boxed.run(
+        f"{git} init -q . && {git} add -A && {git} commit -qm one && echo junk > junk && git status -s"
+    )
     assert (made.code, made.output) == (0, "?? junk\n")
     assert made.upper is not None
     ran = await boxed.run(
@@ -133,5 +145,7 @@ async def test_many_layers_and_long_paths_are_mounted(boxed: Boxed):
         upper, _ = boxed.layer()
         boxed.write(f"state/{upper.name}/f{number}", f"{number}\n")
         lowers.append(upper)
-    ran = await boxed.run("cat x.txt; ls | wc -l; cat f0 f69", workspace=boxed.root / "work" / deep, lowers=tuple(lowers))
+    ran = await boxed.run(
+        "cat x.txt; ls | wc -l; cat f0 f69", workspace=boxed.root / "work" / deep, lowers=tuple(lowers)
+    )
     assert ran.output == "x\n71\n0\n69\n"
