@@ -120,6 +120,8 @@ def result_of(call: Call) -> Result:
 
 def _job_of(call: Call) -> Job | None:
     """The job that a call of the terminal is about."""
+    if call.name not in _TERMINAL:
+        return None
     named = getattr(call.tool, "job", "")
     jobs = call.session.terminal.jobs
     if named:
@@ -130,7 +132,7 @@ def _job_of(call: Call) -> Job | None:
 def follow_jobs(session: SessionContext, calls: Sequence[Call]) -> None:
     """After a step: which command goes on in the model's terminal. It stays until the model knows its end."""
     for call in calls:
-        job = _job_of(call) if call.name in _TERMINAL else None
+        job = _job_of(call)
         if job is None:
             continue
         if job.alive:

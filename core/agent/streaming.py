@@ -148,7 +148,7 @@ class Reception:
                     self._begin(-1 - index, "", name)
                 case CallEnded():
                     draft = next(draft for draft in self._drafts if draft.index == -1 - each.index)
-                    draft.problem = each.problem
+                    draft.name, draft.problem = each.name, each.problem
                     self._add(draft, each.arguments)
 
     def _think(self, delta: ReasoningDelta) -> None:
