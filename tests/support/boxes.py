@@ -149,7 +149,9 @@ def packages() -> Path:
 
 def as_user(uid: int) -> tuple[str, ...]:
     """The start of a command line that runs a Python program as another user."""
-    become = f"import os, sys; os.setgroups([]); os.setgid({uid}); os.setuid({uid}); os.execv(sys.argv[1], sys.argv[1:])"
+    become = (
+        f"import os, sys; os.setgroups([]); os.setgid({uid}); os.setuid({uid}); os.execv(sys.argv[1], sys.argv[1:])"
+    )
     return (sys.executable, "-c", become, ordinary_python())
 
 
