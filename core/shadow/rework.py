@@ -42,6 +42,7 @@ class Rework:
         if len(every) <= len(change.hunks):
             raise CommandRejected("This hunk can't be split.", hint="It is one line, or no text.", code="not_divisible")
         self._emit(ChangeRevised(change=replace(change, hunks=every)))
+        self._carry_over(path, hunk_id, next(each for each in every if each.old_start >= hunk.old_start))
         return self._state.changes[path]
 
     def text(self, path: str, hunk_id: str) -> tuple[str, Hunk]:
@@ -91,6 +92,8 @@ class Rework:
     def _tell(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
         reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))
         mine = tuple(each for each in change.hunks if reach[0] <= each.new_start <= reach[1])
+        if mine:
+            self._carry_over(change.path, hunk.id, mine[0])
         sides = self._contents.data(change.base), self._contents.data(change.pending)
         self._emit(
             HunkEdited(
@@ -101,6 +104,13 @@ class Rework:
                 excerpt=excerpt(change, mine, *sides),
             )
         )
+
+    def _carry_over(self, path: str, hunk_id: str, heir: Hunk) -> None:
+        """What was said about a hunk is now said about the one that took its place."""
+        said = self._state.comments.get((path, hunk_id))
+        if said is not None and heir.id != hunk_id:
+            self._emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
+            self.comment(path, heir.id, said.text)
 
     def comment(self, path: str, hunk_id: str, text: str) -> None:
         """Keep a comment on a hunk; without text: remove it, also where the hunk is gone by now."""

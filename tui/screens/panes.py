@@ -165,6 +165,7 @@ class Panes:
         review: Any = self.side.pane("review") if self.side else None
         if review is not None:
             review.restore(path)
+            review.show_path(path)
 
     async def preview(self, path: str, line: int = 0) -> None:
         """Show a file, at a line."""

@@ -38,7 +38,7 @@ class ReviewPane(JudgingReview):
     ReviewPane > .review--conflict { color: $text-warning; background: $warning-muted; }
     ReviewPane > ReviewInput { height: 1; border: none; padding: 0 1; background: $primary-muted; }
     ReviewPane > ReviewInput.-reason { background: $error-muted; }
-    ReviewPane > HunkEditor { height: 1fr; border: none; padding: 0; }
+    ReviewPane > HunkEditor, ReviewPane > HunkEditor:focus { height: 1fr; border: none; padding: 0; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("review")

@@ -38,7 +38,7 @@ CONFLICT_ADVICE: Final = (
     "Your file is untouched. t settles it place by place; reject with r to keep yours; w says why, so that the agent "
     "makes its edit again on top of yours."
 )
-RED_ADVICE: Final = "It is accepted by itself only, and only when you confirm it."
+RED_ADVICE: Final = "Accepted alone, and confirmed."
 
 Goal = Literal["first", "last", "keep"] | int
 

@@ -24,9 +24,18 @@ HINTS: Final = {
         ("review.comment", "comment"),
         ("review.list", "list"),
     ),
+    "editor": (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR")),
+    "changes": (
+        ("review.accept", "accept row"),
+        ("review.reject", "reject row"),
+        ("changes.open", "open"),
+        ("review.filter", "find"),
+        ("review.list", "hunks"),
+    ),
     "plan": (("plan.cycle", "next status"), ("plan.build", "build"), ("app.interrupt", "back")),
     "preview": (("code.top", "top"), ("code.bottom", "bottom"), ("app.interrupt", "back")),
 }
+PLACES: Final = {"HunkEditor": "editor", "ReviewList": "changes"}
 TITLES: Final = {"review": "Review", "plan": "Plan", "preview": "Preview"}
 
 
@@ -91,7 +100,8 @@ class SidePane(Vertical):
             keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
             focused = self.screen.focused
             is_here = focused is not None and self in focused.ancestors
-            named = HINTS[self.current] if is_here else ((f"app.{self.current}", "goes here"),)
+            place = PLACES.get(type(focused).__name__, self.current)
+            named = HINTS[place] if is_here else ((f"app.{self.current}", "goes here"),)
             self.query_one("#side-hint", Static).update(hint(named, keymap))
 
     def count(self, name: str, text: str) -> None:

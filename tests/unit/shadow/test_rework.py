@@ -219,6 +219,17 @@ def test_comments_are_state_and_are_replaced_and_removed(desk):
         desk.shadow.rework.comment("a", hunk, " ")
 
 
+def test_a_comment_stays_with_what_became_of_its_hunk(desk):
+    hunk = proposal(desk)
+    desk.shadow.rework.comment("a", hunk, "why?")
+    desk.shadow.rework.split("a", hunk)
+    first, _ = desk.ids("a")
+    assert [(each.hunk, each.lines) for each in desk.state.comments.values()] == [(first, 3)]
+    desk.shadow.rework.edit("a", first, "mine\n")
+    (comment,) = desk.state.comments.values()
+    assert (comment.hunk, comment.excerpt, comment.text) == (desk.ids("a")[0], "+mine", "why?")
+
+
 @given(st.integers())
 @settings(max_examples=25, deadline=None)
 def test_any_order_of_splits_edits_verdicts_and_undos_ends_at_what_was_shown(seed):
