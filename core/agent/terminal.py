@@ -110,7 +110,7 @@ class Terminal:
         job = self.jobs.take(execution, self.shell.directory)
         report = await self.jobs.read(job.id, wait)
         if report.result is not None:
-            return self._with_notes(report.result, note, "")
+            return self._with_notes(report.result, note, self._move(execution.witness))
         return CommandResult(
             exit_code=None,
             output=report.output,

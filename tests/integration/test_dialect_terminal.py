@@ -71,6 +71,13 @@ async def test_a_command_that_waits_for_input_goes_on_and_gets_it(tmp_path, held
     assert after == "OBSERVATION:\nfree again\n[Command finished. exit code 0]"
 
 
+@pytest.mark.parametrize("contained", [True, False])
+async def test_the_shell_stays_where_a_command_left_it(tmp_path, held, contained):
+    move = bash("mkdir sub && cd sub && export WORD=kept")
+    case = await turn_of(tmp_path, move, bash("pwd; echo $WORD"), says("."), box=held if contained else None)
+    assert "/project/sub\nkept\n" in case.results()[1]
+
+
 async def test_a_command_that_goes_on_can_be_interrupted(tmp_path, held, monkeypatch):
     monkeypatch.setattr("core.dialects.terminal.PATIENCE", 1)
     case = await turn_of(tmp_path, bash("sleep 600"), bash("ctrl+c"), bash("echo free again"), says("."), box=held)
