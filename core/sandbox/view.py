@@ -9,6 +9,7 @@ All is read-only that is not named in `Plan.writable`. Runs in `python -I -S`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -53,6 +54,9 @@ class Plan:
 
         self._steps.append((target, step))
 
+    def link(self, place: bytes, target: bytes) -> None:
+        self._steps.append((place, lambda path: make_link(path, target)))
+
     def cover(self, target: bytes) -> None:
         self._steps.append((target, cover))
 
@@ -65,7 +69,7 @@ def build(order: Order, submounts: list[tuple[bytes, int]]) -> None:
     """Make the view this process's root. `submounts`: what is mounted inside the workspace, taken by descriptor."""
     kernel.make_mounts_private()
     old_root = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
-    plan, links, devices = Plan(), [*top_level_links(), *home_link(order["home"])], list(host_devices())
+    plan, devices = Plan(), list(host_devices())
     bind_top_level(plan)
     bind_chosen(order, plan)
     enter_skeleton()
@@ -73,8 +77,6 @@ def build(order: Order, submounts: list[tuple[bytes, int]]) -> None:
     bind_fresh(order, plan)
     bind_workspace(order, plan, submounts)
     kernel.pivot_root_here()
-    for place, target in links:
-        make_link(place, target)
     plan.carry_out()
     fill_devices(devices)
     mount_proc(order)
@@ -85,18 +87,13 @@ def build(order: Order, submounts: list[tuple[bytes, int]]) -> None:
     lock(plan.writable)
 
 
-def top_level_links() -> Iterator[tuple[bytes, bytes]]:
-    """Usually `bin -> usr/bin` and its like."""
+def bind_top_level(plan: Plan) -> None:
+    """The machine's directories, and links such as `bin -> usr/bin`."""
     with os.scandir(b"/") as entries:
         for entry in entries:
             if entry.is_symlink():
-                yield entry.path, os.readlink(entry.path)
-
-
-def bind_top_level(plan: Plan) -> None:
-    with os.scandir(b"/") as entries:
-        for entry in entries:
-            if entry.name not in FRESH and entry.is_dir(follow_symlinks=False):
+                plan.link(entry.path, os.readlink(entry.path))
+            elif entry.name not in FRESH and entry.is_dir(follow_symlinks=False):
                 plan.mount(locked_clone(entry.path), entry.path, needed=True)
 
 
@@ -134,6 +131,8 @@ def attach_scratch(size: int) -> None:
 
 def bind_fresh(order: Order, plan: Plan) -> None:
     home = os.path.realpath(order["home"])
+    if home != order["home"]:
+        plan.link(order["home"], home)
     places = [(b"/tmp", 0o1777), (b"/var/tmp", 0o1777), (b"/run", 0o755), (b"/dev/shm", 0o1777), (home, 0o700)]
     for number, (place, mode) in enumerate(places):
         inside = b"%s/%d" % (_SCRATCH, number)
@@ -160,14 +159,11 @@ def bind_workspace(order: Order, plan: Plan, submounts: list[tuple[bytes, int]])
         plan.cover(workspace + b"/" + relative)
 
 
-def home_link(home: bytes) -> list[tuple[bytes, bytes]]:
-    """A home that is reached through a link needs that link where its parent is fresh."""
-    real = os.path.realpath(home)
-    return [] if real == home else [(home, real)]
-
-
 def make_link(place: bytes, target: bytes) -> None:
-    if not os.path.lexists(place):
+    """Where there is something, or all is read-only, the link is there already or can't be missed."""
+    if os.path.lexists(place):
+        return
+    with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
         os.symlink(target, place)
 
