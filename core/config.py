@@ -19,6 +19,7 @@ from msgspec import Meta, Struct, field
 
 from core.errors import ConfigError
 from core.modes import Mode
+from core.permissions.rules import Choice, Rule, parse_rule
 
 FILE_NAME = "config.toml"
 PROJECT_FILE = Path(".agent-tui") / FILE_NAME
@@ -91,6 +92,21 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     dialect: DialectName = "native"
 
 
+class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rules, each `Kind(pattern)`; the strictest that speaks of a call wins."""
+
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    def by_choice(self) -> tuple[tuple[Choice, tuple[str, ...]], ...]:
+        return ("allow", self.allow), ("ask", self.ask), ("deny", self.deny)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Raises `ConfigError` for what is no rule; what was read from a file holds none of that."""
+        return tuple(parse_rule(text, choice, FILE_NAME) for choice, texts in self.by_choice() for text in texts)
+
+
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Files of the user's that replace what the program says in a dialect; relative to the configuration directory."""
 
@@ -111,6 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context: ContextSettings = ContextSettings()
     models: dict[str, ModelSettings] = field(default_factory=dict)
     dialects: DialectFiles = DialectFiles()
+    permissions: PermissionSettings = PermissionSettings()
 
     def dialect_of(self, model: str) -> DialectName:
         """How a model is spoken with, by its id."""
@@ -171,9 +188,34 @@ def _read(path: Path) -> tuple[Settings, dict[str, Any]]:
         if isinstance(inner, dict) and isinstance(inner.get(key), str):
             inner[key] = aliases.get(inner[key], inner[key])
     try:
-        return msgspec.convert(table, Settings), table
+        settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
         raise _explained(path, text, str(error)) from None
+    _check_rules(path, text, settings.permissions)
+    return settings, table
+
+
+def _check_rules(path: Path, text: str, permissions: PermissionSettings) -> None:
+    """Raises `ConfigError` for the first text that is no rule, with its key and its line."""
+    for choice, rules in permissions.by_choice():
+        for rule in rules:
+            try:
+                parse_rule(rule, choice)
+            except ConfigError as problem:
+                line = _line_of_rule(text, rule) or _line_of(text, f"permissions.{choice}")
+                place = f"{path}, line {line}" if line else str(path)
+                raise ConfigError(f"{place}: `permissions.{choice}`: {problem.message}", hint=problem.hint) from None
+
+
+def _line_of_rule(text: str, rule: str) -> int:
+    """The 1-indexed line that holds a string of the table of permissions; 0 when it can't be told."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*([\w.]+)\s*\]", line):
+            inside = header[1] == "permissions"
+        if (inside or "permissions" in line) and (f'"{rule}"' in line or f"'{rule}'" in line):
+            return number
+    return 0
 
 
 def _text_of(path: Path) -> str | None:
@@ -225,6 +267,7 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "providers": ProviderSettings,
     "models": ModelSettings,
     "dialects": DialectFiles,
+    "permissions": PermissionSettings,
 }
 
 
@@ -241,6 +284,10 @@ _VALUES = {
     "models.dialect": "native, tags, command",
     "ui.theme": "the name of a theme, such as nord (/theme lists them)",
     "ui.keymap": '"scope.action" = "keys", such as "review.accept" = "a" or "prompt.newline" = "ctrl+j,shift+enter"',
+    **dict.fromkeys(
+        ("permissions.allow", "permissions.ask", "permissions.deny"),
+        'a list of rules, such as ["Shell(npm run *)", "Read(**/.env)", "Write(src/**)", "WebFetch(example.org)"]',
+    ),
     "limits.max_steps": "a whole number, 0 = no limit",
     "limits.max_tokens": "a whole number, 0 = no limit",
     "limits.max_cost": "a number of US dollars, 0 = no limit",
@@ -284,6 +331,8 @@ _NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
     ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
     ("context", "compact_at"): lambda mine, theirs: theirs < mine,
 }
+# What a project's file adds to the user's: rules that ask or refuse.
+_ADDED = frozenset({("permissions", "ask"), ("permissions", "deny")})
 
 
 def _narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: str) -> LoadedSettings:
@@ -294,7 +343,10 @@ def _narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: 
         offered = getattr(theirs, section) if section else theirs
         narrower = _NARROWER.get((section, key))
         dotted = f"{section}.{key}" if section else key
-        if narrower is None:
+        if (section, key) in _ADDED:
+            both = tuple(dict.fromkeys((*getattr(holder, key), *getattr(offered, key))))
+            mine = msgspec.structs.replace(mine, **{section: msgspec.structs.replace(holder, **{key: both})})
+        elif narrower is None:
             notices.append(f"{name}: `{dotted}` was ignored: only your own configuration can set it.")
         elif narrower(getattr(holder, key), getattr(offered, key)):
             changed = msgspec.structs.replace(holder, **{key: getattr(offered, key)})

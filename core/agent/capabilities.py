@@ -7,12 +7,13 @@ tool that comes back after it was cancelled or ran out of time can no longer hav
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ParamSpec, TypeVar, assert_never
 
 from msgspec.structs import replace
 
+from core.agent.consent import ALLOWING, approval_of, guard_of
 from core.agent.edit_detail import detail_of
 from core.agent.execution import DROPPED, Order
 from core.agent.session import SessionContext, as_mode
@@ -20,6 +21,7 @@ from core.agent.spill import read_spilled
 from core.errors import ToolFailed
 from core.ids import new_id
 from core.modes import Access
+from core.permissions.approval import Approval
 from core.plans.graph import check
 from core.protocol.documents import Question, QuestionAnswer, Todo
 from core.protocol.events import (
@@ -67,10 +69,12 @@ def _alone(function: Callable[Given, Got]) -> Callable[Given, Got]:
 class FileReader:
     """READ. Holds reading functions only; `seen` is where it notes what the model has read."""
 
-    __slots__ = ("_list", "_pending", "_read", "_relative", "_root", "_seen", "_spilled", "_stat")
+    __slots__ = ("_check", "_list", "_pending", "_read", "_relative", "_root", "_seen", "_spilled", "_stat")
 
-    def __init__(self, session: SessionContext) -> None:
+    def __init__(self, session: SessionContext, approved: Sequence[str] = ()) -> None:
         view = ShadowView(session.shadow)
+        guard = guard_of(session, approved)
+        self._check = _alone(guard.check)
         directory = session.directory
         self._root = view.root
         self._relative = _alone(view.relative)
@@ -89,10 +93,12 @@ class FileReader:
         return self._relative(path)
 
     def stat(self, path: str) -> FileStat | None:
+        self._check(Access.READ, self._relative(path))
         found = self._stat(path)
         return None if found is None else FileStat(kind=found.kind, size=found.size, mode=found.mode)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
+        self._check(Access.READ, self._relative(path))
         return self._read(path, limit)
 
     def list_dir(self, path: str) -> tuple[DirEntry, ...]:
@@ -116,8 +122,8 @@ class FileEditor(FileReader):
 
     __slots__ = ("_delete", "_lease", "_write")
 
-    def __init__(self, session: SessionContext, origin: Origin, lease: Lease) -> None:
-        super().__init__(session)
+    def __init__(self, session: SessionContext, origin: Origin, lease: Lease, approved: Sequence[str] = ()) -> None:
+        super().__init__(session, approved)
         view = ShadowView(session.shadow, origin)
         self._write = view.write
         self._delete = view.delete
@@ -125,12 +131,14 @@ class FileEditor(FileReader):
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
         self._lease.check()
+        self._check(Access.PROPOSE, self._relative(path))
         edited = self._write(path, data)
         self._seen[self._relative(path)] = hashlib.sha256(data).hexdigest()
         return detail_of(self._relative(path), edited.before, edited.after)
 
     def delete(self, path: str) -> FileEditDetail:
         self._lease.check()
+        self._check(Access.PROPOSE, self._relative(path))
         edited = self._delete(path)
         self._seen.pop(self._relative(path), None)
         return detail_of(self._relative(path), edited.before, edited.after)
@@ -165,7 +173,7 @@ class UserDesk:
             id=new_id("apr"), call=self._call, kind="mode", subject=wanted, explanation=explanation
         )
         resolved = await self._session.approve(request)
-        if resolved.decision not in {"allow_once", "allow_always"}:
+        if resolved.decision not in ALLOWING:
             return False
         if self._session.state.mode != wanted:
             self._session.emit(ModeChanged(mode=wanted, by="agent"))
@@ -205,10 +213,10 @@ class PlanDesk(TaskBoard):
 class CommandRunner:
     """EXEC: exactly the command that was approved, once, where it was approved to run."""
 
-    def __init__(self, session: SessionContext, origin: Origin, approved: str, lease: Lease) -> None:
+    def __init__(self, session: SessionContext, origin: Origin, approved: Approval, lease: Lease) -> None:
         self._session = session
         self._origin = origin
-        self._approved: str | None = approved
+        self._approved: Approval | None = approved
         self._lease = lease
         self._latest = ""
 
@@ -244,9 +252,14 @@ class CommandRunner:
 
     def _take(self, subject: str) -> None:
         self._lease.check()
-        if subject != self._approved:
+        approved, self._approved = self._approved, None
+        if approved is None or subject != approved.subject:
             raise ToolFailed("This is not the command that was approved; it was not run.")
-        self._approved = None
+        if approval_of(self._session, subject).digest() != approved.digest():
+            raise ToolFailed(
+                "The mode, the directory or the environment is not the one that was approved; it was not run.",
+                hint="Call again.",
+            )
 
     def _show(self, text: str) -> None:
         self._latest = (self._latest + text)[-SHOWN_WHEN_STOPPED:]
@@ -279,11 +292,14 @@ class JobKeeper:
         return await self._jobs.stop(job, interrupt=interrupt)
 
 
-def capability_for(session: SessionContext, access: Access, origin: Origin, subject: str, lease: Lease) -> object:
-    """The capability of one Access for one call. `subject` is the approved command of an EXEC call."""
+def capability_for(
+    session: SessionContext, access: Access, origin: Origin, approval: Approval, lease: Lease, paths: Sequence[str] = ()
+) -> object:
+    """The capability of one Access for one call. `approval`: what an EXEC call may run; `paths`: files that the user
+    said yes to."""
     match access:
         case Access.READ:
-            return FileReader(session)
+            return FileReader(session, paths)
         case Access.ASK:
             return UserDesk(session, origin.call, lease)
         case Access.TODO:
@@ -291,9 +307,9 @@ def capability_for(session: SessionContext, access: Access, origin: Origin, subj
         case Access.PLAN:
             return PlanDesk(session, lease)
         case Access.PROPOSE:
-            return FileEditor(session, replace(origin, todo=_in_progress(session)), lease)
+            return FileEditor(session, replace(origin, todo=_in_progress(session)), lease, paths)
         case Access.EXEC | Access.JOB:
-            runner = CommandRunner(session, replace(origin, todo=_in_progress(session)), subject, lease)
+            runner = CommandRunner(session, replace(origin, todo=_in_progress(session)), approval, lease)
             return runner if access is Access.EXEC else JobKeeper(session, lease)
         case Access.NET | Access.SPAWN | Access.EXTERNAL:
             raise ToolFailed("This program has no such access.")

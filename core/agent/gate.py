@@ -15,15 +15,16 @@ from typing import cast
 from core.agent.by_hand import typed_command
 from core.agent.call_documents import Ended, decoded, document_of
 from core.agent.capabilities import CommandRunner, Lease, UserDesk, capability_for
+from core.agent.consent import Consent, approval_of, judge
 from core.agent.documents import Documents, Opened
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.clock import monotonic
 from core.errors import AgentTuiError, ToolInputInvalid
-from core.ids import new_id
 from core.modes import Access, Mode, granted, modes_granting
-from core.policy import Decided, decide
-from core.protocol.events import ApprovalRequested, MessageAppended, ToolFinished, ToolRequested, ToolStatus
+from core.permissions.approval import Approval
+from core.policy import Decided
+from core.protocol.events import MessageAppended, ToolFinished, ToolRequested, ToolStatus
 from core.protocol.messages import ToolCall, ToolMessage
 from core.protocol.review import Origin
 from core.tools.base import Outcome, Tool, ToolType
@@ -63,6 +64,8 @@ class Call:
         self.tool: Tool[object] | None = None
         self.mode = Mode(session.state.mode)
         self.decided = Decided(choice="deny")
+        self.approval = Approval(subject="")
+        self.approved: tuple[str, ...] = ()
         self.lease = Lease()
         self.capability: object = None
         self.outcome = Outcome(content="")
@@ -152,45 +155,24 @@ async def leave_to_user(call: Call) -> None:
 
 def decide_on(call: Call) -> None:
     assert call.access is not None
-    policy = call.session.settings.commands.policy
-    call.decided = decide(
-        call.access,
-        call.subject(),
-        contained=call.session.contained,
-        by_hand=policy == "human" and not call.proposed,
-        unasked=policy == "auto" and call.session.terminal.ground.box.tier.may_run_unasked,
-    )
-    if call.proposed and call.decided.choice == "ask":
-        call.decided = Decided(choice="allow", reason="The user typed it.")
+    assert call.tool is not None
+    call.decided = judge(call.session, call.access, call.tool, typed=bool(call.proposed))
     if call.decided.choice == "deny":
         raise Stopped("denied", f"Not run: {call.decided.reason} Nothing was changed.")
 
 
 async def approve(call: Call) -> None:
-    if call.decided.choice != "ask":
-        return
-    terminal, is_command = call.session.terminal, call.access is Access.EXEC
-    request = ApprovalRequested(
-        id=new_id("apr"),
-        call=call.request.id,
-        kind="command" if is_command else "tool",
-        subject=call.subject(),
-        directory=terminal.shell.directory if is_command else ".",
-        explanation=str(getattr(call.tool, "explanation", "") or ""),
-        containment=terminal.ground.box.words() if is_command else "",
-    )
-    before = call.mode, request.directory, request.containment
-    resolved = await call.session.approve(request)
-    if resolved.decision not in {"allow_once", "allow_always"}:
-        who = "The user" if resolved.by == "user" else "The program"
-        note = f" {resolved.note}" if resolved.note else ""
-        raise Stopped("denied", f"Not run: {who} refused this call.{note} Nothing was changed.")
-    grant(call)  # the mode may have changed while the user thought about it
-    directory = terminal.shell.directory if is_command else "."
-    if (call.mode, directory, terminal.ground.box.words() if is_command else "") != before:
-        raise Stopped(
-            "denied", "Not run: the mode or the place changed after this was asked. Nothing was changed; call again."
-        )
+    """Ask the user, if that was decided. From here on the call is bound to what it is now (SAFETY D35)."""
+    assert call.access is not None
+    assert call.tool is not None
+    if call.decided.choice == "ask":
+        consent = Consent(call.session, call.request.id, call.access, call.tool)
+        if refused := await consent.ask(call.decided.reason):
+            raise Stopped("denied", f"Not run: {refused}")
+        call.approved = consent.paths
+        grant(call)  # the mode may have changed while the user thought about it
+    if call.access is Access.EXEC:
+        call.approval = approval_of(call.session, call.subject())
 
 
 def contain(call: Call) -> None:
@@ -198,7 +180,7 @@ def contain(call: Call) -> None:
     assert call.access is not None
     call.started = monotonic()  # the time that the user took to decide is not the call's
     origin = Origin(turn=call.session.turn, call=call.request.id, tool=call.name)
-    call.capability = capability_for(call.session, call.access, origin, call.subject(), call.lease)
+    call.capability = capability_for(call.session, call.access, origin, call.approval, call.lease, call.approved)
 
 
 async def run(call: Call) -> None:

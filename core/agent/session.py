@@ -19,8 +19,11 @@ from core.agent.limits import Meter
 from core.agent.prefix import Prepared
 from core.agent.python_room import PythonRoom
 from core.agent.terminal import Terminal
+from core.agent.way_out import WayOut
 from core.config import Settings
 from core.errors import AgentTuiError, ToolInputInvalid
+from core.permissions.remembered import Remembered
+from core.permissions.rules import Rule
 from core.plans.store import PlanStore
 from core.protocol.documents import QuestionAnswer, Todo
 from core.protocol.events import (
@@ -153,6 +156,8 @@ class SessionContext(Struct, kw_only=True):
     `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
     told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
+    `trusted`: whether the user trusts the project, so that what it says to its agent is heard; `kept` and `exit` are
+    made at first use.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     """
 
@@ -181,6 +186,9 @@ class SessionContext(Struct, kw_only=True):
     preparing: asyncio.Future[Prepared] | None = None
     spoken: dict[str, dict[str, object]] = field(default_factory=dict)
     working: asyncio.Task[None] | None = None
+    trusted: bool = True
+    kept: Remembered | None = None
+    exit: WayOut | None = None
     python_room: PythonRoom | None = None
     job_in_front: str = ""
 
@@ -189,6 +197,25 @@ class SessionContext(Struct, kw_only=True):
         if self.python_room is None:
             self.python_room = PythonRoom(self.terminal)
         return self.python_room
+
+    @property
+    def remembered(self) -> Remembered:
+        """What the user said for good in this workspace."""
+        if self.kept is None:
+            self.kept = Remembered(self.workspace.root)
+        return self.kept
+
+    @property
+    def way_out(self) -> WayOut:
+        """The hosts that commands can reach; none, without a grant."""
+        if self.exit is None:
+            self.exit = WayOut(self.directory / "network", self.rules)
+            self.terminal.at_end.append(self.exit.close)
+        return self.exit
+
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that hold now: configured ones, and the patterns that the user typed for good."""
+        return (*self.settings.permissions.rules(), *self.remembered.rules())
 
     @property
     def contained(self) -> bool:
@@ -228,11 +255,11 @@ class SessionContext(Struct, kw_only=True):
             self.emit(nobody)
             raise
 
-    def resolve_approval(self, identity: str, decision: Decision, note: str = "") -> bool:
+    def resolve_approval(self, identity: str, decision: Decision, note: str = "", pattern: str = "") -> bool:
         """The user's answer to an approval. False: nobody waits for it (any more), and nothing was changed."""
         if not self.approvals.is_open(identity):
             return False
-        resolved = ApprovalResolved(id=identity, decision=decision, by="user", note=note)
+        resolved = ApprovalResolved(id=identity, decision=decision, by="user", note=note, pattern=pattern)
         if self.approvals.resolve(identity, resolved):
             self.emit(resolved)
             return True

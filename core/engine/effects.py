@@ -13,6 +13,8 @@ from core.engine.live import Effect, LiveSession
 from core.engine.review_effects import ReviewCommand, comments_sent, reviewed
 from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
+from core.permissions.rules import Choice
+from core.policy import check_pattern
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
@@ -153,6 +155,9 @@ def _answer(live: LiveSession, command: cmd.ApprovalAnswer | cmd.QuestionReply) 
         request = state.approvals.get(command.id)
         if request is None or context is None:
             raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
+        if command.pattern:
+            choice: Choice = "allow" if command.decision == "allow_always" else "deny"
+            check_pattern(command.pattern, request.subject, choice)
         if command.decision not in request.options:
             raise CommandRejected(
                 f"{command.decision!r} is not offered here.",
@@ -161,7 +166,7 @@ def _answer(live: LiveSession, command: cmd.ApprovalAnswer | cmd.QuestionReply) 
             )
 
         def approve() -> None:
-            context.resolve_approval(command.id, command.decision, command.note)
+            context.resolve_approval(command.id, command.decision, command.note, command.pattern)
 
         return approve
     asked = state.questions.get(command.id)

@@ -84,9 +84,13 @@ class ShellReset(Command, frozen=True, kw_only=True, tag="shell.reset"):
 
 
 class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
+    """`pattern`, with "allow_always" or "reject_always": what to keep in place of the exact command; `*` stands for
+    anything, and it has to speak of this very command."""
+
     id: str
     decision: Decision
     note: str = ""
+    pattern: str = ""
 
 
 class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):

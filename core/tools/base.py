@@ -83,6 +83,10 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
         """One line that tells the user what this call is about: a path, a pattern, a command."""
         raise NotImplementedError
 
+    def paths(self) -> tuple[str, ...]:
+        """The files that this call names, as the model wrote them: those that a rule or the user is asked about."""
+        return ()
+
 
 class FileStat(Struct, frozen=True, kw_only=True):
     kind: str

@@ -23,6 +23,9 @@ class DeleteFile(Tool[Editor], frozen=True, kw_only=True):
     def subject(self) -> str:
         return self.target_file
 
+    def paths(self) -> tuple[str, ...]:
+        return (self.target_file,)
+
     async def run(self, capability: Editor) -> Outcome:
         if present(capability, self.target_file).kind == "directory":
             raise ToolInputInvalid(

@@ -32,6 +32,9 @@ class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
     def subject(self) -> str:
         return self.file_path
 
+    def paths(self) -> tuple[str, ...]:
+        return (self.file_path,)
+
     async def run(self, capability: Editor) -> Outcome:
         blocks = parse_blocks(self.diff)
         if len(blocks) == 1 and not blocks[0].search and capability.stat(self.file_path) is None:

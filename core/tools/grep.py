@@ -57,6 +57,9 @@ class Grep(Tool[Reader], frozen=True, kw_only=True):
         where = "" if self.path in {"", "."} else f" in {self.path}"
         return f"{self.pattern}{where}" + (f" ({self.include_pattern})" if self.include_pattern else "")
 
+    def paths(self) -> tuple[str, ...]:
+        return (self.path,) if self.path not in {"", "."} else ()
+
     async def run(self, capability: Reader) -> Outcome:
         scope = SearchScope(capability, self.path, include=self.include_pattern, exclude=self.exclude_pattern)
         disk = await self._on_disk(capability, scope)

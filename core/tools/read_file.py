@@ -46,6 +46,9 @@ class ReadFile(Tool[Reader], frozen=True, kw_only=True):
             return self.target_file
         return f"{self.target_file} from line {self.offset}" + (f", {self.limit} lines" if self.limit else "")
 
+    def paths(self) -> tuple[str, ...]:
+        return (self.target_file,)
+
     async def run(self, capability: Reader) -> Outcome:
         spilled = capability.spilled(self.target_file)
         if spilled is not None:

@@ -51,6 +51,9 @@ class SearchReplace(Tool[Editor], frozen=True, kw_only=True):
     def subject(self) -> str:
         return self.file_path
 
+    def paths(self) -> tuple[str, ...]:
+        return (self.file_path,)
+
     async def run(self, capability: Editor) -> Outcome:
         if not self.old_string:
             return self._create(capability)

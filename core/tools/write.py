@@ -32,6 +32,9 @@ class Write(Tool[Editor], frozen=True, kw_only=True):
     def subject(self) -> str:
         return self.file_path
 
+    def paths(self) -> tuple[str, ...]:
+        return (self.file_path,)
+
     async def run(self, capability: Editor) -> Outcome:
         if capability.stat(self.file_path) is None:
             return created(self.file_path, capability.write(self.file_path, self.contents.encode("utf-8")))

@@ -9,7 +9,7 @@ from msgspec import Struct
 ModeName = Literal["agent", "plan", "ask", "debug"]
 TurnEnd = Literal["done", "interrupted", "limit", "failed"]
 ToolStatus = Literal["completed", "failed", "denied", "cancelled"]
-Decision = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+Decision = Literal["allow_once", "allow_session", "allow_always", "reject_once", "reject_always"]
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -33,25 +33,37 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requested"):
-    """`subject` is exactly what will run, never the model's prose; `explanation` is the model's, and labelled so."""
+    """`subject` is exactly what will run, never the model's prose; `explanation` is the model's, and labelled so.
+
+    `reason`: why it is asked about. A yes binds the subject, directory, names of variables (`environment`), mode and
+    hosts that can be reached (`network`) together: `digest` is over all of them. With kind "network", a command that
+    has ended wanted the hosts in `subject`, one a line; a yes runs it again.
+    """
 
     id: str
     call: str
-    kind: Literal["command", "mode", "tool"]
+    kind: Literal["command", "mode", "tool", "network"]
     subject: str
     directory: str = "."
     explanation: str = ""
     containment: str = ""
     options: tuple[Decision, ...] = ("allow_once", "reject_once")
+    reason: str = ""
+    environment: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
+    mode: str = ""
+    digest: str = ""
 
 
 class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"):
-    """`by`: who resolved it; `program` when the turn ended or nobody could be asked."""
+    """`by`: who resolved it; `program` when the turn ended or nobody could be asked. `pattern`: what the user typed to
+    be kept in place of the exact command."""
 
     id: str
     decision: Decision
     by: Literal["user", "program"] = "user"
     note: str = ""
+    pattern: str = ""
 
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):

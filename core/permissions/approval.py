@@ -1,0 +1,30 @@
+"""What a yes is a yes to: the exact bytes, where they run, with what, and how far they reach (SAFETY D35).
+
+The question is shown from this record, and whoever starts the command makes the record anew from what is about to run
+and compares: what the user saw is what runs. One byte, another directory, another variable, another mode or another
+way out is another record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+from msgspec import Struct
+
+
+class Approval(Struct, frozen=True, kw_only=True):
+    """`environment`: names of the variables that commands have set or removed in this session. `network`: hosts that
+    can be reached. Paths are relative to the workspace."""
+
+    subject: str
+    directory: str = "."
+    environment: tuple[str, ...] = ()
+    tier: str = ""
+    mode: str = ""
+    network: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """SHA-256 of the record, in hex. A lone surrogate in the text counts as itself."""
+        whole = msgspec.structs.replace(self, subject=self.subject.encode("utf-8", "surrogatepass").hex())
+        return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()

@@ -1,0 +1,112 @@
+"""Permission rules: `Kind(pattern)` in the grammar that users know, from the configuration and from answers.
+
+A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is a glob over
+workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a pattern without a slash
+means that name anywhere. A host's pattern is a host, or `*.host` for everything below it. Rules that refuse or ask see
+a path as the most lenient file system would; a rule that allows takes it as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from core.errors import ConfigError
+from core.workspace.names import folded
+
+Choice = Literal["allow", "ask", "deny"]
+Kind = Literal["Shell", "Read", "Write", "WebFetch", "Mcp"]
+KINDS: tuple[Kind, ...] = ("Shell", "Read", "Write", "WebFetch", "Mcp")
+STRICTNESS: dict[Choice, int] = {"allow": 0, "ask": 1, "deny": 2}
+_PATHS = frozenset({"Read", "Write"})
+_RULE = re.compile(r"(?P<kind>[A-Za-z]+)\((?P<pattern>.+)\)", re.DOTALL)
+_HOST = re.compile(r"\*|(?:\*\.)?(?!-)[a-z0-9-]{1,63}(?:\.(?!-)[a-z0-9-]{1,63})*")
+MAX_STARS = 12
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """`source` says where it stands, for the user: a file, or an answer of theirs."""
+
+    choice: Choice
+    kind: Kind
+    pattern: str
+    source: str = ""
+
+    def matches(self, subject: str) -> bool:
+        """`subject`: a command, a workspace-relative path, a host, or `server:tool`."""
+        if self.kind in _PATHS:
+            if self.choice == "allow":
+                return path_pattern(self.pattern).fullmatch(subject) is not None
+            return path_pattern(_folded(self.pattern)).fullmatch(_folded(subject)) is not None
+        if self.kind == "WebFetch":
+            return host_matches(self.pattern, subject)
+        return text_pattern(self.pattern).fullmatch(subject) is not None
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.pattern})"
+
+
+def parse_rule(text: str, choice: Choice, source: str = "") -> Rule:
+    """`Shell(git *)` as a rule. Raises `ConfigError` for anything else."""
+    found = _RULE.fullmatch(text.strip())
+    kind = next((each for each in KINDS if found is not None and found["kind"] == each), None)
+    if found is None or kind is None or not found["pattern"].strip():
+        raise ConfigError(f"`{text}` is not a permission rule.", hint=f"Write one of {', '.join(KINDS)}(pattern).")
+    pattern = found["pattern"].strip()
+    if pattern.count("*") > MAX_STARS:
+        raise ConfigError(f"`{text}` has too many stars.", hint=f"At most {MAX_STARS}.")
+    if kind == "WebFetch" and not _HOST.fullmatch(pattern.lower()):
+        raise ConfigError(f"`{text}` names no host.", hint="Write WebFetch(example.org) or WebFetch(*.example.org).")
+    if kind in _PATHS and (pattern.startswith(("/", "~", "../")) or "/../" in pattern):
+        raise ConfigError(f"`{text}` leads out of the workspace.", hint="Paths are relative to the workspace.")
+    return Rule(choice=choice, kind=kind, pattern=pattern, source=source)
+
+
+def of_kind(rules: Iterable[Rule], kind: Kind, *choices: Choice) -> list[Rule]:
+    return [rule for rule in rules if rule.kind == kind and (not choices or rule.choice in choices)]
+
+
+def strictest(rules: Iterable[Rule]) -> Rule | None:
+    return max(rules, key=lambda rule: STRICTNESS[rule.choice], default=None)
+
+
+def host_matches(pattern: str, host: str) -> bool:
+    """Exact, or `*.host`, which is everything below it and not the host itself; `*` is every host."""
+    pattern = pattern.lower()
+    if pattern == "*":
+        return True
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return host == pattern
+
+
+def _folded(path: str) -> str:
+    """Every name of a path or of a pattern as a lenient file system sees it; stars stay stars."""
+    return "/".join(part if set(part) <= {"*"} else folded(part) for part in path.split("/"))
+
+
+@lru_cache(maxsize=512)
+def text_pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+@lru_cache(maxsize=512)
+def path_pattern(pattern: str) -> re.Pattern[str]:
+    pattern = pattern.removeprefix("./")
+    if "/" not in pattern.rstrip("/"):
+        pattern = f"**/{pattern}"
+    if pattern.endswith("/"):
+        pattern += "**"
+    out = []
+    for token in re.findall(r"(?:\*\*/)+|\*+|\?|[^*?]+", pattern):
+        if token.endswith("**/"):
+            out.append("(?:.*/)?")
+        elif set(token) == {"*"}:
+            out.append("[^/]*" if len(token) == 1 else ".*")
+        else:
+            out.append("[^/]" if token == "?" else re.escape(token))
+    return re.compile("".join(out), re.DOTALL)

@@ -1,0 +1,85 @@
+"""One record of the user's, kept as JSON in the state directory: read whole, changed under a lock, replaced whole.
+
+The file is the user's alone (0600) and never followed through a link (SAFETY K4, D45). What can't be read is an error
+and nothing is forgotten silently: permissions that are lost would be asked for again, refusals would not be kept.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from core.config import state_dir
+from core.errors import StateError
+from core.ids import new_id
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+MAX_BYTES = 4 << 20
+
+
+class StateFile(Generic[Record]):
+    """`name` below the state directory, holding a record of `kind`; no file = the record's defaults."""
+
+    def __init__(self, name: str, kind: type[Record]) -> None:
+        self._kind = kind
+        self.path = state_dir() / name
+
+    def read(self) -> Record:
+        """Raises `StateError`."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return self._kind()
+        except OSError as problem:
+            raise self._broken(problem.strerror or "unreadable") from problem
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(MAX_BYTES)
+        try:
+            return msgspec.json.decode(data, type=self._kind)
+        except msgspec.MsgspecError as problem:
+            raise self._broken(str(problem)) from None
+
+    def change(self, change: Callable[[Record], Record]) -> Record:
+        """Read, change and replace, alone. Answers with what is kept now. Raises `StateError`."""
+        try:
+            with self._locked():
+                before = self.read()
+                after = change(before)
+                if after != before:
+                    self._replace(msgspec.json.format(msgspec.json.encode(after), indent=1))
+                return after
+        except OSError as problem:
+            raise self._broken(problem.strerror or "can't be written") from problem
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _replace(self, data: bytes) -> None:
+        draft = Path(self.path.with_name(f".{new_id(self.path.stem)}"))
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+
+    def _broken(self, reason: str) -> StateError:
+        return StateError(f"{self.path} can't be used: {reason}.", hint="Mend it, or move it out of the way.")
