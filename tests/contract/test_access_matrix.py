@@ -24,11 +24,15 @@ ARGUMENTS = {
         "diff": "------- SEARCH\nx = 1\n=======\nx = 2\n+++++++ REPLACE\n",
     },
     "run_terminal_cmd": {"command": "touch made-by-command"},
+    "read_terminal": {},
+    "write_terminal": {"job": "job_1", "text": "touch made-by-command\n"},
+    "stop_terminal": {"job": "job_1"},
     "create_plan": {"name": "P", "overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]},
     "todo_write": {"merge": False, "todos": [{"id": "a", "content": "A", "status": "pending"}]},
     "ask_question": {"questions": [{"id": "q", "prompt": "?", "options": [{"id": "a", "label": "A"}]}]},
     "switch_mode": {"target_mode_id": "agent", "explanation": "because"},
 }
+NO_JOB = {"write_terminal", "stop_terminal"}
 LEAVES = {Access.PROPOSE: "shadow", Access.EXEC: "disk", Access.PLAN: "plan", Access.TODO: "todos"}
 
 
@@ -51,9 +55,11 @@ async def test_m1_a_tool_acts_only_where_its_mode_grants_it(tmp_path, mode, name
     finished = case.of(ev.ToolFinished)[-1]
     assert finished.tool == name
     assert (finished.status != "denied") is allowed, case.results()[-1]
-    if access in LEAVES:
+    if name in NO_JOB:
+        assert finished.status == ("failed" if allowed else "denied"), case.results()[-1]
+    elif access in LEAVES:
         assert finished.status == ("completed" if allowed else "denied"), case.results()[-1]
-    left = LEAVES.get(access, "") if allowed else ""
+    left = LEAVES.get(access, "") if allowed and name not in NO_JOB else ""
     after = case.tree()
     assert bool(case.state.changes) is (left == "shadow")
     assert ("made-by-command" in after) is (left == "disk")

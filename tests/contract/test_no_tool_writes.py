@@ -26,6 +26,7 @@ PROTOCOLS = {
     Access.PLAN: base.Planner,
     Access.PROPOSE: base.Editor,
     Access.EXEC: base.Runner,
+    Access.JOB: base.JobWatcher,
 }
 DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 

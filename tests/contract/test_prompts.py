@@ -34,6 +34,12 @@ VARIABLES = {
         "note": "Look.",
         "comments": [{"path": "a.py", "lines": "line 1", "excerpt": "+x", "fence": "```", "text": "Why?"}],
     },
+    "reminders/terminal": {
+        "ended": [{"id": "job_1", "line": "`make`: exit code 0"}],
+        "ran": [
+            {"command": "ls", "directory": "sub", "end": "exit code 0", "output": "a", "effects": "changed nothing"}
+        ],
+    },
     "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},
     "dialects/tags": {

@@ -338,8 +338,9 @@ async def test_m1_a_script_that_calls_every_tool_acts_only_where_its_mode_grants
         answering.cancel()
         statuses = {each.tool: each.status for each in seen if isinstance(each, ev.ToolFinished)}
         assert set(statuses) == set(TOOLS)
-        refused = {name for name in TOOLS if not granted(mode, TOOLS[name].access, contained=False)}
-        asked = {"run_terminal_cmd", "switch_mode"}
+        contained = engine.terminal(session).contained
+        refused = {name for name in TOOLS if not granted(mode, TOOLS[name].access, contained=contained)}
+        asked = {"run_terminal_cmd", "run_python", "write_terminal", "switch_mode"}
         assert {name for name, status in statuses.items() if status == "denied"} - asked == refused - asked
         assert seen[-1].reason == "done"
         assert engine.state(session).mode == mode.value

@@ -4,12 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
 from core.plans.store import PlanStore
 from core.protocol.documents import Question, QuestionAnswer, Todo, TodoMark
 from core.sandbox.environment import command_environment
 from core.sandbox.runner import run_command
+from core.tools.base import CommandResult, JobReport
 from core.tools.registry import parse_call
 
 
@@ -60,7 +62,13 @@ class Shell:
 
     async def run_command(self, command, *, time_limit, on_output):
         env = command_environment(os.environ)
-        return await run_command(command, cwd=self.cwd, env=env, time_limit=time_limit, on_output=on_output)
+        result = await run_command(command, cwd=self.cwd, env=env, time_limit=time_limit, on_output=on_output)
+        ended = "timed_out" if result.timed_out else "exited"
+        return replace(result, ended=ended, effects="changed nothing", spilled="output:x.txt")
+
+    async def start_job(self, command, *, wait):
+        self.asked = (command, wait)
+        return CommandResult(exit_code=None, output="up\n", duration_ms=1000, ended="running", job="job_1")
 
 
 async def test_a_plan_becomes_a_file_and_names_what_is_ready():
@@ -129,7 +137,8 @@ async def test_a_mode_switch_is_up_to_the_user(agrees, summary):
 async def test_a_command_tells_its_exit_code_and_its_output(tmp_path):
     outcome = await parse_call("run_terminal_cmd", '{"command": "echo hi; pwd; exit 3"}').run(Shell(tmp_path))
     assert outcome.content.startswith("exit code 3 · ")
-    assert outcome.content.endswith(f"\nhi\n{tmp_path}\n")
+    assert outcome.content.endswith(f"\nhi\n{tmp_path}\n[changed nothing]")
+    assert outcome.spilled == "output:x.txt"
     assert outcome.detail.exit_code == 3
     assert not outcome.failed
 
@@ -139,11 +148,51 @@ async def test_a_command_that_runs_out_of_time_says_so(tmp_path):
         Shell(tmp_path)
     )
     assert outcome.content.startswith("timed out after 1.")
-    assert outcome.content.endswith("\nhi\n")
+    assert outcome.content.endswith("\nhi\n[changed nothing]")
     assert outcome.failed
 
 
-async def test_background_commands_are_refused_with_advice(tmp_path):
-    call = parse_call("run_terminal_cmd", '{"command": "x", "is_background": true}')
-    with pytest.raises(ToolInputInvalid, match="not available yet"):
-        await call.run(Shell(tmp_path))
+async def test_a_command_in_the_background_is_known_by_its_job(tmp_path):
+    shell = Shell(tmp_path)
+    outcome = await parse_call("run_terminal_cmd", '{"command": "serve", "is_background": true}').run(shell)
+    assert shell.asked == ("serve", 1.0)
+    assert outcome.content == "runs in the background as job_1; output of the first 1.0 s\nup"
+    assert not outcome.failed
+
+
+class Watched:
+    """Two jobs, one of which has ended."""
+
+    def __init__(self) -> None:
+        ended = CommandResult(exit_code=1, output="", duration_ms=2000, effects="changed: created a; pending review")
+        self.reports = {
+            "job_1": JobReport(id="job_1", command="make", directory=".", duration_ms=2000, result=ended),
+            "job_2": JobReport(id="job_2", command="serve", directory=".", duration_ms=500, output="up\n"),
+        }
+
+    def list(self):
+        return tuple(self.reports.values())
+
+    async def read(self, job, wait):
+        return self.reports[job]
+
+    async def stop(self, job, *, interrupt):
+        self.stopped = (job, interrupt)
+        return self.reports[job]
+
+
+async def test_jobs_are_listed_with_how_they_are():
+    outcome = await parse_call("read_terminal", "{}").run(Watched())
+    assert outcome.content.splitlines() == ["job_1 ended: exit code 1 · 2.0 s · make", "job_2 runs since 0.5 s · serve"]
+    assert outcome.summary == "1 of 2 running"
+
+
+async def test_a_job_that_ended_says_what_it_changed():
+    outcome = await parse_call("read_terminal", '{"job": "job_1", "wait": 5}').run(Watched())
+    assert outcome.content.endswith("(no new output)\n[changed: created a; pending review]")
+
+
+async def test_ctrl_c_is_a_way_of_stopping():
+    watched = Watched()
+    await parse_call("stop_terminal", '{"job": "job_2", "interrupt": true}').run(watched)
+    assert watched.stopped == ("job_2", True)
