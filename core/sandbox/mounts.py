@@ -71,7 +71,8 @@ def mounts_below(directory: bytes) -> list[bytes]:
     """Where file systems are mounted inside a directory, outermost first, as this process sees it."""
     with open("/proc/self/mountinfo", "rb") as table:
         points = [_unescaped(line.split(b" ", 5)[4]) for line in table]
-    return sorted({point for point in points if point.startswith(directory.rstrip(b"/") + b"/")})
+    inside = directory.rstrip(b"/") + b"/"
+    return sorted({point for point in points if point.startswith(inside) and point != inside})
 
 
 def _unescaped(field: bytes) -> bytes:

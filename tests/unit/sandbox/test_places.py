@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from core.sandbox import places
+
+
+def test_a_home_is_what_the_environment_says_unless_that_is_no_home():
+    assert places.home({"HOME": "/home/ann"}) == Path("/home/ann")
+    assert places.home({"HOME": "/"}) == places.home({"HOME": "relative"}) == places.home({}) == Path("/tmp/home")
+
+
+def test_toolchains_are_allowed_by_name_and_nothing_beside_them_is(tmp_path: Path):
+    for name in (".cargo/bin", ".cargo/registry", ".pyenv/versions", ".ssh", ".config/gh", ".local/share/keyrings"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / ".cargo/credentials.toml").touch()
+    found = {path for path in places.toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
+    assert found == {tmp_path / ".cargo/bin", tmp_path / ".cargo/registry", tmp_path / ".pyenv"}
+
+
+def test_a_virtual_environment_counts_only_if_it_is_one(tmp_path: Path):
+    environment = tmp_path / "venv"
+    environment.mkdir()
+    env = {"HOME": str(tmp_path / "home"), "VIRTUAL_ENV": str(environment)}
+    assert environment not in places.toolchains(env)
+    (environment / "pyvenv.cfg").touch()
+    assert environment in places.toolchains(env)
+
+
+def test_no_toolchain_is_a_place_of_credentials():
+    credentials = {".ssh", ".aws", ".netrc", ".docker", ".kube", ".config", ".gnupg", ".cargo", ".m2", ".npm", ".local"}
+    assert not credentials & set(places.TOOLCHAINS)
+    assert not [name for name in places.TOOLCHAINS if name.startswith((".config/", ".local/share/keyrings"))]
+
+
+def test_k3_the_systems_secrets_and_other_peoples_homes_are_masked():
+    masked = set(places.masked())
+    assert {path for path in map(Path, ("/etc/shadow", "/root")) if path.exists()} <= masked
+    assert Path("/usr") not in masked
+
+
+def test_s6_sockets_of_the_machine_are_found_by_their_path(tmp_path: Path):
+    place = tmp_path / "name with blanks.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        assert place in places.host_sockets()
