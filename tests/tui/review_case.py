@@ -145,5 +145,11 @@ class ReviewApp(App[None]):
     @on(ReviewPane.Resolve)
     @on(ReviewPane.Undo)
     @on(ReviewPane.OpenFile)
+    @on(ReviewPane.ResolveBulk)
+    @on(ReviewPane.Wants)
+    @on(ReviewPane.WantsText)
+    @on(ReviewPane.WantsComments)
+    @on(ReviewPane.WantsOrigin)
+    @on(ReviewPane.WantsConflict)
     def write_down(self, event: object) -> None:
         self.posted.append(event)

@@ -26,7 +26,7 @@ HINTS: Final = (("mine", "mine"), ("theirs", "theirs"), ("both", "both"), ("edit
 class PlaceEditor(TextArea):
     """What the user writes for one place; its keys are the dialog's."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("editor")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("editor", priority=True)
 
     async def action_save(self) -> None:
         """Take the text."""

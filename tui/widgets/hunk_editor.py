@@ -15,7 +15,7 @@ from tui.keymap import bindings
 class HunkEditor(TextArea):
     """`begin` puts a hunk in. A last newline is not shown, and comes back."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("editor")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("editor", priority=True)
 
     @dataclass
     class Saved(Message):

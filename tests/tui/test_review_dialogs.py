@@ -1,0 +1,256 @@
+"""The dialogs over the review: consent to what is red, comments before they are sent, origins, and conflicts."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol import queries as q
+from core.protocol.review import Bulk, Choice, Clash, Comment, FileState, Origin, ThreeSides
+from tests.support import recorded
+from tests.tui.test_review_list import GIT, NPM, change
+from tui.screens.conflict import ConflictScreen
+from tui.screens.notes import Confirm
+from tui.screens.reviewing import CONSENT_GRACE
+from tui.widgets.clash_view import ClashView
+from tui.widgets.hunk_editor import HunkEditor
+
+RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
+CALL = Origin(call="c1", tool="write", turn="trn_1", todo="d")
+COMMENTS = [
+    Comment(path="src/a.py", hunk="h", text="Why [/red]?", start=3, lines=1),
+    Comment(path="src/b.py", hunk="h", text="And this?", start=9, lines=1),
+]
+SIDES = ThreeSides(
+    path="src/a.py",
+    base=FileState(blob="b"),
+    mine=FileState(blob="m"),
+    theirs=FileState(blob="t"),
+    clashes=(
+        Clash(start=2, base=("two",), mine=("my two",), theirs=("TWO", "and a half"), before=("one",)),
+        Clash(start=9, base=("nine",), mine=(), theirs=("NINE \x1b[2J",)),
+    ),
+)
+
+
+def proposed(*changes: object) -> list[e.AnyEvent]:
+    return [*recorded.opening(), e.TurnStarted(prompt="go", mode="agent", model="m"), *_proposed(changes)]
+
+
+def _proposed(changes: object) -> list[e.AnyEvent]:
+    return [e.ChangeProposed(change=each) for each in changes]  # type: ignore[attr-defined]
+
+
+async def reviewing(on, clock) -> None:
+    await on.pilot.press("ctrl+r")
+    await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
+    on.screen.panes.side.pane("review")._clock = lambda: clock[0]
+    clock[0] += 10
+    await on.pilot.pause(0.05)
+
+
+def diff(path: str) -> q.Diff:
+    from tests.tui.review_case import TESTS
+
+    return q.Diff(diff=replace(TESTS, change=replace(TESTS.change, path=path, protected=path == "AGENTS.md")))
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [1_000_000.0]
+
+
+async def test_m9_d12_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_soon(stage, clock):
+    async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("a")
+        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        dialog = on.app.screen
+        dialog._clock, dialog._awake_at = (lambda: clock[0]), clock[0] + CONSENT_GRACE
+        await on.pilot.press("y", "enter", "space")
+        assert on.app.screen is dialog
+        clock[0] += CONSENT_GRACE
+        await on.pilot.press("enter")
+        assert on.app.screen is dialog
+        await on.pilot.press("y")
+        await on.until(lambda: on.sent(c.HunkResolve))
+        (verdict,) = on.sent(c.HunkResolve)
+        assert (verdict.path, verdict.confirmed) == ("AGENTS.md", True)
+
+
+async def test_d12_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, clock):
+    async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("a")
+        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        await on.pilot.press("n")
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("r")
+        await on.until(lambda: on.sent(c.HunkResolve))
+        assert [each.verdict for each in on.sent(c.HunkResolve)] == ["reject"]
+
+
+async def test_d11_the_state_of_git_is_confirmed_too(stage, clock):
+    async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("a")
+        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        on.app.screen._awake_at = 0
+        await on.pilot.press("y")
+        await on.until(lambda: on.sent(c.BulkResolve))
+        assert on.sent(c.BulkResolve)[0].confirmed
+
+
+async def test_a_generated_bulk_is_sent_at_once(stage, clock):
+    bulk = Bulk(root="out", kind="generated", files=2, bytes=10)
+    async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
+        assert on.screen.state.pending_hunks == 1
+        await reviewing(on, clock)
+        await on.pilot.press("r")
+        await on.until(lambda: on.sent(c.BulkResolve))
+        assert (on.sent(c.BulkResolve)[0].root, on.sent(c.BulkResolve)[0].verdict) == ("out", "reject")
+
+
+async def test_comments_are_looked_at_removed_and_sent(stage, clock):
+    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=each) for each in COMMENTS)]
+    async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("S")
+        await on.until(lambda: type(on.app.screen).__name__ == "Comments")
+        await on.pilot.press("j", "d")
+        await on.until(lambda: on.sent(c.HunkComment))
+        assert on.sent(c.HunkComment)[0] == replace(on.sent(c.HunkComment)[0], path="src/b.py", hunk="h", text="")
+        await on.pilot.press("s")
+        await on.until(lambda: on.sent(c.CommentsSend))
+        await on.emit(e.CommentsSent())
+        assert on.screen.state.comments == {}
+        await on.pilot.press("S")
+        await on.pilot.pause(0.05)
+        assert on.app.screen is on.screen
+
+
+async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
+    changes = [change("a", origin=NPM), change("b", origin=NPM), change("c", origin=CALL)]
+    async with stage(proposed(*changes), answers={q.DiffQuery: diff("a")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("b")
+        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.pilot.press(*"reject", "enter")
+        await on.until(lambda: on.sent(c.HunkResolve))
+        (verdict,) = on.sent(c.HunkResolve)
+        assert (verdict.path, verdict.verdict, verdict.origin) == ("", "reject", Origin(command="npm install"))
+        offered = on.screen._origins(changes[2])
+        assert [each.id for each in offered] == [
+            f"{verdict} {by}" for verdict in ("accept", "reject") for by in ("call", "todo", "turn")
+        ]
+        assert offered[2].label.endswith("turn 1")
+
+
+async def conflict(on, clock) -> ConflictScreen:
+    await reviewing(on, clock)
+    await on.pilot.press("t")
+    await on.until(lambda: isinstance(on.app.screen, ConflictScreen))
+    return on.app.screen
+
+
+async def test_p14_a_conflict_is_settled_place_by_place(stage, clock):
+    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.Conflict(sides=SIDES)}
+    async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers) as on:
+        dialog = await conflict(on, clock)
+        view = dialog.query_one(ClashView)
+        text = "\n".join(view.render_line(y).text for y in range(view.row_count()))
+        assert all(words in text for words in ("my two", "TWO", "yours, on disk", "base, before both", "one"))
+        await on.pilot.press("ctrl+s", "j", "m", "b")
+        await on.pilot.press("e")
+        await on.pilot.pause(0.1)
+        await on.pilot.press(*"own", "ctrl+s")
+        await on.pilot.pause(0.1)
+        await on.pilot.press("ctrl+s")
+        await on.until(lambda: on.sent(c.ConflictSettle))
+        (settle,) = on.sent(c.ConflictSettle)
+        assert (settle.mine, settle.theirs) == ("m", "t")
+        assert settle.choices == (Choice(take="text", text="ownmy two\nTWO\nand a half"), Choice(take="mine"))
+
+
+async def test_a_conflict_can_be_left_and_places_walked(stage, clock):
+    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.Conflict(sides=SIDES)}
+    async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers, size=(60, 16)) as on:
+        dialog = await conflict(on, clock)
+        await on.pilot.press("t", "t", "k", "j")
+        assert [each and each.take for each in dialog._choices] == ["theirs", "theirs"]
+        view = dialog.query_one(ClashView)
+        assert all(view.render_line(y).cell_length == view.size.width for y in range(view.row_count()))
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.sent(c.ConflictSettle) == []
+
+
+async def test_p15_a_whole_file_is_taken_or_kept_and_nothing_else(stage, clock):
+    whole = replace(SIDES, whole=True, clashes=(Clash(start=1, base=("a",), mine=("(no such file)",), theirs=("b",)),))
+    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.Conflict(sides=whole)}
+    async with stage(proposed(change("src/a.py", conflict="gone")), answers=answers) as on:
+        dialog = await conflict(on, clock)
+        await on.pilot.press("b", "e")
+        assert dialog._choices == [None]
+        await on.pilot.press("t", "ctrl+s")
+        await on.until(lambda: on.sent(c.ConflictSettle))
+        assert on.sent(c.ConflictSettle)[0].choices == (Choice(take="theirs"),)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        q.Conflict(sides=None),
+        q.Conflict(sides=replace(SIDES, problem="'a' is a directory.")),
+        q.Refused(code="x", message="No."),
+    ],
+)
+async def test_where_nothing_can_be_settled_that_is_said(stage, clock, answer):
+    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: answer}
+    async with stage(proposed(change("src/a.py")), answers=answers) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("t")
+        await on.until(lambda: any(isinstance(each, q.ConflictQuery) for each in on.client.queries))
+        await on.pilot.pause(0.1)
+        assert on.app.screen is on.screen
+        assert len(on.app._notifications) == 1
+
+
+async def test_a_hunk_is_edited_in_the_pane_and_in_the_users_editor(stage, clock, monkeypatch, tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'outside\\n' > \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    text = q.HunkText(path="src/a.py", hunk="h", text="one\n", start=4)
+    answers = {q.DiffQuery: diff("src/a.py"), q.HunkQuery: text}
+    async with stage(proposed(change("src/a.py")), answers=answers) as on:
+        monkeypatch.setattr(on.app, "suspend", _nothing)
+        await reviewing(on, clock)
+        await on.pilot.press("e")
+        await on.until(lambda: on.screen.query("HunkEditor") and on.screen.query_one(HunkEditor).has_focus)
+        await on.pilot.press("ctrl+g")
+        assert on.screen.query_one(HunkEditor).text == "outside"
+        await on.pilot.press("ctrl+s")
+        await on.until(lambda: on.sent(c.HunkEdit))
+        assert on.sent(c.HunkEdit)[0].text == "outside\n"
+        assert on.prompt.text == ""
+
+
+class _nothing:  # noqa: N801
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "answer", [q.Refused(code="x", message="Gone."), q.HunkText(path="a", hunk="h", text="a\rb", start=1)]
+)
+async def test_a_hunk_that_can_not_be_edited_says_why(stage, clock, answer):
+    answers = {q.DiffQuery: diff("src/a.py"), q.HunkQuery: answer}
+    async with stage(proposed(change("src/a.py")), answers=answers) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("e")
+        await on.until(lambda: on.app._notifications)
+        assert not on.screen.query("HunkEditor")

@@ -1,0 +1,199 @@
+"""What is done to a hunk before its verdict, from the keyboard: split, edit, comment; and what asks the screen."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from core.protocol.commands import HunkComment, HunkEdit, HunkSplit
+from core.protocol.queries import HunkText
+from core.protocol.review import Check, Comment, Origin
+from tests.tui.review_case import PRICES, TESTS, ReviewApp
+from tests.tui.test_review import settle, text_of
+from tui.widgets.hunk_editor import HunkEditor, is_plain
+from tui.widgets.review import ReviewPane
+from tui.widgets.review_input import ReviewInput
+
+PATH, HUNKS = PRICES.change.path, PRICES.change.hunks
+TOLD = Comment(path=PATH, hunk=HUNKS[1].id, text="Why a list?", start=HUNKS[1].new_start, lines=1)
+
+
+def wanted(app: ReviewApp) -> list[object]:
+    return [each.command for each in app.posted if isinstance(each, ReviewPane.Wants)]
+
+
+def around(app: ReviewApp, *comments: Comment) -> None:
+    app.pane.set_around((), {(each.path, each.hunk): each for each in comments}, {"t1": 3}, {"d": "Round half up"})
+    app.pane.set_changes(app.changes)
+
+
+async def test_s_splits_the_hunk_where_it_falls_apart_or_at_the_marked_line():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "s")
+        view = await settle(pilot, "j", "j", "J", "J", "J", "J", "s")
+        assert wanted(app) == [HunkSplit(path=PATH, hunk=HUNKS[0].id), HunkSplit(path=PATH, hunk=HUNKS[2].id, line=2)]
+        assert "▶" in text_of(view)
+        view = await settle(pilot, "K", "K", "K", "K")
+        assert view.picked_line == 1
+        await settle(pilot, "s")
+        assert wanted(app)[-1] == HunkSplit(path=PATH, hunk=HUNKS[2].id)
+
+
+async def test_a_click_in_the_current_hunk_marks_its_line():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await settle(pilot, "j", "j", "j")
+        row = view._page.heads[3] - view.scroll_offset.y + 3
+        await pilot.click(view, offset=(20, row))
+        await pilot.pause()
+        assert view.picked_line == 3
+
+
+async def test_e_asks_for_the_text_and_what_is_saved_becomes_the_hunk():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "e")
+        (asked,) = app.posted
+        assert (asked.path, asked.hunk) == (PATH, HUNKS[0].id)
+        await app.pane.edit(HunkText(path=PATH, hunk=HUNKS[0].id, text="one\ntwo\n", start=5))
+        await settle(pilot)
+        editor = app.query_one(HunkEditor)
+        assert (editor.text, editor.has_focus, editor.suffix) == ("one\ntwo", True, ".py")
+        await settle(pilot, "a", "r", "end", "enter", *"xyz", "ctrl+s")
+        assert wanted(app) == [HunkEdit(path=PATH, hunk=HUNKS[0].id, text="arone\nxyz\ntwo\n")]
+        assert not editor.display
+        assert app.pane._view.has_focus
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+s"])
+async def test_leaving_the_editor_or_changing_nothing_leaves_the_hunk(key):
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.pane.edit(HunkText(path=PATH, hunk=HUNKS[0].id, text="one\n", start=5))
+        await settle(pilot)
+        await settle(pilot, *(["x"] if key == "escape" else []), key)
+        assert wanted(app) == []
+        assert app.pane._view.has_focus
+
+
+@pytest.mark.parametrize("text", ["", "x", "x\n", "x\n\n", "\n"])
+async def test_the_last_newline_comes_back_as_it_was(text):
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.pane.edit(HunkText(path=PATH, hunk=HUNKS[0].id, text=text, start=1))
+        await settle(pilot)
+        result = app.query_one(HunkEditor).result
+        assert result == ("" if text == "\n" else text)
+
+
+def test_text_with_other_line_endings_is_not_for_an_editor_of_lines():
+    assert all(is_plain(text) for text in ("", "a", "a\nb\n", "\n\n"))
+    assert not any(is_plain(text) for text in ("a\rb", "a\u2028b\n", "\x0c\n", "a\x85"))
+
+
+async def test_c_comments_a_hunk_again_and_empty_removes_it():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "j", "c", *"why?", "enter")
+        assert wanted(app) == [HunkComment(path=PATH, hunk=HUNKS[1].id, text="why?")]
+        around(app, TOLD)
+        view = await settle(pilot)
+        assert "❝ Why a list?" in text_of(view)
+        assert "1 comment (S sends)" in str(app.query_one(".review--origin").render())
+        await settle(pilot, "c")
+        assert app.query_one(ReviewInput).value == "Why a list?"
+        await settle(pilot, *["backspace"] * 11, "enter")
+        assert wanted(app)[-1] == HunkComment(path=PATH, hunk=HUNKS[1].id, text="")
+        await settle(pilot, "k", "c", "enter", "c", "escape")
+        assert len(wanted(app)) == 2
+        assert view.has_focus
+
+
+async def test_a_comment_stands_below_its_hunk_as_text_and_the_cursor_stays_in_view():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 20)) as pilot:
+        view = await settle(pilot, "j", "j")
+        around(app, replace(TOLD, text="one [/red]\ntwo \x1b[2J"))
+        await settle(pilot)
+        assert view.current == 2
+        assert view.scroll_offset.y <= view._page.heads[2] < view.scroll_offset.y + view.size.height
+        assert [row.text for row in view._page.rows if row.kind == "comment"] == ["one [/red]", "two "]
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("S", ReviewPane.WantsComments),
+        ("b", ReviewPane.WantsOrigin),
+        ("t", ReviewPane.WantsConflict),
+    ],
+)
+async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, key)
+        (asked,) = app.posted
+        assert isinstance(asked, kind)
+        assert PATH in (getattr(asked, "path", PATH), asked.change.path if hasattr(asked, "change") else "")
+
+
+@pytest.mark.parametrize("key", ["s", "e", "c", "b"])
+async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.pane.arm()
+        await settle(pilot, key)
+        assert app.posted == []
+        assert not app.query_one(ReviewInput).display
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"origin": Origin(tool="write", turn="t1")}, ["by write", "turn 3", "untested"]),
+        ({"origin": Origin(tool="you", todo="d")}, ["edited by you", "todo “Round half up”"]),
+        (
+            {
+                "origin": Origin(command="npm  run\nbuild", tool="run_terminal_cmd"),
+                "check": Check(call="c", command="pytest -q", exit_code=0),
+            },
+            ["by `npm run build`", "✓ verified by `pytest -q`"],
+        ),
+        (
+            {"origin": Origin(tool="write"), "check": Check(call="c", command="make [x]", exit_code=2)},
+            ["✗ failing: `make [x]` ended with 2"],
+        ),
+    ],
+)
+async def test_a_line_says_where_the_change_came_from_and_whether_it_was_checked(more, words):
+    app = ReviewApp([replace(TESTS, change=replace(TESTS.change, **more))])
+    async with app.run_test(size=(120, 40)) as pilot:
+        around(app)
+        await settle(pilot)
+        shown = str(app.query_one(".review--origin").render())
+        assert all(word in shown for word in words)
+
+
+async def test_d12_a_red_change_says_why_and_a_labelled_one_only_that():
+    red = replace(TESTS, change=replace(TESTS.change, protected=True, risk="runs by itself when git commits"))
+    flagged = replace(PRICES, change=replace(PRICES.change, risk="runs whenever pytest starts here"))
+    app = ReviewApp([red, flagged])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        line = app.query_one(".review--risk")
+        assert str(line.render()) == "! It runs by itself when git commits. Accepted alone, and confirmed."
+        await settle(pilot, "]")
+        assert str(line.render()) == "! It runs whenever pytest starts here."
+
+
+async def test_shrinking_the_window_keeps_the_lines_of_the_hunk_in_view():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await settle(pilot, "j", "j", "j")
+        await pilot.resize_terminal(60, 16)
+        await settle(pilot)
+        assert view.current == 3
+        top, height = view.scroll_offset.y, view.size.height
+        assert view._page.tails[3] - view._page.heads[3] <= height
+        assert top <= view._page.heads[3] < view._page.tails[3] <= top + height
