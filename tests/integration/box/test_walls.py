@@ -135,7 +135,7 @@ async def test_s7_processes_of_the_host_can_be_neither_seen_nor_touched(boxed: B
 
 
 def test_s10_nothing_reaches_the_users_terminal():
-    """Runs the whole in a session whose controlling terminal is one of ours."""
+    # The whole runs in a session whose controlling terminal is one of ours.
     attempts = (
         "echo reached >/dev/tty; echo reached >/proc/self/fd/0; for t in /dev/pts/[0-9]*; do echo reached >$t; done;"
         "python3 -c \\\"import fcntl; fcntl.ioctl(0, 0x5412, b'x')\\\"; tty; true"
