@@ -15,15 +15,17 @@ from core.shadow.contents import Contents
 from core.shadow.disk import above
 from core.shadow.editing import Editing, Left
 from core.shadow.layers import Kept, LayerDirs, Layers, Top
+from core.shadow.overlay import remove
 from core.shadow.path_classes import PathClasses
 from core.shadow.pending import PendingLayer
 from core.shadow.scan import Found, scan
 from core.shadow.seen import Seen
 from core.shadow.sorting import Sorting
 from core.shadow.tally import layers_changed
-from core.shadow.tidy import tidied
+from core.shadow.tidy import prune, tidied
 from core.shadow.transfer import fingerprint
 from core.workspace import ABSENT, Workspace
+from core.workspace.names import to_os
 from core.workspace.tree import PERMISSIONS, state_at
 
 NEW_SINCE = "the file in the project was changed while the command ran."
@@ -67,6 +69,7 @@ class Absorber:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
         done = self._recorded(left)
         self._keep(layer, kept, tuple(sorting.tops), emit)
+        self._drop(sorting, emit)
         effects = _effects(origin, left, done, count, tuple(sorting.notes()))
         emit(effects)
         return effects
@@ -80,14 +83,38 @@ class Absorber:
         if not is_kept:
             return
         self._layers.squash()
-        tidy = tidied(self._layers, self._seen, touched)
-        if tidy != self._layers.kept:
-            gone = set(self._layers.kept.layers) - set(tidy.layers)
-            self._layers.record(tidy)
-            for each in gone:
-                self._layers.close(each, keep=False)
+        self._record(tidied(self._layers, self._seen, touched))
         if before.layers or self._layers.kept.layers:
             emit(layers_changed(self._layers, self._seen))
+
+    def _record(self, kept: Kept) -> None:
+        """The new record; layers that nobody needs any more go."""
+        before = self._layers.kept
+        if not kept.tops and not self._layers.open:
+            kept = replace(kept, layers=())
+        if kept != before:
+            self._layers.record(kept)
+        for each in set(before.layers) - set(kept.layers):
+            self._layers.close(each, keep=False)
+
+    def _drop(self, sorting: Sorting, emit: Callable[[AnyEvent], None]) -> None:
+        """What was kept of directories that are no more: their modes, and all below one that became a file."""
+        kept = self._layers.kept
+        dropped = {
+            path
+            for path, top in kept.tops.items()
+            if (top.kind == "directory" and path in sorting.gone) or sorting.replaced.intersection((path, *above(path)))
+        }
+        if not dropped:
+            return
+        tops = {path: top for path, top in kept.tops.items() if path not in dropped}
+        for layer in self._layers.stack():
+            for path in dropped:
+                if kept.tops[path].kind != "directory":
+                    remove(layer / os.fsdecode(to_os(path)))
+                prune(layer, path)
+        self._record(replace(kept, tops=tops))
+        emit(layers_changed(self._layers, self._seen))
 
     # reviewed files
 
@@ -145,7 +172,7 @@ class Absorber:
                 raise
             except AgentTuiError:
                 done[each.path] = None
-            if each.wanted.kind == "absent" and each.path not in done:
+            if each.wanted.kind == "absent" and done[each.path] is None:
                 self._seen.stack.forget(each.path)
         return done
 

@@ -8,6 +8,8 @@ rejected, and what it replaced, stays in a directory of the verdict's own, so th
 from __future__ import annotations
 
 import os
+import stat
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -119,6 +121,7 @@ class Bulks:
             raise
         try:
             self._transfer.do(ops, saved, renames=self._renames())
+            self._remove_gone(ops)
         except (OSError, AgentTuiError):
             self._take_back(decided)
             self._notes.forget(decided)
@@ -126,6 +129,13 @@ class Bulks:
         self._step(f"applied {home.name}")
         self._notes.note(replace(decided, phase="applied"))
         return decided
+
+    def _remove_gone(self, ops: list[Op]) -> None:
+        """Directories that the command removed go with the last of what was in them."""
+        gone = self._layers.kept.gone
+        self._transfer.remove_empty(
+            {each for op in ops if op.what == "remove" for each in above(op.path) if each in gone}
+        )
 
     def _modes(self, ops: list[Op]) -> dict[str, int]:
         found = {}
@@ -148,15 +158,23 @@ class Bulks:
     # conflicts
 
     def _refuse_conflicts(self, decided: Decided, ops: list[Op]) -> None:
-        found = [op.path for op in ops if not self._is_as_expected(op, decided)]
         if any(top.kind == "git" and self._transfer.kind(f"{path}/index.lock") for path, top in decided.tops.items()):
             raise ReviewConflict("Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.")
+        in_the_way = {each for path in decided.tops for each in above(path) if self._is_file(each)}
+        if in_the_way:
+            raise ReviewConflict(
+                f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."
+            )
+        found = [op.path for op in ops if not self._is_as_expected(op, decided)]
         if found:
             more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
             raise ReviewConflict(
                 f"{', '.join(found[:NAMED])}{more} changed in the project since the command; nothing was written.",
                 hint="Reject these files, or have the command run again on the files as they are now.",
             )
+
+    def _is_file(self, path: str) -> bool:
+        return self._transfer.kind(path) not in {None, "directory"}
 
     def _is_as_expected(self, op: Op, decided: Decided) -> bool:
         kind = self._transfer.kind(op.path)
@@ -204,6 +222,9 @@ class Bulks:
                 self._take_back(decided)
             except (OSError, PathRefused) as error:
                 raise PromotionFailed(f"The verdict can't be undone now: {error}.", hint="Try again.") from error
+            # The disk is what it was; it only looks newer.
+            now = time.time_ns()
+            decided = replace(decided, tops={path: replace(top, since=now) for path, top in decided.tops.items()})
         self._return(replace(decided, phase="undone"), emit)
         return decided.verdict
 
@@ -314,6 +335,7 @@ class Bulks:
                 try:
                     self._refuse_conflicts(decided, ops)
                     self._transfer.do(ops, self._notes.saved(decided), renames=self._renames())
+                    self._remove_gone(ops)
                 except (OSError, AgentTuiError):
                     self._take_back(decided)
                     self._notes.forget(decided)
@@ -334,8 +356,12 @@ def _move(layer: Path, upper: Path, path: str) -> None:
     name = os.fsdecode(to_os(path))
     if not os.path.lexists(layer / name):
         return
-    merge_entry(layer / name, room_for(upper, path))
+    merge_entry(layer / name, room_for(upper, path, lambda above_it: _mode(layer, above_it)))
     prune(layer, path)
+
+
+def _mode(layer: Path, path: str) -> int:
+    return stat.S_IMODE((layer / os.fsdecode(to_os(path))).lstat().st_mode)
 
 
 def _covers(tops: Mapping[str, Top], path: str) -> bool:

@@ -85,13 +85,13 @@ class PendingLayer:
     def _wanted(self, shown: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
         live = {path for path, state in shown.items() if state.kind != "absent"}
         needed = {each for path in live for each in above(path)}
-        gone = self._gone(needed)
+        gone = self._gone(needed, live)
         nodes = {path: shown[path] for path in live}
         for path, state in shown.items():
             parents = above(path)
             if state.kind == "absent" and path not in needed and not live.intersection(parents):
                 hidden = next((each for each in parents if each in gone), path)
-                if self._is_directory(hidden):
+                if self._is_directory(hidden) and not self._seen.is_kept_directory(hidden):
                     nodes[hidden] = state
         for each in gone:
             if not gone.intersection(above(each)):
@@ -105,11 +105,12 @@ class PendingLayer:
         node = self._seen.below(parents[-1]) if parents else None
         return not parents or (node is not None and node.kind == "directory")
 
-    def _gone(self, needed: set[str]) -> set[str]:
-        """The directories that are removed: nothing in them is left."""
-        candidates = [each for each in self._layers.kept.gone if each not in needed]
+    def _gone(self, needed: set[str], live: set[str]) -> set[str]:
+        """The directories that are removed: nothing in them is left, and nothing has taken their place."""
         found = set()
-        for each in candidates:
+        for each in self._layers.kept.gone:
+            if each in needed or live.intersection((each, *above(each))):
+                continue
             below = self._seen.below(each)
             if below is not None and below.kind == "directory" and self._seen.node(each) is None:
                 found.add(each)

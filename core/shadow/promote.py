@@ -29,6 +29,9 @@ IsNews = Callable[[Intent, AnyEvent], bool]
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+
+
 class PromotionFailed(AgentTuiError):
     """A file could not be written; the ones before it have been put back."""
 
@@ -252,8 +255,8 @@ class Promotion:
             try:
                 with self._workspace.directory(write.path) as (directory, _):
                     sync_directory(directory)
-            except FileNotFoundError:
-                if write.after.kind != "absent":  # else it went with its last file
+            except OSError as error:
+                if write.after.kind != "absent" or error.errno not in _GONE:  # else it went with its last file
                     raise
 
     def _take_back(self, intent: Intent) -> None:

@@ -111,11 +111,16 @@ class Seen:
             below = self.below(rel)
             mode = below.mode if below and below.kind == "directory" else self._workspace.directory_mode
             return Node(kind="directory", mode=mode)
-        if state is not None:
+        if state is not None and not self.is_kept_directory(rel):
             return None
         node = self.below(rel)
         is_gone = node is not None and node.kind == "directory" and rel in self._layers.kept.gone
         return None if is_gone and not self.names(rel) else node
+
+    def is_kept_directory(self, rel: str) -> bool:
+        """Whether a kept layer has a directory there, whatever the workspace has."""
+        found = self.stack.find(rel)
+        return isinstance(found, Layered) and found.is_directory
 
     def live_directories(self) -> frozenset[str]:
         """The directories that pending files and links need."""

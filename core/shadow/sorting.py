@@ -25,7 +25,8 @@ NAMED = 5  # of a kind, in a note
 
 class Sorting:
     """Works through one layer; `puts` are reviewed files and links by path, still in the layer; `deletes` reviewed
-    removals; `tops` what stays, by its highest place; `gone` directories that went, with their modes."""
+    removals; `tops` what stays, by its highest place; `gone` directories that went, with their modes, and `returned`
+    those that are there (again); `replaced` those in whose place a file or link is put."""
 
     def __init__(self, upper: Path, scanned: Scanned, seen: Seen, classes: PathClasses) -> None:
         self._upper = upper
@@ -43,6 +44,7 @@ class Sorting:
         self.tops: dict[str, Top] = {}
         self.gone: dict[str, int] = {}
         self.returned: set[str] = set()
+        self.replaced: set[str] = set()
 
     def at(self, path: str) -> Path:
         return self._upper / os.fsdecode(to_os(path))
@@ -113,6 +115,7 @@ class Sorting:
             for path in self._children(found.path):
                 self._delete_all(path)
             self.gone[found.path] = node.mode
+            self.replaced.add(found.path)
         self.puts[found.path] = found
 
     def _stay(self, found: Found, cls: PathClass) -> None:

@@ -34,7 +34,7 @@ def tidied(layers: Layers, seen: Seen, touched: Iterable[str]) -> Kept:
     bases = {
         path: base for path, base in kept.bases.items() if path in tops or any(each in tops for each in above(path))
     }
-    return replace(kept, tops=tops, bases=bases, gone=gone, layers=kept.layers if tops else ())
+    return replace(kept, tops=tops, bases=bases, gone=gone)
 
 
 def _is_empty(path: str, layer: Path, seen: Seen, kept: Kept) -> bool:

@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from core.protocol.review import FileState
 from core.shadow.disk import above, walked
-from core.shadow.overlay import make_passable
 from core.shadow.stack import Layered, Stack
 from core.workspace import ABSENT, Workspace
 from core.workspace.beneath import DIRECTORY, open_direct
@@ -128,7 +127,7 @@ class Transfer:
         if op.what == "remove" and renames and kind == "directory":
             return
         for path, each in walked(self._workspace, op.path) or [(op.path, kind)]:
-            target = room_for(into, path)
+            target = room_for(into, path, self._mode)
             if each == "directory":
                 target.mkdir(exist_ok=True)
                 target.chmod(self._mode(path) | 0o700)
@@ -196,7 +195,7 @@ class Transfer:
                 os.unlink(name, dir_fd=directory)
                 return
             if saved is not None:
-                target = room_for(saved, path)
+                target = room_for(saved, path, self._mode)
                 os.rename(name, os.fsencode(target), src_dir_fd=directory)
                 return
         for each, kind in reversed(walked(self._workspace, path) or []):
@@ -219,15 +218,14 @@ def _objects_first(op: Op) -> tuple[int, str]:
     return (0 if "/objects/" in inside else 2 if inside.endswith("/index") else 1), op.path
 
 
-def room_for(layer: Path, path: str) -> Path:
-    """Where a path goes in a layer, the directories to it made."""
-    target = layer / os.fsdecode(to_os(path))
+def room_for(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
+    """Where a path goes in a layer, the directories to it made with the modes that they have elsewhere."""
     for each in above(path):
         place = layer / os.fsdecode(to_os(each))
         if not place.is_dir():
             place.mkdir(mode=0o700)
-        make_passable(place)
-    return target
+            place.chmod(mode(each) | 0o700)
+    return layer / os.fsdecode(to_os(path))
 
 
 def _kind(mode: int) -> Kind:
