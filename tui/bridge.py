@@ -225,7 +225,13 @@ class Bridge:
                 await self._caught_up.wait()
                 taken = text in self.state.said_after(before)
                 return commands.Ack(session=self.state.session, seq=self.state.seq) if taken else None
-            case commands.VerdictUndo() | commands.HunkResolve() | commands.PlanBuild() | commands.ContextCompact():
+            case (
+                commands.CommandRun()
+                | commands.VerdictUndo()
+                | commands.HunkResolve()
+                | commands.PlanBuild()
+                | commands.ContextCompact()
+            ):
                 message = "The engine ended before it answered."
                 return commands.Reject(code="engine_gone", message=message, hint="Look first; it may have been done.")
             case commands.TurnInterrupt():

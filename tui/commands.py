@@ -36,6 +36,8 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("resume", "sessions", "Go on with another session", "id"),
     Slash("compact", "compact", "Make the history shorter"),
     Slash("context", "show_context", "What the model is sent, by part"),
+    Slash("jobs", "jobs", "Commands in the background: see, stop", "id, or all"),
+    Slash("reset_shell", "reset_shell", "Commands start in the workspace again"),
     Slash("accept", "accept_all", "Accept pending changes", "path, or all"),
     Slash("reject", "reject_all", "Reject pending changes", "path, or all"),
     Slash("undo", "undo_verdict", "Take the last verdict back"),

@@ -97,6 +97,13 @@ class ViewState:
     touched_paths: set[str] = field(default_factory=set)
     removed_blocks: int = 0
     suggestion: events.PromptSuggested | None = None
+    box: events.BoxFound | None = None
+    jobs: dict[str, events.JobStarted] = field(default_factory=dict)
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether a command of the user's own runs."""
+        return any(call.startswith("user_") for call in self.calls)
 
     @property
     def pending_hunks(self) -> int:
@@ -123,7 +130,14 @@ class ViewState:
             self.session = envelope.session or self.session
         if isinstance(event, events.DocumentDelta):
             return self._delta(event)
-        for group in (self._turn_event, self._document_event, self._review_event, self._ask_event, self._other_event):
+        for group in (
+            self._turn_event,
+            self._document_event,
+            self._review_event,
+            self._ask_event,
+            self._terminal_event,
+            self._other_event,
+        ):
             if (topics := group(event, envelope)) is not None:
                 return topics
         return _NOTHING
@@ -193,7 +207,7 @@ class ViewState:
     def _finish_turn(self, event: events.TurnFinished, envelope: events.Envelope) -> None:
         self.running = False
         self.queued.clear()
-        for block in [block for block in self.blocks[-200:] if block.running and block.document is None]:
+        for block in [block for block in self.blocks[-200:] if block.running and block.turn and block.document is None]:
             self._drop(block)
         text = "" if self._is_told(event.message) else event.message
         end = Block(f"end:{envelope.seq}", "turn_end", envelope.turn, text=text, status=event.reason)
@@ -274,6 +288,23 @@ class ViewState:
             case _:
                 return None
         return _topics("ask", "status")
+
+    def _terminal_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
+        match event:
+            case events.BoxFound():
+                self.box = event
+            case events.JobStarted():
+                self.jobs[event.id] = event
+            case events.JobEnded():
+                self.jobs.pop(event.id, None)
+                end = f"exit code {event.exit_code}" if event.exit_code is not None else event.ended.replace("_", " ")
+                text = f"{event.id} has ended: {event.command}"
+                hint = f"{end}; {event.effects}"
+                self._add(Block(f"said:{envelope.seq}", "notice", envelope.turn, text=text, hint=hint, level="info"))
+                return _topics("blocks", "status")
+            case _:
+                return None
+        return _topics("status")
 
     def _other_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
         match event:

@@ -147,8 +147,30 @@ class ActingScreen(Screen[None]):
         if not prompt.has_focus:
             await self.panes.hide_side_if_narrow()
             prompt.focus()
-        elif self.state.running:
+        elif self.state.running or self.state.runs_command:
             self.send(commands.TurnInterrupt())
+
+    def action_jobs(self, job: str = "") -> None:
+        """The commands in the background, one of which may be stopped."""
+        jobs = self.state.jobs
+        if job == "all" or job in jobs:
+            self.send(commands.JobStop(job="" if job == "all" else job))
+            return
+        if not jobs:
+            self.say("No command runs in the background.")
+            return
+        from tui.screens.picker import Choice, Picker
+
+        choices = [Choice(each.id, each.id, one_line(each.command, 200)) for each in jobs.values()]
+        _ = self.app.push_screen(Picker("Stop a job", choices), self._job_chosen)
+
+    def _job_chosen(self, job: str | None) -> None:
+        if job in self.state.jobs:
+            self.send(commands.JobStop(job=job or ""))
+
+    def action_reset_shell(self, _: str = "") -> None:
+        """Commands start in the workspace again, with the environment of the beginning."""
+        self.send(commands.ShellReset())
 
     def action_focus_chat(self) -> None:
         """Walk through the conversation."""

@@ -222,6 +222,9 @@ class MainScreen(ReviewingScreen):
             return
         prompt.remember(event.text)
         self.query_one(Transcript).follow()
+        if event.text.startswith("!") and event.text[1:].strip():
+            self.send(commands.CommandRun(command=event.text[1:].strip()))
+            return
         if self.state.questions and (bar := self.query("#question")):
             bar.first(Static).answer_freely(event.text)  # type: ignore[attr-defined]
             return

@@ -158,6 +158,11 @@ def changed_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
     return [("⋯", "") if line.startswith("@@") else (line[:1], line[1:]) for line in lines if line]
 
 
+def _changed(effects: str) -> str:
+    """What a command changed, for its one line: no more than the first thing."""
+    return one_line(effects.removeprefix("changed: ").partition("; ")[0], 60) if effects.startswith("changed: ") else ""
+
+
 def command_row(block: Block, width: int, opened: bool) -> list[Row]:
     """A command: how it ended; opened or running, what it wrote."""
     document = block.document
@@ -169,12 +174,13 @@ def command_row(block: Block, width: int, opened: bool) -> list[Row]:
         pieces += [(f" · {told or 'did not run'}", "warn")]
     elif run:
         pieces += [(f" · exit {run.exit_code}", "bad" if run.exit_code else "ok")]
-        pieces += details(seconds(run.duration_ms))
+        pieces += details(seconds(run.duration_ms), _changed(run.effects))
     rows = [head(_sign(block, opened), pieces, width)]
     if opened and run:
         more = [exposed(run.command)] if "\n" in run.command.strip() else []
         rows += [row for text in more for row in _lines(text, width, "strong", OPEN_ROWS)]
         rows += _lines(run.output, width, "", OPEN_ROWS)
+        rows += _lines(run.effects, width, "muted", OPEN_ROWS)
     elif block.running and block.output:
         rows += _lines(block.output, width, "muted", -LIVE_ROWS)
     return rows

@@ -35,6 +35,16 @@ def meter(used: int, window: int) -> str:
     return f"{'━' * full}{'╌' * (_METER - full)} {share:.0%}"
 
 
+def _containment(state: ViewState) -> Part:
+    """What holds the effects of commands; as long as that is not known, what becomes of one."""
+    commands = "ask" if state.mode in COMMANDS_ASK else "off"
+    if state.box is None:
+        return f"commands: {commands}", "$foreground 60%"
+    if state.box.tier == "T4":
+        return f"no box, commands: {commands}", "$warning"
+    return f"box {state.box.tier}", "$foreground 60%"
+
+
 class StatusBar(Widget):
     """Draws a few facts of the state; drops the least important ones when the line is too short."""
 
@@ -65,8 +75,9 @@ class StatusBar(Widget):
         """Facts with the most important last."""
         state = self._state
         tokens = state.prompt_tokens + state.completion_tokens
-        commands = "ask" if state.mode in COMMANDS_ASK else "off"
-        facts: list[list[Part]] = [[(f"commands: {commands}", "$foreground 60%")]]
+        facts: list[list[Part]] = [[_containment(state)]]
+        if state.jobs:
+            facts.append([(f"{len(state.jobs)} {'job' if len(state.jobs) == 1 else 'jobs'}", "$foreground 60%")])
         if tokens:
             facts.append([(f"{compact(tokens)} tokens", "$foreground 60%")])
         if state.cost is not None:
