@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import marshal
 import os
 import socket
@@ -19,8 +20,10 @@ from msgspec import Struct
 
 from core.clock import monotonic
 from core.errors import ToolFailed
+from core.ids import new_id
 from core.sandbox import order
 from core.sandbox.box import BoxSpec, Ended, Exit
+from core.sandbox.copies import discard
 from core.sandbox.namespaces import refusal
 from core.sandbox.output import OutputReader
 
@@ -56,6 +59,30 @@ class Launch(Struct, kw_only=True):
     undo: Callable[[], object] = _nothing
 
 
+def refuse_impossible(spec: BoxSpec) -> None:
+    """`ToolFailed` for what no box could run, before anything is prepared for it."""
+    if "\0" in spec.command:
+        raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
+    if not spec.workspace.is_dir():
+        raise ToolFailed(f"The workspace {spec.workspace} can't be read: it is no directory.")
+    missing = [lower for lower in spec.lowers if not lower.is_dir()]
+    if missing:
+        raise ToolFailed(f"The box could not be set up: the layer {missing[0]} is not there.", code="box_refused")
+
+
+def scratch_in(state: Path) -> Path:
+    """A name for a directory of one command below `state`; it tells whose it is, for `sweep`."""
+    return state / f"box-{os.getpid()}-{new_id('run')}"
+
+
+def sweep(state: Path) -> None:
+    """Remove what commands of engines that are gone left in `state`."""
+    for path in state.glob("box-*-run*"):
+        owner = path.name.split("-")[1]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            discard(path)
+
+
 class BoxedProcess:
     """A command that was started; it is a `core.sandbox.box.Running`."""
 
@@ -66,6 +93,7 @@ class BoxedProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._exit_code: int | None = None
         self._ended: Ended | None = None
+        self._control_closed = False
         self._settled = asyncio.get_running_loop().create_future()
         self._stop_now = asyncio.Event()
         self._over: asyncio.Task[Exit] | None = None
@@ -75,8 +103,6 @@ class BoxedProcess:
         """Start it and wait until the command itself runs. `ToolFailed`, with what was told, when it never does."""
         running = cls(spec, on_output)
         try:
-            if "\0" in spec.command:
-                raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
             await running._launch(launch.order)
         except BaseException:
             await asyncio.shield(asyncio.to_thread(launch.undo))
@@ -104,6 +130,8 @@ class BoxedProcess:
         self._tell(order.INTERRUPT)
 
     async def stop(self) -> Exit:
+        if not self._control_closed:
+            self._ended = self._ended or "stopped"
         self._tell(order.TERMINATE)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
@@ -151,6 +179,8 @@ class BoxedProcess:
         """The failure for the user; what bubblewrap or the launcher wrote is the best reason there is."""
         if isinstance(error, ToolFailed):
             said = "".join(self._said or ()).strip()
+            if "Can't chdir" in said:
+                return refusal("directory", errno.ENOENT, said.rpartition(": ")[2])
             return ToolFailed(
                 f"{error.message}{f' ({said})' if said else ''}", hint=error.hint or _HINT, code=error.code
             )
@@ -197,7 +227,9 @@ class BoxedProcess:
         if self._settled.done():
             return
         if failure is None:
-            self._said = None
+            said, self._said = self._said, None
+            for text in said or ():  # of a command so quick that it spoke before we heard that it runs
+                self._on_output(text)
             self._settled.set_result(None)
         else:
             self._settled.set_exception(failure)
@@ -254,6 +286,7 @@ class BoxedProcess:
         self._drain()
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
+        self._control_closed = True
 
     def _drain(self) -> None:
         """Take the reports that came with the end itself."""

@@ -15,22 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ToolFailed
-from core.ids import new_id
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
-from core.sandbox.boxed_process import BoxedProcess, Launch
+from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in
 from core.sandbox.copies import Copy, discard, materialise
 from core.sandbox.differences import write_differences
 from core.sandbox.launcher import FILTER, READY, STATUS
 from core.sandbox.mounts import mounts_below
 from core.sandbox.runner import shell
 from core.sandbox.seccomp import FAMILIES
+from core.sandbox.view import KERNEL_SECRETS
 
 if TYPE_CHECKING:
     from core.sandbox.box import Running
 
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _FRESH = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
+_SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a layer that is thrown away
 _UNSHARED = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
 
 
@@ -71,7 +72,8 @@ class BwrapBox:
             raise ToolFailed(
                 f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
             )
-        scratch = self._state / "boxes" / new_id("box")
+        refuse_impossible(spec)
+        scratch = scratch_in(self._state)
         prepare = {
             Tier.BWRAP_OVERLAY: self._over_by_bwrap,
             Tier.BWRAP_MOUNTED: self._over_by_launcher,
@@ -134,6 +136,7 @@ class BwrapBox:
     def _launch(self, spec: BoxSpec, workspace: list[str]) -> Launch:
         arguments = [str(self._program), *self._closed(), *_machine(spec, self._state), *workspace]
         arguments += _covers([*spec.hidden, *(spec.workspace / each for each in spec.withheld)], spec)
+        arguments += [word for place in ("/dev", "/sys", "/home") for word in self._shut(place, spec)]
         arguments += ["--chdir", os.path.normpath(spec.workspace / spec.cwd), "--json-status-fd", str(STATUS)]
         arguments += [
             "--seccomp",
@@ -152,7 +155,7 @@ class BwrapBox:
                 "cwd": b"/",
                 "bubblewrap": True,
                 "overlay": None,
-                "scratch": spec.limits.scratch,
+                "scratch": spec.limits.scratch // _SHARES,
                 "rules": None,
                 "families": list(FAMILIES),
                 "processes": spec.limits.processes,
@@ -161,6 +164,12 @@ class BwrapBox:
                 "memory": spec.limits.memory,
             }
         )
+
+    @staticmethod
+    def _shut(place: str, spec: BoxSpec) -> Iterator[str]:
+        """Places that are fresh, but not to be written to."""
+        if Path(place).is_dir() and os.path.realpath(places.home(spec.env)) != place:
+            yield from ("--remount-ro", place)
 
     def _closed(self) -> list[str]:
         """The namespaces and rights, as far as this bubblewrap knows the options; the filter covers the same ground."""
@@ -185,7 +194,6 @@ def copy_place(spec: BoxSpec, scratch: Path) -> Path:
     """Where a copy is made: on the layer's own file system, so that what changed can be moved into the layer."""
     if spec.upper is not None and spec.work is not None:
         return spec.work / "copy"
-    scratch.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return scratch
 
 
@@ -207,17 +215,23 @@ def _begin(processes: int) -> str:
 
 
 def _machine(spec: BoxSpec, state: Path) -> Iterator[str]:
-    """The machine as the command sees it, all but the workspace; what comes later lies over what came before."""
-    yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
-    size = ("--size", str(spec.limits.scratch))
+    """The machine as the command sees it, all but the workspace; what comes later lies over what came before.
+
+    What is fresh and writable shares the scratch space evenly: bubblewrap can't give it as a whole.
+    """
+    size = ("--size", str(spec.limits.scratch // _SHARES))
+    home = os.path.realpath(places.home(spec.env))
+    yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
+    yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+    yield from _covers([Path(os.fsdecode(each)) for each in KERNEL_SECRETS], spec)
     for place in _FRESH:
         if Path(place).is_dir() and not Path(place).is_symlink():
             yield from (*size, "--tmpfs", place)
-    yield from _covers([*places.masked(), *places.host_sockets(), state], spec)
-    home = os.path.realpath(places.home(spec.env))
+    yield from _covers([*places.masked(), state], spec)
     yield from (*size, "--tmpfs", home)
     for path in (*places.toolchains(spec.env), *spec.readable):
         yield from ("--ro-bind-try", str(path), str(path))
+    yield from _covers([path for path in places.host_sockets() if not path.is_relative_to(spec.workspace)], spec)
     if spec.cache is not None:
         yield from ("--bind", str(spec.cache), os.path.join(home, ".cache"))
 
@@ -226,8 +240,8 @@ def _covers(paths: Iterable[Path], spec: BoxSpec) -> Iterator[str]:
     """Nothing where these are. What is not there, or lies in a place that is fresh anyway, needs no cover."""
     for path in paths:
         real = Path(os.path.realpath(path))
-        inside = real.is_relative_to(spec.workspace)
-        if not os.path.lexists(real) or (not inside and any(real.is_relative_to(fresh) for fresh in _FRESH)):
+        shown = any(real.is_relative_to(each) for each in (spec.workspace, *spec.readable))
+        if not os.path.lexists(real) or (not shown and any(real.is_relative_to(fresh) for fresh in _FRESH)):
             continue
         if real.is_dir():
             yield from ("--perms", "0555", "--tmpfs", str(real))

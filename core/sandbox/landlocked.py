@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ToolFailed
-from core.ids import new_id
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
-from core.sandbox.boxed_process import BoxedProcess, Launch
+from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in
 from core.sandbox.bwrap import copy_place, give_back, own_home
 from core.sandbox.copies import discard, materialise
 from core.sandbox.landlock import EVERYTHING, READ, USE
@@ -47,6 +46,7 @@ class LandlockBox:
     async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> Running:
         if spec.proxy is not None:
             raise ToolFailed("Commands have no network in tier T3.", hint="`agent-tui doctor` says what T1 takes.")
+        refuse_impossible(spec)
         launch = await asyncio.to_thread(self._prepare, spec)
         running = await BoxedProcess.start(launch, spec, on_output)
         self._running.add(running)
@@ -58,9 +58,9 @@ class LandlockBox:
             await each.stop()
 
     def _prepare(self, spec: BoxSpec) -> Launch:
-        scratch = self._state / "boxes" / new_id("box")
+        scratch = scratch_in(self._state)
         home = scratch / "home"
-        copy = materialise(spec, copy_place(spec, self._state / "boxes" / new_id("copy")), link_held=True)
+        copy = materialise(spec, copy_place(spec, scratch_in(self._state)), link_held=True)
         home.mkdir(parents=True, mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
         inside = [os.fsdecode(each) for each in copy.held]

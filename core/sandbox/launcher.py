@@ -105,13 +105,13 @@ def _become(wanted: LaunchOrder, group: cgroups.Group | None, tell_status: int, 
         if wanted["overlay"] is not None:
             step = "overlay"
             _lay_over(*wanted["overlay"], wanted["scratch"])
+        kernel.leave_session_keyring()
         step = "directory"
         os.chdir(wanted["cwd"])
         step = "limits"
         _limit_all(wanted)
         if wanted["rules"] is not None:
             step = "landlock"
-            kernel.leave_session_keyring()
             landlock.restrict(wanted["rules"], tcp=bool(wanted["families"]))
             step = "seccomp"
             seccomp.install(seccomp.filter_program(wanted["families"]))
@@ -202,6 +202,7 @@ class _Supervisor:
         self._group = group
         self._status, self._ready = pipes
         self._told = b""
+        self._terminating = False
         self._woken, wake = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(self._woken, False)
@@ -249,6 +250,7 @@ class _Supervisor:
             case order.INTERRUPT:
                 _signal_group(self._leader(), signal.SIGINT)
             case order.TERMINATE:
+                self._terminating = True  # others than the command itself get the rest of the grace too
                 for pid in below(self._leader()) if self._wanted["bubblewrap"] else below(os.getpid()):
                     _signal(pid, signal.SIGTERM)
             case _:
@@ -278,7 +280,8 @@ class _Supervisor:
                 return
             if pid == self._child:
                 self._tell_exit(os.waitstatus_to_exitcode(status))
-                self._finish()
+                if not self._terminating:
+                    self._finish()
 
     def _tell_exit(self, code: int) -> None:
         if self._wanted["bubblewrap"]:
