@@ -58,7 +58,8 @@ def _palette() -> Any:
 def wish_of(options: Options) -> Wish:
     """The session that a command line asks for."""
     resume = "" if options.continue_last else options.resume
-    return Wish(resume=resume, mode=options.mode or "agent", model=options.model or "", demo=options.demo)
+    pane = str(getattr(options, "pane", ""))
+    return Wish(resume=resume, mode=options.mode or "agent", model=options.model or "", demo=options.demo, pane=pane)
 
 
 class AgentApp(App[int], inherit_bindings=False):

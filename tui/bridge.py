@@ -32,12 +32,13 @@ Connect = Callable[[], Awaitable[Client]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Which session to open. `resume`: None = a new one, "" = the latest, else an id."""
+    """Which session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` comes up with it."""
 
     resume: str | None = None
     mode: ModeName = "agent"
     model: str = ""
     demo: bool = False
+    pane: str = ""
 
     @property
     def names_a_model(self) -> bool:

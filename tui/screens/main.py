@@ -53,6 +53,7 @@ class MainScreen(ReviewingScreen):
         self._panes: Panes | None = None
         self._note = "starting…"
         self._is_set_up = False
+        self._is_shown = False
 
     @property
     def mode(self) -> ModeName:
@@ -95,6 +96,9 @@ class MainScreen(ReviewingScreen):
         self.run_worker(self._load_history(), group="history", exclusive=True)
         if self._panes is not None or self.query("#approval, #question"):  # another session may have been shown
             self.changed(frozenset({"ask", "review", "plan", "files"}))
+        if self._wish.pane and not self._is_shown:
+            self._is_shown = True
+            self.run_worker(self.panes.show(self._wish.pane), group="panes")
         if self.has_class("-broad"):
             self.run_worker(self.panes.show_files(), group="files", exclusive=True)
 
