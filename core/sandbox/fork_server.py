@@ -66,6 +66,7 @@ class _Server:
         self._groups = groups
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
+        supervise.prepare()
         gc.collect()
         gc.freeze()  # a collection would write to every page that the children share
         gc.disable()
@@ -197,30 +198,45 @@ class _Launcher:
 
     def _run(self, server: int, tell_ready: int, mapped: int) -> None:
         identity = (os.geteuid(), os.getegid())
-        self._join_group()
+        with supervise.Step("control group"):
+            tables = [os.open(table, os.O_WRONLY) for table in (self._group.joins if self._group else ())]
         proxy = self._wanted["proxy"]
         with supervise.Step("proxy"):
             place = os.open(proxy, os.O_PATH) if proxy else -1
-        tell_ready, mapped = self._keep([self._control.fileno(), place], [tell_ready, mapped])
+        tell_ready, mapped, *tables = self._keep([self._control.fileno(), place], [tell_ready, mapped, *tables])
         with supervise.Step("mounts inside the workspace"):
             submounts = _take_submounts(self._wanted["workspace"])
         with supervise.Step("namespaces"):
             kernel.unshare(kernel.NEW_NAMESPACES)
-        with supervise.Step("user ids"):
-            _map_ids(identity, tell_ready, mapped)
+        if identity[0] == 0:
+            os.write(tell_ready, b"1")
         kernel.die_with_parent(signal.SIGKILL)
         if os.getppid() != server:
             os._exit(1)
         with supervise.Step("loopback"):
             _raise_loopback()
-        self._wait_for(_fork_pid_one(self._wanted, submounts))
-
-    def _join_group(self) -> None:
+        in_group, joined = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(joined)
+            self._become_pid_one(identity, mapped, in_group, submounts)
+        for _, mount in submounts:
+            os.close(mount)
         with supervise.Step("control group"):
-            for table in self._group.joins if self._group else []:
-                joined = os.open(table, os.O_WRONLY)
-                os.write(joined, b"0")
-                os.close(joined)
+            for table in tables:
+                os.write(table, b"%d" % pid)
+        os.write(joined, b"1")
+        kernel.close_from(0)
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+    def _become_pid_one(
+        self, identity: tuple[int, int], mapped: int, in_group: int, submounts: list[tuple[bytes, int]]
+    ) -> NoReturn:
+        """What takes the kernel or the server long goes on meanwhile: the command waits for `in_group`."""
+        with supervise.Step("user ids"):
+            _map_ids(identity, mapped)
+        supervise.run_pid_one(self._wanted, submounts, in_group)
 
     def _keep(self, named: list[int], others: list[int]) -> list[int]:
         """Standard input, output, control and proxy get their numbers; all else but `others` is closed."""
@@ -240,21 +256,6 @@ class _Launcher:
         self._control.detach()
         self._control = _socket.socket(fileno=order.CONTROL)
         return kept
-
-    @staticmethod
-    def _wait_for(pid: int) -> None:
-        kernel.close_from(0)
-        os.waitpid(pid, 0)
-        os._exit(0)
-
-
-def _fork_pid_one(wanted: Order, submounts: list[tuple[bytes, int]]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        supervise.run_pid_one(wanted, submounts)
-    for _, mount in submounts:
-        os.close(mount)
-    return pid
 
 
 def _take_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
@@ -276,10 +277,9 @@ def _take_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
     return taken
 
 
-def _map_ids(identity: tuple[int, int], tell_ready: int, mapped: int) -> None:
+def _map_ids(identity: tuple[int, int], mapped: int) -> None:
     """Every id to itself as root, which the server has to do; else the own ones only, which is all that is allowed."""
     if identity[0] == 0:
-        os.write(tell_ready, b"1")
         poll = select.poll()
         poll.register(mapped, select.POLLIN)
         poll.poll(_PATIENCE_MS)
@@ -287,7 +287,6 @@ def _map_ids(identity: tuple[int, int], tell_ready: int, mapped: int) -> None:
         _put(b"/proc/self/setgroups", b"deny")
         _put(b"/proc/self/uid_map", b"%d %d 1" % (identity[0], identity[0]))
         _put(b"/proc/self/gid_map", b"%d %d 1" % (identity[1], identity[1]))
-    os.close(tell_ready)
     os.close(mapped)
 
 

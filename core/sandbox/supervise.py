@@ -26,6 +26,14 @@ _PAGE = resource.getpagesize()
 _OWNERS_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER
 
 
+_prepared: dict[str, bytes] = {}
+
+
+def prepare() -> None:
+    """Make once what is the same for every command."""
+    _prepared["filter"] = seccomp.filter_program()
+
+
 class StepFailed(Exception):
     """A step of the set-up was refused: its name, for a person, and the kernel's error."""
 
@@ -55,11 +63,14 @@ class Step:
             raise StepFailed(self._name, error) from error
 
 
-def run_pid_one(wanted: Order, submounts: list[tuple[bytes, int]]) -> NoReturn:
-    """All that happens in pid 1. Never returns."""
+def run_pid_one(wanted: Order, submounts: list[tuple[bytes, int]], in_group: int) -> NoReturn:
+    """All that happens in pid 1. Never returns. `in_group` can be read from when it is in its control group."""
     control = _socket.socket(fileno=order.CONTROL)
     try:
         forwarder = _set_up(wanted, submounts)
+        if not os.read(in_group, 1):
+            os._exit(1)  # the launcher has told why
+        os.close(in_group)
         child = _start_command(wanted, control)
     except BaseException as error:
         _send(control, report_of(error))
@@ -135,7 +146,7 @@ def _confine(wanted: Order, tell: int) -> None:
         if landlock.abi() > 0:
             landlock.restrict(_landlock_rules(wanted))
     with Step("seccomp"):
-        seccomp.install(seccomp.filter_program())
+        seccomp.install(_prepared["filter"])
 
 
 def _limit(which: int, value: int) -> None:
