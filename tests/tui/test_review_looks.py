@@ -4,7 +4,12 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from tests.tui.review_case import CASES, PRICES, ReviewApp
+from core.protocol.review import Check, Clash, Comment, FileState, Origin, ThreeSides
+from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp
+from tests.tui.test_review_list import GIT, MODULES, change
+from tui.screens.comments import Comments
+from tui.screens.conflict import ConflictScreen
+from tui.screens.notes import Confirm
 
 WHY = "The file on disk was changed at lines 134–135 after this change was made."
 CLASH = replace(PRICES, change=replace(PRICES.change, conflict=WHY, protected=True))
@@ -41,3 +46,94 @@ async def one_accepted(pilot: Pilot[None]) -> None:
 )
 def test_the_review_looks_as_it_did(snap_compare, diffs, size, before):
     assert snap_compare(ReviewApp(diffs), terminal_size=size, run_before=before)
+
+
+SIZES = pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+PYTEST = Check(call="c", command="pytest -q", exit_code=0)
+COMMENT = Comment(path=PRICES.change.path, hunk=PRICES.change.hunks[0].id, text="Why not round()?", start=5, lines=1)
+WORKED = replace(
+    PRICES,
+    change=replace(
+        PRICES.change,
+        origin=Origin(tool="search_replace", turn="t", todo="d"),
+        check=PYTEST,
+        risk="runs whenever pytest starts here",
+    ),
+)
+LISTED = (
+    change("AGENTS.md", "create", protected=True, risk="changes what the agent may do", added=4, removed=0),
+    *(change(f"dist/chunk{number}.js", "delete", added=0, removed=90) for number in range(12)),
+    change("logo.png", binary=True, base=FileState(blob="a", size=12_000), pending=FileState(blob="b", size=14_200)),
+    change("run.sh", "mode", base=FileState(blob="a"), pending=FileState(blob="a", mode=0o755), added=0),
+    *(change(f"src/shop/{name}.py", check=PYTEST, added=12, removed=3) for name in ("basket", "prices", "tax")),
+    *(change(f"tests/test_{number:02}.py", added=number, removed=1) for number in range(12)),
+    change("tests/conftest.py", risk="runs whenever pytest starts here", check=replace(PYTEST, exit_code=1)),
+)
+SIDES = ThreeSides(
+    path="src/shop/prices.py",
+    base=FileState(),
+    mine=FileState(),
+    theirs=FileState(),
+    clashes=(
+        Clash(
+            start=14,
+            base=("    return floor(value * 100) / 100",),
+            mine=("    return floor(value * 1000) / 1000",),
+            theirs=("    cents = value.quantize(CENT)", "    return cents"),
+            before=("def total(self):", "    value = sum(self.items)"),
+        ),
+        Clash(start=40, base=(), mine=("x",), theirs=("y",)),
+    ),
+)
+
+
+async def worked_over(pilot: Pilot[None]) -> None:
+    pane = pilot.app.query_one("ReviewPane")
+    pane.set_around((MODULES,), {(COMMENT.path, COMMENT.hunk): COMMENT}, {"t": 2}, {"d": "Round half up"})
+    pane.set_changes(pilot.app.changes)
+    await painted(pilot)
+    await pilot.press("J", "J")
+    await painted(pilot)
+
+
+async def listed(pilot: Pilot[None]) -> None:
+    pane = pilot.app.query_one("ReviewPane")
+    pane.set_around((MODULES, GIT), {}, {}, {})
+    pane.set_changes(LISTED)
+    pilot.app.now += 1
+    await pilot.press("l", "g", "j", "j")
+    await painted(pilot)
+
+
+async def settling(pilot: Pilot[None]) -> None:
+    pilot.app.push_screen(ConflictScreen(SIDES))
+    await pilot.pause()
+    await pilot.press("t", "k")
+    await painted(pilot)
+
+
+async def consenting(pilot: Pilot[None]) -> None:
+    about = "It changes what the agent may do, or what it is told. Look at each line of it before you accept."
+    pilot.app.push_screen(Confirm("Accept AGENTS.md?", "accept it", about=about, no="leave it pending"))
+    await painted(pilot)
+
+
+async def sending(pilot: Pilot[None]) -> None:
+    pilot.app.push_screen(Comments([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], drop=print))
+    await painted(pilot)
+
+
+@SIZES
+@pytest.mark.parametrize("before", [worked_over, listed, settling], ids=lambda each: each.__name__)
+def test_the_second_storey_looks_as_it_did(snap_compare, size, before):
+    app = LookApp((WORKED, ADDED, REMOVED))
+    assert snap_compare(app, terminal_size=size, run_before=before)
+
+
+@pytest.mark.parametrize("before", [consenting, sending], ids=lambda each: each.__name__)
+def test_the_dialogs_of_the_review_look_as_they_did(snap_compare, before):
+    assert snap_compare(LookApp((WORKED,)), terminal_size=(80, 24), run_before=before)
+
+
+class LookApp(ReviewApp):
+    CSS_PATH = "../../tui/app.tcss"

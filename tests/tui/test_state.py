@@ -114,3 +114,26 @@ def test_an_error_is_told_once_though_its_document_its_event_and_the_turn_say_it
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     state = folded(envelopes([*recorded.opening(), start, e.DocumentFinished(document=document), error, end]))
     assert [(each.kind, each.text) for each in state.blocks] == [("prompt", "go"), ("error", ""), ("turn_end", "")]
+
+
+def test_what_stands_beside_the_changes_is_folded_too():
+    from core.protocol.review import Bulk, Check, Comment
+
+    state = ViewState()
+    bulk = Bulk(root="out", kind="generated", files=2, bytes=9)
+    comment = Comment(path="shop/tax.py", hunk="h", text="Why?")
+    told = [
+        e.TurnStarted(prompt="go", mode="agent", model="m"),
+        e.ChangeProposed(change=recorded.change()),
+        e.CheckRecorded(check=Check(call="c", command="pytest", exit_code=1)),
+        e.LayersChanged(layers=("1",), bulks=(bulk,)),
+        e.HunkCommented(comment=comment),
+    ]
+    for seq, event in enumerate(told, 1):
+        topics = state.apply(e.Envelope(seq=seq, session="s", at=1, event=event, turn="t"))
+        assert seq == 1 or "review" in topics
+    assert (state.turns, state.bulks) == ({"t": 1}, (bulk,))
+    assert not state.changes["shop/tax.py"].check.passed
+    assert state.comments == {("shop/tax.py", "h"): comment}
+    state.apply(e.Envelope(seq=6, session="s", at=1, event=e.CommentsSent(), turn="t"))
+    assert state.comments == {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from textual import events
+from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
 
 from core.protocol.review import Choice, Clash
 from tui.text import clean, shortened
-from tui.widgets.code_view import CodeView
+from tui.widgets.code_view import CodeView, cells
 
 Side = Literal["mine", "base", "theirs"]
 
@@ -55,14 +56,18 @@ class ClashView(CodeView):
             "theirs": [Cell(text, "theirs") for text in clash.theirs],
         }
         rows: list[tuple[Cell, ...]] = [(Cell(text),) for text in clash.before]
-        if self.size.width >= BESIDE_WIDTH:
+        room = self.size.width // 3 - 2
+        longest = max((cells(cell.text) for lines in sides.values() for cell in lines), default=0)
+        if self.size.width >= BESIDE_WIDTH and longest <= room:
             rows.append(tuple(Cell(NAMES[side], side, True) for side in sides))
             for at in range(max(1, *(len(lines) for lines in sides.values()))):
                 rows.append(tuple(_at(lines, at, side) for side, lines in sides.items()))
         else:
             for side in ("mine", "theirs", "base"):
                 rows.append((Cell(NAMES[side], side, True),))
-                rows += [(cell,) for cell in sides[side]] or [(_at([], 0, side),)]
+                rows += [
+                    (part,) for cell in sides[side] or [_at([], 0, side)] for part in _folded(cell, self.size.width)
+                ]
         if self._choice is not None and self._choice.take == "text":
             rows.append((Cell("what you wrote", None, True),))
             rows += [(Cell(text),) for text in self._choice.text.split("\n")]
@@ -106,3 +111,10 @@ def _at(lines: list[Cell], at: int, side: Side) -> Cell:
     if at < len(lines):
         return lines[at]
     return Cell("(nothing)" if not lines and at == 0 else "", side)
+
+
+def _folded(cell: Cell, width: int) -> list[Cell]:
+    """A line in as many pieces as it takes to see all of it."""
+    room = max(width - 2, 10)
+    text = clean(shortened(cell.text, 2_000)).replace("\n", "␊")
+    return [cell._replace(text=part.plain) for part in Content(text).fold(room)] or [cell]

@@ -34,6 +34,7 @@ class ReviewPane(JudgingReview):
     ReviewPane > .review--origin { height: 1; text-wrap: nowrap; text-overflow: ellipsis; background: $surface; }
     ReviewPane > .review--risk { height: auto; max-height: 2; padding: 0 1; color: $text-error; }
     ReviewPane > .review--risk { background: $error-muted; }
+    ReviewPane > .review--risk.-label { color: $text-warning; background: $surface; }
     ReviewPane > .review--conflict { height: auto; max-height: 4; padding: 0 1; }
     ReviewPane > .review--conflict { color: $text-warning; background: $warning-muted; }
     ReviewPane > ReviewInput { height: 1; border: none; padding: 0 1; background: $primary-muted; }

@@ -181,6 +181,7 @@ class ShowingReview(Vertical):
         files.display = change is not None and not self._lists
         self._show_origin(change)
         self._say("review--risk", self._risk(change))
+        self.query_one(".review--risk").set_class(change is not None and not change.protected, "-label")
         why = f"! Conflict: {change.conflict.strip()} {CONFLICT_ADVICE}" if change and change.conflict else ""
         self._say("review--conflict", why)
         self._view.mark_sent(self._sent.get(self._path(), {}))
@@ -203,22 +204,19 @@ class ShowingReview(Vertical):
 
     def _show_origin(self, change: Change | None) -> None:
         """One line: where the change came from and whether it was checked; then what waits beside the hunks."""
-        parts: list[Part] = []
-        if change is not None and (found := origin(change.origin, *self._names)):
-            parts = [(f" {found}  ", MUTED), check(change)]
         waits = []
         if self._bulks and not self._lists:
             waits.append(f"{len(self._bulks)} in bulk (l)")
         if self._comments:
             count = len(self._comments)
             waits.append(f"{count} comment{'s' if count > 1 else ''} (S sends)")
-        if waits:
-            parts.append(("  " + " · ".join(waits), "$text-warning"))
+        parts: list[Part] = [(f" {' · '.join(waits)} ", "$text-warning")] if waits else []
         if self._lists:
-            count = len(self._changes)
-            parts = [(f" {count:,} file{'' if count == 1 else 's'}", "bold"), *parts[-1:][: len(waits)]]
-            if self._list.pattern:
-                parts.append((f"  / {one_line(self._list.pattern, 40)}", "$text-primary"))
+            count, pattern = len(self._changes), one_line(self._list.pattern, 40)
+            parts.append((f" {count:,} file{'' if count == 1 else 's'}", "bold"))
+            parts += [(f"  / {pattern}", "$text-primary")] if pattern else []
+        elif change is not None and (found := origin(change.origin, *self._names)):
+            parts += [(f" {found}  ", MUTED), check(change)]
         line = self.query_one(".review--origin", Static)
         line.display = bool(parts)
         line.update(Content.assemble(*parts))
