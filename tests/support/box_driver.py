@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.sandbox.box import BoxSpec, Tier
-from tests.support.boxes import MAKERS
+from tests.support.box_cases import MAKERS
 
 
 async def main(tier: str, state: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.boxes import Boxed, boxes, place_of, users
+from tests.support.box_cases import Boxed, boxes, place_of, users
 
 
 @pytest.fixture(params=[(tier, uid) for tier in boxes() for uid in users()], ids=lambda each: f"{each[0]}-{each[1]}")

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 from core.sandbox.box import Limits
-from tests.support.boxes import Boxed, is_whiteout, tree
+from tests.support.box_cases import Boxed, is_whiteout, tree
 
 
 def small_project(boxed: Boxed) -> None:

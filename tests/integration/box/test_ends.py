@@ -13,7 +13,7 @@ import pytest
 from core.errors import ToolFailed
 from core.sandbox.box import Limits, Running, Tier
 from core.sandbox.namespaces import NamespaceBox
-from tests.support.boxes import ROOT, Boxed
+from tests.support.box_cases import ROOT, Boxed
 
 
 def marked(mark: str) -> list[int]:
@@ -67,7 +67,7 @@ async def test_s8_what_left_its_session_is_gone_when_the_command_ends(own: Boxed
 
 async def test_s8_when_the_app_is_killed_everything_ends_within_a_second(own: Boxed):
     program = (
-        "import asyncio, sys; from pathlib import Path; from tests.support.boxes import MAKERS; "
+        "import asyncio, sys; from pathlib import Path; from tests.support.box_cases import MAKERS; "
         "from core.sandbox.box import BoxSpec, Tier\n"
         "async def main():\n"
         f"    box = MAKERS[Tier({str(own.tier)!r})](Path({str(own.state)!r}))\n"

@@ -12,7 +12,7 @@ import pytest
 
 from core.errors import ToolFailed
 from core.sandbox.box import Tier
-from tests.support.boxes import ORDINARY, Boxed, is_whiteout, ordinary_python, place_of
+from tests.support.box_cases import ORDINARY, Boxed, is_whiteout, ordinary_python, place_of
 
 
 @contextmanager

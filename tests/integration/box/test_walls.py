@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.sandbox.places import TOOLCHAINS
-from tests.support.boxes import ROOT, Boxed
+from tests.support.box_cases import ROOT, Boxed
 
 SECRET = "sk-planted-0123456789abcdef"
 PROBE = """
@@ -142,7 +142,7 @@ def test_s10_nothing_reaches_the_users_terminal():
     )
     program = (
         "import asyncio, os\n"
-        "from tests.support.boxes import Boxed, boxes, place_of\n"
+        "from tests.support.box_cases import Boxed, boxes, place_of\n"
         "async def main():\n"
         "    for tier in boxes():\n"
         "        with place_of(os.geteuid()) as root:\n"

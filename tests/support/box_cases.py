@@ -1,0 +1,223 @@
+"""The boxes of this machine for tests: every tier that it offers, for every user that a test can be.
+
+A test asks for the fixture `boxed` and runs commands with it; it runs once for each tier and user. As root the ordinary
+user is another process (`box_driver`), so that nothing of root's is left to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from core.sandbox.box import Box, BoxSpec, Exit, Limits, Tier
+from core.sandbox.namespaces import NamespaceBox
+
+ROOT = Path(__file__).parents[2]
+ORDINARY = 45_678
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+# One for each tier that this machine may offer: from a state directory to the box.
+MAKERS: dict[Tier, Callable[[Path], Box]] = {Tier.NAMESPACES: lambda state: NamespaceBox()}
+
+
+class Ran(Struct, frozen=True):
+    """How a command ended, all that it printed, and the layer that holds what it changed."""
+
+    exit: Exit
+    output: str
+    upper: Path | None = None
+
+    @property
+    def code(self) -> int | None:
+        return self.exit.exit_code
+
+
+class Boxed(Struct):
+    """One tier for one user, with a workspace, a home and a place for layers that belong to that user."""
+
+    tier: Tier
+    uid: int
+    root: Path
+    layers: int = 0
+    opened: list[Box] = field(default_factory=list)
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "work" / "project"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state"
+
+    def env(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "PATH": SYSTEM_PATH, "LANG": "C.UTF-8", "TERM": "dumb"}
+
+    def write(self, path: str, content: str | bytes = "", *, mode: int = 0o644) -> Path:
+        """A file below the root that belongs to the user, as do the directories made for it."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        target.chmod(mode)
+        self.give(target)
+        return target
+
+    def give(self, path: Path) -> None:
+        """Make the user the owner of a path and of everything between it and the root."""
+        while path != self.root.parent:
+            os.chown(path, self.uid, self.uid, follow_symlinks=False)
+            path = path.parent
+
+    def layer(self) -> tuple[Path, Path]:
+        """A fresh pair of directories for what a command changes."""
+        self.layers += 1
+        pair = (self.state / f"upper{self.layers}", self.state / f"work{self.layers}")
+        for place in pair:
+            place.mkdir()
+            self.give(place)
+        return pair
+
+    def spec(self, command: str, **changes: Any) -> BoxSpec:
+        """What to run: by default with a fresh layer, in the workspace, with our state hidden."""
+        if "upper" not in changes:
+            changes["upper"], changes["work"] = self.layer()
+        changes.setdefault("env", self.env())
+        changes.setdefault("hidden", (self.state,))
+        changes.setdefault("limits", Limits(seconds=30))
+        return BoxSpec(workspace=changes.pop("workspace", self.workspace), command=command, **changes)
+
+    async def run(self, command: str, **changes: Any) -> Ran:
+        """Run a command to its end, as the user; `changes` are fields of the `BoxSpec`."""
+        spec = self.spec(command, **changes)
+        return await (self._here(spec) if self.uid == os.geteuid() else self._there(spec))
+
+    def box(self) -> Box:
+        """The box in this very process: only for a test that is the user itself."""
+        if not self.opened:
+            self.opened.append(MAKERS[self.tier](self.state))
+        return self.opened[0]
+
+    async def close(self) -> None:
+        for box in self.opened:
+            await box.close()
+        self.opened.clear()
+
+    async def _here(self, spec: BoxSpec) -> Ran:
+        pieces: list[str] = []
+        running = await self.box().start(spec, pieces.append)
+        exit = await running.wait()  # noqa: A001
+        return Ran(exit, "".join(pieces), spec.upper)
+
+    async def _there(self, spec: BoxSpec) -> Ran:
+        driver = await asyncio.create_subprocess_exec(
+            *as_user(self.uid),
+            str(ROOT / "tests" / "support" / "box_driver.py"),
+            str(self.tier),
+            str(self.state),
+            env={**self.env(), "PYTHONPATH": f"{ROOT}:{packages()}", "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd="/",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        told, complaints = await driver.communicate(msgspec.json.encode(spec, enc_hook=str))
+        assert driver.returncode == 0, complaints.decode()
+        answer = json.loads(told)
+        return Ran(msgspec.convert(answer["exit"], Exit), answer["output"], spec.upper)
+
+
+def packages() -> Path:
+    return Path(msgspec.__file__).parents[1]
+
+
+def as_user(uid: int) -> tuple[str, ...]:
+    """The start of a command line that runs a Python program as another user."""
+    become = (
+        f"import os, sys; os.setgroups([]); os.setgid({uid}); os.setuid({uid}); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    return (sys.executable, "-c", become, ordinary_python())
+
+
+@cache
+def ordinary_python() -> str:
+    """An interpreter that an ordinary user can start and that loads what this one has loaded."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for candidate in (sys.executable, f"/usr/local/bin/{version}", f"/usr/bin/{version}"):
+        if os.access(candidate, os.X_OK) and _serves(candidate):
+            return candidate
+    return ""
+
+
+def _serves(python: str) -> bool:
+    become = f"import os, sys; os.setgroups([]); os.setgid({ORDINARY}); os.setuid({ORDINARY})"
+    command = [sys.executable, "-c", f"{become}; os.execv(sys.argv[1], sys.argv[1:])", python, "-c", "import msgspec"]
+    env = {"PYTHONPATH": str(packages()), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, env=env, cwd="/", capture_output=True, check=False).returncode == 0
+
+
+def boxes() -> Iterable[Tier]:
+    """Every tier that the machine offers."""
+    return tuple(MAKERS)
+
+
+def users() -> Iterable[int]:
+    """The user that runs the tests, and as root an ordinary one too."""
+    return (0, ORDINARY) if os.geteuid() == 0 and ordinary_python() else (os.geteuid(),)
+
+
+@contextmanager
+def place_of(uid: int) -> Iterator[Path]:
+    """A directory that the user can reach and owns, with a workspace, a home and a state directory in it."""
+    root = Path(tempfile.mkdtemp(prefix="box-", dir="/var/tmp")).resolve()
+    try:
+        root.chmod(0o755)
+        for name, mode in (("work/project", 0o755), ("home", 0o700), ("state", 0o700)):
+            (root / name).mkdir(parents=True, mode=mode)
+        for place in (root, root / "work", *(root / name for name in ("work/project", "home", "state"))):
+            os.chown(place, uid, uid)
+        yield root
+    finally:
+        remove(root)
+
+
+def remove(root: Path) -> None:
+    """Delete a tree with the shut directories that overlays leave in it (D11)."""
+    for directory, names, _ in os.walk(root):
+        for path in (Path(directory, name) for name in names):
+            if not path.is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(root)
+
+
+def is_whiteout(path: Path) -> bool:
+    info = path.lstat()
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+
+
+def tree(root: Path) -> Mapping[str, tuple[int, bytes]]:
+    """Everything below a directory: mode and content (a link's target) by relative path."""
+    found: dict[str, tuple[int, bytes]] = {}
+    for path in sorted(root.rglob("*")):
+        info = path.lstat()
+        content = os.fsencode(os.readlink(path)) if path.is_symlink() else b""  # noqa: PTH115
+        if stat.S_ISREG(info.st_mode):
+            content = path.read_bytes()
+        found[str(path.relative_to(root))] = (info.st_mode, content)
+    return found
