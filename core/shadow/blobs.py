@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
+from core.shadow.parallel import for_each
 
 
 class BlobStore:
@@ -50,18 +52,12 @@ class BlobStore:
             raise StateError(f"Stored content {sha[:12]} is damaged.", hint=f"See {self._path(sha)}.")
         return data
 
-    def sync(self, sha: str) -> None:
-        """Make a blob durable; raises OSError."""
-        if sha in self._synced:
-            return
-        path = self._path(sha)
-        for each in (path, path.parent):
-            descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        self._synced.add(sha)
+    def sync(self, shas: Iterable[str]) -> None:
+        """Make blobs durable; raises OSError."""
+        new = [sha for sha in shas if sha not in self._synced]
+        for_each([self._path(sha) for sha in new], _sync)
+        for_each(sorted({self._path(sha).parent for sha in new}), _sync)
+        self._synced.update(new)
 
     def _path(self, sha: str) -> Path:
         return self.directory / sha[:2] / sha[2:]
@@ -78,3 +74,11 @@ class BlobStore:
             with suppress(OSError):
                 temporary.unlink()
             raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -21,6 +21,7 @@ from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
 from core.shadow.disk import above, walked
 from core.shadow.journal import Abort, Commit, Done, Intent, Journal, Transaction, Write
+from core.shadow.parallel import for_each
 from core.workspace import ABSENT, Workspace, names
 from core.workspace.tree import state_at, sync_directory, temporary_name, write_new
 
@@ -171,18 +172,17 @@ class Promotion:
             return None
 
     def _make_durable(self, writes: Sequence[Write]) -> None:
-        for write in writes:
-            for state in (write.before, write.after):
-                if state.kind != "absent":
-                    self._blobs.sync(state.blob)
+        states = [state for write in writes for state in (write.before, write.after) if state.kind != "absent"]
+        self._blobs.sync({state.blob for state in states})
 
     def _carry_out(self, intent: Intent) -> None:
         path = ""
         try:
             for write in intent.writes:
                 path = write.path
-                self._prepare(write)
-                self._step(f"prepared {path}")
+                if write.after.kind != "absent" and write.aside is None:
+                    self._make(write)
+            for_each(intent.writes, self._prepare_and_tell)
             for write in intent.writes:
                 path = write.path
                 self._swap(write)
@@ -190,13 +190,17 @@ class Promotion:
             self._sync_directories(intent.writes)
         except OSError as error:
             self._take_back(intent)
-            why = error.strerror or str(error)
-            raise PromotionFailed(
-                f"{path} can't be written: {why}. Nothing was changed.", hint="Mend that, then accept again."
-            ) from error
+            raise _unwritable(path, error) from error
         except AgentTuiError:
             self._take_back(intent)
             raise
+
+    def _prepare_and_tell(self, write: Write) -> None:
+        try:
+            self._prepare(write)
+        except OSError as error:
+            raise _unwritable(write.path, error) from error
+        self._step(f"prepared {write.path}")
 
     def _prepare(self, write: Write) -> None:
         """Put the new content beside its target."""
@@ -251,13 +255,15 @@ class Promotion:
                 raise
 
     def _sync_directories(self, writes: Sequence[Write]) -> None:
-        for write in {write.path.rpartition("/")[0]: write for write in writes}.values():
-            try:
-                with self._workspace.directory(write.path) as (directory, _):
-                    sync_directory(directory)
-            except OSError as error:
-                if write.after.kind != "absent" or error.errno not in _GONE:  # else it went with its last file
-                    raise
+        for_each(list({write.path.rpartition("/")[0]: write for write in writes}.values()), self._sync_directory)
+
+    def _sync_directory(self, write: Write) -> None:
+        try:
+            with self._workspace.directory(write.path) as (directory, _):
+                sync_directory(directory)
+        except OSError as error:
+            if write.after.kind != "absent" or error.errno not in _GONE:  # else it went with its last file
+                raise
 
     def _take_back(self, intent: Intent) -> None:
         """Put every file of the transaction back that it has changed; a file changed by others since is left."""
@@ -320,6 +326,13 @@ class Promotion:
         with suppress(OSError):
             self._journal.append(Done(id=intent.id), durable=False)
         self._step("done")
+
+
+def _unwritable(path: str, error: OSError) -> PromotionFailed:
+    why = error.strerror or str(error)
+    return PromotionFailed(
+        f"{path} can't be written: {why}. Nothing was changed.", hint="Mend that, then accept again."
+    )
 
 
 def _state_in(directory: int, name: bytes, path: str) -> FileState:
