@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from core.errors import ToolFailed
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
-from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in
+from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in, sweep
 from core.sandbox.copies import Copy, discard, materialise
 from core.sandbox.differences import write_differences
 from core.sandbox.launcher import FILTER, READY, STATUS
@@ -62,6 +62,7 @@ class BwrapBox:
         self._options = options
         self._state = state
         self._running: set[BoxedProcess] = set()
+        self._swept = False
 
     @property
     def tier(self) -> Tier:
@@ -73,6 +74,9 @@ class BwrapBox:
                 f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
             )
         refuse_impossible(spec)
+        if not self._swept:
+            self._swept = True
+            await asyncio.to_thread(sweep, self._state)
         scratch = scratch_in(self._state)
         prepare = {
             Tier.BWRAP_OVERLAY: self._over_by_bwrap,
@@ -229,6 +233,9 @@ def _machine(spec: BoxSpec, state: Path) -> Iterator[str]:
             yield from (*size, "--tmpfs", place)
     yield from _covers([*places.masked(), state], spec)
     yield from (*size, "--tmpfs", home)
+    link = places.home(spec.env)
+    if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH):
+        yield from ("--symlink", home, str(link))
     for path in (*places.toolchains(spec.env), *spec.readable):
         yield from ("--ro-bind-try", str(path), str(path))
     yield from _covers([path for path in places.host_sockets() if not path.is_relative_to(spec.workspace)], spec)

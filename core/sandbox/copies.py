@@ -53,12 +53,13 @@ class Copy(Struct, kw_only=True):
     """`files` maps every path of the copy (bytes, relative; "" is its root) to how it was when the command started.
 
     `held` are shown by the caller, in place of the empty entries that the copy has there; `left` counts what is not
-    in the copy at all: FIFOs, sockets and devices.
+    in the copy at all: FIFOs, sockets and devices. What becomes of the entries of `withheld` does not count.
     """
 
     root: Path
     files: dict[bytes, Signature] = field(default_factory=dict)
     held: list[bytes] = field(default_factory=list)
+    withheld: list[bytes] = field(default_factory=list)
     left: int = 0
 
 
@@ -78,7 +79,8 @@ def materialise(spec: BoxSpec, target: Path, *, limits: CopyLimits | None = None
     bounds = limits or CopyLimits()
     survey = _Survey(spec, bounds)
     survey.run()
-    copy = Copy(root=target, held=survey.held, left=survey.left)
+    withheld = [entry.path for entry in survey.entries if entry.kind == "withheld"]
+    copy = Copy(root=target, held=survey.held, withheld=withheld, left=survey.left)
     try:
         _Maker(copy, bounds, os.fsencode(spec.workspace), link_held=link_held).make(survey.entries)
     except OSError as error:

@@ -23,7 +23,7 @@ def write_differences(copy: Copy, upper: Path, *, mounted: bool) -> None:
     can't be written; the copy is used up in any case.
     """
     try:
-        _Comparison(copy, upper, frozenset(copy.held) if mounted else frozenset()).run()
+        _Comparison(copy, upper, frozenset([*copy.withheld, *(copy.held if mounted else ())])).run()
     except OSError as error:
         where = os.fsdecode(error.filename) if error.filename else str(upper)
         raise ToolFailed(

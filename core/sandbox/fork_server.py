@@ -205,7 +205,7 @@ class _Launcher:
             place = os.open(proxy, os.O_PATH) if proxy else -1
         tell_ready, mapped, *tables = self._keep([self._control.fileno(), place], [tell_ready, mapped, *tables])
         with supervise.Step("mounts inside the workspace"):
-            submounts = _take_submounts(self._wanted["workspace"])
+            submounts = mounts.take_submounts(self._wanted["workspace"])
         with supervise.Step("namespaces"):
             kernel.unshare(kernel.NEW_NAMESPACES)
         if identity[0] == 0:
@@ -256,25 +256,6 @@ class _Launcher:
         self._control.detach()
         self._control = _socket.socket(fileno=order.CONTROL)
         return kept
-
-
-def _take_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
-    """What is mounted inside the workspace, off it and by descriptor: the kernel lays no overlay over what an ordinary
-    user could uncover that way. Only root can take it off, in mounts of its own, before it enters the box.
-    """
-    found = mounts.mounts_below(workspace)
-    if not found:
-        return []
-    if os.geteuid() != 0:
-        shown = found[0].decode("utf-8", "backslashreplace")
-        raise OSError(16, f"{shown} is a mount point inside the workspace; an ordinary user can't have it in a box")
-    kernel.unshare(kernel.NEW_MOUNTS)
-    kernel.make_mounts_private()
-    outermost = [path for path in found if not any(path.startswith(each + b"/") for each in found)]
-    taken = [(path, kernel.clone_mount(path)) for path in outermost]
-    for path in outermost:
-        kernel.unmount(path)
-    return taken
 
 
 def _map_ids(identity: tuple[int, int], mapped: int) -> None:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from core.errors import ToolFailed
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
-from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in
+from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in, sweep
 from core.sandbox.bwrap import copy_place, give_back, own_home
 from core.sandbox.copies import discard, materialise
 from core.sandbox.landlock import EVERYTHING, READ, USE
@@ -38,6 +40,7 @@ class LandlockBox:
     def __init__(self, state: Path) -> None:
         self._state = state
         self._running: set[BoxedProcess] = set()
+        self._swept = False
 
     @property
     def tier(self) -> Tier:
@@ -47,6 +50,9 @@ class LandlockBox:
         if spec.proxy is not None:
             raise ToolFailed("Commands have no network in tier T3.", hint="`agent-tui doctor` says what T1 takes.")
         refuse_impossible(spec)
+        if not self._swept:
+            self._swept = True
+            await asyncio.to_thread(sweep, self._state)
         launch = await asyncio.to_thread(self._prepare, spec)
         running = await BoxedProcess.start(launch, spec, on_output)
         self._running.add(running)
@@ -60,7 +66,7 @@ class LandlockBox:
     def _prepare(self, spec: BoxSpec) -> Launch:
         scratch = scratch_in(self._state)
         home = scratch / "home"
-        copy = materialise(spec, copy_place(spec, scratch_in(self._state)), link_held=True)
+        copy = materialise(withholding_hidden(spec), copy_place(spec, scratch_in(self._state)), link_held=True)
         home.mkdir(parents=True, mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
         inside = [os.fsdecode(each) for each in copy.held]
@@ -75,7 +81,7 @@ class LandlockBox:
 
         env = {**own_home(spec.env), "HOME": str(home), "TMPDIR": str(scratch / "tmp")}
         if spec.cache is not None:
-            env["XDG_CACHE_HOME"] = str(spec.cache)
+            (home / ".cache").symlink_to(spec.cache)
         return Launch(
             order={
                 "arguments": [os.fsencode(each) for each in (shell(), "-c", spec.command)],
@@ -96,6 +102,12 @@ class LandlockBox:
         )
 
 
+def withholding_hidden(spec: BoxSpec) -> BoxSpec:
+    """What is hidden inside the workspace can't be covered in a copy; it is left out of it like what is withheld."""
+    inside = [str(path.relative_to(spec.workspace)) for path in spec.hidden if path.is_relative_to(spec.workspace)]
+    return structs.replace(spec, withheld=(*spec.withheld, *inside))
+
+
 def _rules(spec: BoxSpec, held: list[Path]) -> Iterator[tuple[str, int]]:
     """What may be read, by name: a rule can't take back what a wider one gave."""
     yield from ((path, READ) for path in (*_SYSTEM, *_VARIABLE))
@@ -103,18 +115,33 @@ def _rules(spec: BoxSpec, held: list[Path]) -> Iterator[tuple[str, int]]:
     masked = set(places.masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _readable_in(Path(directory), masked))
-    yield from ((str(path), READ) for path in (*places.toolchains(spec.env), *spec.readable, *held))
+    for path in (*places.toolchains(spec.env), *spec.readable, *held):
+        yield from ((str(each), READ) for each in _without(path, spec.hidden))
     if spec.cache is not None:
         yield str(spec.cache), EVERYTHING
 
 
+def _without(path: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
+    """A path, or what is in it but for what is hidden."""
+    if path in hidden:
+        return
+    if not any(each.is_relative_to(path) for each in hidden):
+        yield path
+        return
+    for name in _names_in(path):
+        yield from _without(path / name, hidden)
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
 def _readable_in(directory: Path, masked: set[Path]) -> Iterator[Path]:
     """The entries of a directory but those that are masked or hold something masked."""
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return
-    for name in names:
+    for name in _names_in(directory):
         path = directory / name
         if not any(each == path or each.is_relative_to(path) for each in masked):
             yield path

@@ -136,11 +136,11 @@ def _arrange(wanted: LaunchOrder, tell_status: int, tell_ready: int) -> None:
 def _lay_over(workspace: bytes, lowers: list[bytes], upper: bytes, work: bytes, scratch: int) -> None:
     """In namespaces of our own: the layers over the workspace, and what is mounted inside it over that again."""
     user, group = os.getuid(), os.getgid()
+    inside = mounts.take_submounts(workspace)
     kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         _write(f"/proc/self/{name}".encode(), text.encode())
     kernel.make_mounts_private()
-    inside = [(path, kernel.clone_mount(path)) for path in mounts.mounts_below(workspace)]
     if not upper:
         kernel.attach(mounts.tmpfs(scratch, "0700"), work)
         upper, work = work + b"/upper", work + b"/work"

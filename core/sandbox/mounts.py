@@ -75,6 +75,25 @@ def mounts_below(directory: bytes) -> list[bytes]:
     return sorted({point for point in points if point.startswith(inside) and point != inside})
 
 
+def take_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
+    """What is mounted inside the workspace, off it and by descriptor: the kernel lays no overlay over what an ordinary
+    user could uncover that way. Only root can take it off, in mounts of its own, before it enters the box.
+    """
+    found = mounts_below(workspace)
+    if not found:
+        return []
+    if os.geteuid() != 0:
+        shown = found[0].decode("utf-8", "backslashreplace")
+        raise OSError(16, f"{shown} is a mount point inside the workspace; an ordinary user can't have it in a box")
+    kernel.unshare(kernel.NEW_MOUNTS)
+    kernel.make_mounts_private()
+    outermost = [path for path in found if not any(path.startswith(each + b"/") for each in found)]
+    taken = [(path, kernel.clone_mount(path)) for path in outermost]
+    for path in outermost:
+        kernel.unmount(path)
+    return taken
+
+
 def _unescaped(field: bytes) -> bytes:
     """Blank, tab, newline and backslash stand as three octal digits in the kernel's tables."""
     for code in (b"\\040", b"\\011", b"\\012", b"\\134"):

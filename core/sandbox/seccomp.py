@@ -91,6 +91,22 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
+# System V and POSIX message queues, semaphores and shared memory: names of the whole machine, where no namespace is.
+_SHARED_NAMES: dict[str, tuple[int, int]] = {
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgget": (68, 186),
+    "msgctl": (71, 187),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
+    "semctl": (66, 191),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmget": (29, 194),
+}
 _CHECKED = {"socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "clone": (56, 220), "clone3": (435, 435)}
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
@@ -98,8 +114,9 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 def filter_program(families: Sequence[int] = FAMILIES, *, machine: str = "") -> bytes:
     """The filter as an array of `struct sock_filter`, which is also what `bwrap --seccomp` reads.
 
-    `families` are those that `socket()` may open. Without AF_UNIX among them datagram socket pairs are refused as
-    well, since one half of such a pair can be pointed at any socket's path. `machine`: as `uname -m` says, by default
+    `families` are those that `socket()` may open. Without AF_UNIX among them nothing else that reaches other processes
+    by name is allowed: no System V objects, no message queues, and no datagram socket pairs, since one half of such a
+    pair can be pointed at any socket's path. `machine`: as `uname -m` says, by default
     this one. `OSError` (ENOSYS) on an architecture whose numbers are not known here.
     """
     which, audit = _architecture(machine)
@@ -115,6 +132,8 @@ def filter_program(families: Sequence[int] = FAMILIES, *, machine: str = "") -> 
     if AF_UNIX not in families:
         pair = [_argument(1), _op(_AND, _SOCK_TYPE), *_when(_EQUAL, _SOCK_DGRAM, _ERRNO | _EAFNOSUPPORT)]
         code += _for_call(_CHECKED["socketpair"][which], pair)
+        for numbers in _SHARED_NAMES.values():
+            code += _when(_EQUAL, numbers[which], _ERRNO | _EPERM)
     return b"".join([*code, _op(_RETURN, _ALLOW)])
 
 

@@ -56,7 +56,8 @@ def test_the_numbers_are_those_of_the_kernel_headers(machine: str) -> None:
         if known.get(name) != number and name not in newer
     }
     assert wrong == {}
-    checked = {name: numbers[machine == "aarch64"] for name, numbers in seccomp._CHECKED.items()}
+    others = seccomp._CHECKED | seccomp._SHARED_NAMES
+    checked = {name: numbers[machine == "aarch64"] for name, numbers in others.items()}
     assert checked == {name: known[name] for name in checked}
 
 
@@ -92,6 +93,13 @@ def test_s6_without_unix_sockets_no_half_of_a_datagram_pair_reaches_one() -> Non
     calls = [(53, 1, kind, 0, 0) for kind in (stream, stream | nonblocking, datagram, datagram | nonblocking)]
     assert under_filter(*calls, families=())[0] == [bad_address, bad_address, 97, 97]
     assert under_filter(*calls)[0] == [bad_address] * 4
+
+
+@pytest.mark.skipif(not X86, reason="numbers of x86_64")
+def test_k6_without_unix_sockets_nothing_is_shared_by_a_name_of_the_machine() -> None:
+    shmget, semget, msgget = 29, 64, 68
+    calls = [(number, 0, 1, 0o1600) for number in (shmget, semget, msgget)]
+    assert under_filter(*calls, families=())[0] == [1, 1, 1]
 
 
 @pytest.mark.skipif(not X86, reason="numbers of x86_64")
