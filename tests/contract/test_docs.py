@@ -21,7 +21,7 @@ from core.cli import parse
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
-from core.workspace import names
+from core.workspace import levers
 from tests.contract.source_tree import ROOT, modules, project
 from tests.contract.test_layers import LADDER
 from tui.keymap import KEYS
@@ -159,12 +159,14 @@ def test_the_readme_gives_the_keys_of_the_review_as_they_are():
     table = dict(re.findall(r"^ +\| (`.+`) \| (.+) \|$", text_of(README), re.MULTILINE))
     told = [key for cell in table for key in re.findall(r"`(.)`", cell)]
     wanted = ("next", "previous", "next_file", "previous_file", "accept", "reject", "accept_file", "reject_file")
-    assert told == [keys[f"review.{word}"] for word in (*wanted, "reason", "undo", "split", "open")]
+    others = ("reason", "undo", "divide", "edit", "comment", "list", "filter", "split", "open")
+    assert told == [keys[f"review.{word}"] for word in (*wanted, *others)]
 
 
 def test_every_protected_name_is_told():
     told = text_of(DOCS / "review.md")
-    assert [name for name in sorted(names._PROTECTED_DIRECTORIES) if f"`{name}`" not in told] == []
+    listed = {*levers._RED_DIRECTORIES, *levers._RED_FILES, *levers._LABELLED}
+    assert [name for name in sorted(listed) if f"`{name}`" not in told.lower()] == []
 
 
 def test_modules_that_the_pages_name_exist():
