@@ -145,6 +145,31 @@ def screen() -> "Callable[[Options], int]":
 
 
 def _without_screen(options: "Options") -> "Callable[[Options], int]":
+    if options.front == "engine":
+        from core.transports.stdio import serve
+
+        return serve
+    return _report(options) or _worker(options)
+
+
+def _report(options: "Options") -> "Callable[[Options], int] | None":
+    """What only looks at what is there."""
+    if options.front == "permissions":
+        from core.permissions_print import permissions
+
+        return permissions
+    if options.front == "sessions":
+        from core.sessions.listing import print_sessions
+
+        return lambda options: print_sessions(options.directory)
+    if options.front == "doctor":
+        from core.doctor import report
+
+        return report
+    return None
+
+
+def _worker(options: "Options") -> "Callable[[Options], int]":
     if options.front == "print":
         from core.headless import run_print
 
@@ -153,21 +178,9 @@ def _without_screen(options: "Options") -> "Callable[[Options], int]":
         from core.box_run import run_in_box
 
         return run_in_box
-    if options.front == "review":
-        from core.review_print import review
+    from core.review_print import review
 
-        return review
-    if options.front == "engine":
-        from core.transports.stdio import serve
-
-        return serve
-    if options.front == "sessions":
-        from core.sessions.listing import print_sessions
-
-        return lambda options: print_sessions(options.directory)
-    from core.doctor import report
-
-    return report
+    return review
 
 
 def _explain(problem: Exception) -> int:

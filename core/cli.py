@@ -16,7 +16,7 @@ from typing import Literal, NoReturn, get_args
 from core import __version__
 from core.exits import MEANINGS, ExitCode
 
-Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review"]
+Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions"]
 ModeName = Literal["agent", "plan", "ask", "debug"]
 OutputFormat = Literal["text", "json", "stream-json"]
 Accept = Literal["none", "all"]
@@ -32,8 +32,9 @@ class Options:
     """One checked command line. `None` means that it was not said and the configuration decides.
 
     `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
-    `command`, `tier`, `timeout` and `keep` are those of `box run`; `paths` are to get the `verdict` of `review`. `pane`
-    is open at the start. `program` is the argv prefix that starts this same program again, for the engine's process.
+    `command`, `tier`, `timeout` and `keep` are those of `box run`; `paths` are to get the `verdict` of `review`;
+    `remove` is what `permissions` is to forget. `pane` is open at the start. `trust`: hear the project, in this run.
+    `program` is the argv prefix that starts this same program again, for the engine's process.
     """
 
     front: Front
@@ -57,6 +58,8 @@ class Options:
     paths: tuple[str, ...] = ()
     verdict: Literal["", "accept", "reject"] = ""
     print_only: bool = False
+    trust: bool = False
+    remove: str = ""
     pane: str = ""
     probe: bool = False
 
@@ -67,6 +70,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui sessions [DIR]
+       agent-tui permissions [DIR] [--remove ID]
        agent-tui doctor [DIR] [--probe]
        agent-tui --demo"""
 
@@ -81,6 +85,7 @@ commands:
                         agent-tui box run --help says more
   review                show, accept or reject what waits for a review
   sessions              list the sessions of this workspace, newest first
+  permissions           list what you allowed and refused for good, or forget it
   doctor                show versions, state directory, configuration, keys
                         found (names only), local model servers and what
                         contains commands; --probe tries every way anew
@@ -196,6 +201,9 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         "configured, or scripted/FILE",
     )
     which.add_argument("--demo", action="store_true", help="a sample project and a scripted model: needs no key")
+    group.add_argument(
+        "--trust", action="store_true", help="hear the project's rules and configuration, in this run; see docs"
+    )
     group.add_argument("--max-steps", type=_count, metavar="N", help="end a turn after N model calls")
     group.add_argument("--max-cost", type=_dollars, metavar="USD", help="end a turn when it has cost this much")
     group.add_argument("--max-tokens", type=_count, metavar="N", help="end a turn after N tokens")
@@ -273,7 +281,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
     Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
     """
-    if argv and argv[0] in {"box", "review"}:
+    if argv and argv[0] in {"box", "review", "permissions"}:
         return _parse_words(argv, tuple(program))
     parser = _parser()
     said = parser.parse_intermixed_args(argv)
@@ -295,12 +303,18 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
         max_tokens=said.max_tokens,
         program=tuple(program),
         probe=said.probe,
+        trust=said.trust,
     )
 
 
 def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
-    from core.cli_words import BOX_USAGE, box_parser, review_parser
+    from core.cli_words import BOX_USAGE, box_parser, permissions_parser, review_parser
 
+    if argv[0] == "permissions":
+        parser = permissions_parser(_Parser)
+        said = parser.parse_intermixed_args(argv[1:])
+        directory = _directory(said.words, parser)
+        return Options(front="permissions", directory=directory, remove=said.remove or "", program=program)
     if argv[0] == "review":
         parser = review_parser(_Parser)
         said = parser.parse_intermixed_args(argv[1:])

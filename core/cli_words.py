@@ -46,6 +46,21 @@ exit codes:
   4   something was left: a conflict, or protected and only accepted by its name"""
 
 
+PERMISSIONS_USAGE = "agent-tui permissions [DIR] [--remove ID | --remove all | --remove trust]"
+
+PERMISSIONS_TEXT = """\
+List whether DIR is trusted, the rules of your configuration, and what you
+allowed or refused for good there, each with its id. --remove forgets one of
+these, all of them, or that you trust the project."""
+
+
+def permissions_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    parser = _made(make, "agent-tui permissions", PERMISSIONS_USAGE, PERMISSIONS_TEXT, "")
+    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--remove", metavar="ID", help="an id, all, or trust")
+    return parser
+
+
 def box_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     parser = _made(make, "agent-tui box run", BOX_USAGE, BOX_TEXT, BOX_CODES)
     parser.add_argument("words", nargs="*", metavar="DIR COMMAND", help="the project, and the command in quotes")

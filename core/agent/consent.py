@@ -23,6 +23,7 @@ from core.tools.base import Tool
 ONCE: tuple[Decision, ...] = ("allow_once", "reject_once")
 ALL: tuple[Decision, ...] = ("allow_once", "allow_always", "reject_once", "reject_always")
 ALLOWING = frozenset({"allow_once", "allow_always", "allow_session"})
+UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
 _PATHS = frozenset({Access.READ, Access.PROPOSE})
 
 
@@ -49,6 +50,8 @@ def judge(session: SessionContext, access: Access, tool: Tool[object], *, typed:
     """What rules and policy say of a call, before anybody is asked. `typed`: the user typed this command."""
     if access in _PATHS:
         return _judge_paths(session, access, named_paths(session, tool))
+    if access is Access.EXEC and not session.trusted and not session.contained:
+        return Decided(choice="deny", reason=UNTRUSTED)
     policy, tier = session.settings.commands.policy, session.terminal.ground.box.tier
     subject = tool.subject()
     terms = Terms(

@@ -45,7 +45,7 @@ async def prepared(session: SessionContext) -> Prepared:
 
 
 async def _prepare(session: SessionContext) -> Prepared:
-    made = await asyncio.to_thread(prepare, session.workspace, session.directory)
+    made = await asyncio.to_thread(prepare, session.workspace, session.directory, trusted=session.trusted)
     if loaded := made.rules.loaded():
         session.emit(RulesLoaded(rules=loaded))
     return made
@@ -71,6 +71,8 @@ async def compose(session: SessionContext, prompt: str, open_files: Sequence[str
 
 
 async def _git(session: SessionContext) -> str:
+    if not session.trusted:
+        return ""
     try:
         async with asyncio.timeout(GIT_PATIENCE):
             return await asyncio.to_thread(git_status, session.workspace.root)
@@ -104,12 +106,14 @@ def _if_new(session: SessionContext, tag: str, text: str) -> list[str]:
 
 
 def _rules(session: SessionContext, made: Prepared, touched: Iterable[str]) -> list[str]:
-    """Glob rules and nested AGENTS.md files that speak of a touched file, each once in a session."""
+    """Glob rules and nested AGENTS.md files that speak of a touched file, each once in a session; so are rules that
+    came after its beginning, since its prefix never changes."""
     paths = list(touched)
     found: list[Rule | LoadedRule] = [
         rule for rule in made.rules.scoped if any(rule.applies_to(path) for path in paths)
     ]
-    found += nested_agents(session.workspace, paths)
+    found += nested_agents(session.workspace, paths) if session.trusted else ()
+    found += [rule for rule in made.rules.always if f'<rule path="{attribute(rule.path)}">' not in made.prefix.system]
     fresh = [rule for rule in found if f"rule:{rule.path}" not in session.told]
     if not fresh:
         return []

@@ -47,11 +47,14 @@ def system_prompt(rules: Sequence[Rule]) -> str:
     return render("system", rules=shown)
 
 
-def prepare(workspace: Workspace, directory: Path) -> Prepared:
-    """Read rules and layout, make the prefix or take the one that the session began with. Runs in a thread."""
+def prepare(workspace: Workspace, directory: Path, *, trusted: bool = True) -> Prepared:
+    """Read rules and layout, make the prefix or take the one that the session began with. Runs in a thread.
+
+    The rules of a project that is not trusted are not read.
+    """
     from core.tools.registry import tool_specs
 
-    rules = load_rules(workspace)
+    rules = load_rules(workspace) if trusted else RuleSet()
     fresh = Prefix(system=system_prompt(rules.always), tools=tool_specs(tool_text))
     prefix = kept_or_made(directory, FILE, fresh)
     return Prepared(
@@ -66,6 +69,12 @@ def kept_or_made(directory: Path, name: str, fresh: Prefix) -> Prefix:
         return kept
     _keep(directory, name, fresh)
     return fresh
+
+
+def forget(directory: Path) -> None:
+    """Let the session begin anew; for one that has said nothing to a model yet."""
+    for path in directory.glob("prefix*.json"):
+        path.unlink(missing_ok=True)
 
 
 def _kept(path: Path) -> Prefix | None:

@@ -44,12 +44,22 @@ class Answers:
                 return await self._listed(query)
             case q.ModelsQuery(discover=discover):
                 return await self._models(discover=discover)
-            case q.ContextQuery():
-                return await self._context(query)
+            case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery():
+                return await self._about_session(query)
             case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery():
                 return self._about_changes(query)
             case _:
                 return await self._about_files(query)
+
+    async def _about_session(self, query: q.ContextQuery | q.PermissionsQuery | q.PatternQuery) -> q.AnyAnswer:
+        from core.engine.permission_answers import permissions, preview
+
+        if isinstance(query, q.ContextQuery):
+            return await self._context(query)
+        live = self._sessions.get(query.session)
+        if isinstance(query, q.PatternQuery):
+            return preview(query, live)
+        return await asyncio.to_thread(permissions, self._workspace, self.settings, live)
 
     async def _listed(self, query: q.SessionsQuery | q.PromptHistoryQuery) -> q.AnyAnswer:
         known, limit = self._summaries(), query.limit

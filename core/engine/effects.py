@@ -10,6 +10,7 @@ from functools import partial
 from typing import assert_never
 
 from core.engine.live import Effect, LiveSession
+from core.engine.permission_answers import removed
 from core.engine.review_effects import ReviewCommand, comments_sent, reviewed
 from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
@@ -25,6 +26,7 @@ SessionCommand = (
     cmd.SessionRename
     | cmd.ModeSet
     | cmd.ModelSet
+    | cmd.PermissionRemove
     | cmd.TurnSubmit
     | cmd.TurnSteer
     | cmd.TurnInterrupt
@@ -72,7 +74,7 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
             return reviewed(live, command)
         case cmd.PlanEdit() | cmd.PlanBuild() | cmd.TodoSet():
             return await _plan(live, command)
-        case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet():
+        case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet() | cmd.PermissionRemove():
             return await _setting(live, command)
         case _ as unreachable:
             assert_never(unreachable)
@@ -183,9 +185,13 @@ def _answer(live: LiveSession, command: cmd.ApprovalAnswer | cmd.QuestionReply) 
     return reply
 
 
-async def _setting(live: LiveSession, command: cmd.SessionRename | cmd.ModeSet | cmd.ModelSet) -> Effect:
+async def _setting(
+    live: LiveSession, command: cmd.SessionRename | cmd.ModeSet | cmd.ModelSet | cmd.PermissionRemove
+) -> Effect:
     runtime = live.runtime
     match command:
+        case cmd.PermissionRemove():
+            return removed(live, command)
         case cmd.SessionRename():
             _check_text(command.title, "title")
             title = " ".join(command.title.split())[: 2 * TITLE_LENGTH]

@@ -16,7 +16,7 @@ import msgspec
 
 from core import demo
 from core.agent.terminal import Terminal
-from core.config import LoadedSettings, ProviderSettings, Settings, load_with_notices
+from core.config import LoadedSettings, ProviderSettings, Settings
 from core.engine.answers import Answers
 from core.engine.boxes import Boxes
 from core.engine.effects import prepare
@@ -25,6 +25,7 @@ from core.engine.live import LiveSession
 from core.engine.models import ModelAccess
 from core.engine.runtime import SessionRuntime, Surroundings
 from core.engine.settings_file import remember
+from core.engine.trusting import Trusting
 from core.engine.watch import Watch
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
@@ -40,7 +41,7 @@ from core.workspace import Workspace
 class EngineOptions:
     """What a command line adds to the configuration; None = not said. `watch`: tell clients what changes on disk.
 
-    `tier`: the one way in which commands are to be contained.
+    `tier`: the one way in which commands are to be contained. `trust`: the project is trusted, for this start.
     """
 
     mode: ModeName | None = None
@@ -51,6 +52,7 @@ class EngineOptions:
     interactive: bool = True
     watch: bool = True
     tier: Tier | None = None
+    trust: bool = False
 
 
 @dataclass(slots=True)
@@ -60,6 +62,7 @@ class _House:
     around: Surroundings
     store: SessionStore
     answers: Answers
+    trusting: Trusting
     notices: list[str] = field(default_factory=list)
 
 
@@ -105,6 +108,8 @@ class Engine:
                 return await self._resume(command)
             case cmd.ProviderConfigure():
                 return await self._configure(command)
+            case cmd.TrustSet():
+                return await self._trust(command)
             case cmd.SessionClose():
                 live = self._live(command.session)
                 del self._sessions[live.runtime.id]
@@ -128,16 +133,18 @@ class Engine:
     def _ready(self) -> _House:
         if self._house is None:
             workspace = Workspace(self._directory)
-            loaded = load_with_notices(workspace.root)
+            trusting = Trusting(workspace.root, for_now=self._options.trust)
+            loaded = trusting.settings()
             around = Surroundings(
                 workspace=workspace,
                 settings=_with_limits(loaded, self._options),
                 models=self._models,
                 boxes=self._boxes,
                 interactive=self._options.interactive,
+                trusted=trusting.trusted,
             )
             answers = Answers(workspace, around.settings, self._sessions)
-            self._house = _House(around, SessionStore(workspace.root), answers, list(loaded.notices))
+            self._house = _House(around, SessionStore(workspace.root), answers, trusting, list(loaded.notices))
         return self._house
 
     async def _open(self, command: cmd.SessionOpen) -> cmd.Ack:
@@ -207,6 +214,7 @@ class Engine:
         for notice in house.notices:
             runtime.emit(Notice(level="warning", message=notice))
         house.notices.clear()
+        self._say_trust(runtime, house.trusting)
         live.turns.preload()
         self._tell_box(live)
         if runtime.state.demo:
@@ -215,6 +223,35 @@ class Engine:
             self._watch = Watch(house.around.workspace, self._disk_changed)
             self._watch.start()
         return opened
+
+    def _say_trust(self, runtime: SessionRuntime, trusting: Trusting) -> None:
+        """Ask where the user can answer, else say what is not heard."""
+        stated = trusting.question() if self._options.interactive else trusting.notice()
+        if stated is not None:
+            runtime.emit(stated)
+        elif trusting.trusted and runtime.state.trust != "trusted":
+            runtime.emit(trusting.answer())
+
+    async def _trust(self, command: cmd.TrustSet) -> cmd.Ack:
+        live, house = self._live(command.session), self._ready()
+        loaded = await asyncio.to_thread(house.trusting.decide, command.trusted)
+        self._take_settings(house, loaded)
+        for each in self._sessions.values():
+            each.runtime.trusted = command.trusted
+            each.runtime.emit_apart(house.trusting.answer())
+            each.turns.trust_changed()
+        for notice in loaded.notices:
+            live.runtime.emit_apart(Notice(level="warning", message=notice))
+        return _ack(live)
+
+    def _take_settings(self, house: _House, loaded: LoadedSettings) -> None:
+        """These hold from now on, in every open session."""
+        trusted = house.trusting.trusted
+        settings = _with_limits(loaded, self._options)
+        house.around = dataclasses.replace(house.around, settings=settings, trusted=trusted)
+        house.answers.settings = settings
+        for live in self._sessions.values():
+            live.runtime.settings = settings
 
     def _tell_box(self, live: LiveSession) -> None:
         """Find the box while the user still types, and say which one it is when that is news."""
@@ -238,11 +275,8 @@ class Engine:
     async def _configure(self, command: cmd.ProviderConfigure) -> cmd.Ack:
         house = self._ready()
         await asyncio.to_thread(_keep, command, house.around.settings)
-        loaded = load_with_notices(house.around.workspace.root)
-        house.around = dataclasses.replace(house.around, settings=_with_limits(loaded, self._options))
-        house.answers.settings = house.around.settings
+        self._take_settings(house, house.trusting.settings())
         for live in self._sessions.values():
-            live.runtime.settings = house.around.settings
             live.schedule(live.turns.drop_provider)
         if command.session in self._sessions:
             return _ack(self._sessions[command.session])

@@ -36,13 +36,15 @@ MAX_PLAN = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What every session of an engine shares. `interactive` False: no user can be asked."""
+    """What every session of an engine shares. `interactive` False: no user can be asked. `trusted`: what the project
+    says is heard."""
 
     workspace: Workspace
     settings: Settings
     models: ModelAccess
     boxes: Boxes
     interactive: bool = True
+    trusted: bool = True
 
 
 class PlanFolder:
@@ -74,6 +76,7 @@ class SessionRuntime:
         self.settings = around.settings
         self.models = around.models
         self.interactive = around.interactive
+        self.trusted = around.trusted
         self.workspace = around.workspace
         self.turn_id = ""
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()

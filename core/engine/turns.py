@@ -101,6 +101,19 @@ class Turns:
             if self._warming is None:
                 self._warming = asyncio.create_task(self._warm_up(), name=f"warming {self._session.id}")
 
+    def trust_changed(self) -> None:
+        """Rules are read anew for the next turn; a session in which nothing was said yet begins with them."""
+        if self._context is None:
+            return
+        self._context.trusted = self._session.trusted
+        self._context.preparing = None
+        if not self._session.state.messages:
+            from core.agent.prefix import forget
+
+            forget(self._session.directory.path)
+            self._context.spoken.clear()
+            self._warming = asyncio.create_task(self._warm_up(), name=f"warming {self._session.id}")
+
     async def _warm_up(self) -> None:
         """Read rules and layout and make the prefix while the user still types; the turn meets every fault again."""
         with contextlib.suppress(Exception):
@@ -216,6 +229,7 @@ class Turns:
                 price=self._models.cost,
                 interactive=session.interactive,
             )
+        self._context.trusted = session.trusted
         self._context.route, self._context.settings = route, session.settings
         self._context.small = self._small
         self._complain_of_small_model()

@@ -43,6 +43,18 @@ class ModelSet(Command, frozen=True, kw_only=True, tag="model.set"):
     model: str
 
 
+class TrustSet(Command, frozen=True, kw_only=True, tag="trust.set"):
+    """Whether the project of this session is trusted. A yes is kept; a no holds until it is asked about again."""
+
+    trusted: bool
+
+
+class PermissionRemove(Command, frozen=True, kw_only=True, tag="permission.remove"):
+    """Forget an answer that was given for good, by its id."""
+
+    id: str
+
+
 class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.configure"):
     """Keep a key (and a base URL) for a provider: in the keyring, else in a 0600 file. `model` becomes the default."""
 
@@ -201,6 +213,8 @@ AnyCommand = (
     | SessionClose
     | ModeSet
     | ModelSet
+    | TrustSet
+    | PermissionRemove
     | ProviderConfigure
     | TurnSubmit
     | TurnSteer

@@ -81,6 +81,18 @@ class SettingsQuery(Query, frozen=True, kw_only=True, tag="settings"):
     """What is configured for a screen."""
 
 
+class PermissionsQuery(Query, frozen=True, kw_only=True, tag="permissions"):
+    """What is allowed and refused in the workspace."""
+
+
+class PatternQuery(Query, frozen=True, kw_only=True, tag="pattern"):
+    """What a pattern would speak of, beside the `command` that it is typed for."""
+
+    pattern: str
+    command: str
+    choice: Literal["allow", "deny"] = "allow"
+
+
 AnyQuery = (
     TreeQuery
     | FileQuery
@@ -93,6 +105,8 @@ AnyQuery = (
     | PromptHistoryQuery
     | ContextQuery
     | SettingsQuery
+    | PermissionsQuery
+    | PatternQuery
 )
 
 
@@ -222,6 +236,35 @@ class ScreenSettings(Answer, frozen=True, kw_only=True, tag="settings"):
     keymap: dict[str, str] = {}
 
 
+class KeptPermission(Struct, frozen=True, kw_only=True):
+    """What was allowed or refused for good. `id` "" = it stands in a configuration file, `source`. `rule` or, with
+    `exactly`, a command."""
+
+    choice: str
+    rule: str
+    id: str = ""
+    source: str = ""
+    exactly: bool = False
+    directory: str = "."
+
+
+class Permissions(Answer, frozen=True, kw_only=True, tag="permissions"):
+    """`hosts`: patterns of hosts that commands of the session can reach now."""
+
+    trusted: bool
+    kept: tuple[KeptPermission, ...]
+    hosts: tuple[str, ...] = ()
+
+
+class PatternPreview(Answer, frozen=True, kw_only=True, tag="pattern"):
+    """`problem` "" = it can be kept. `also`: commands of this session that it speaks of, too;
+    `example`: one that nobody has run."""
+
+    problem: str = ""
+    also: tuple[str, ...] = ()
+    example: str = ""
+
+
 class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
     """The query can't be answered."""
 
@@ -242,5 +285,7 @@ AnyAnswer = (
     | PromptHistory
     | ContextReport
     | ScreenSettings
+    | Permissions
+    | PatternPreview
     | Refused
 )

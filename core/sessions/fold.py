@@ -106,6 +106,7 @@ class SessionState:
     steers: list[str] = field(default_factory=list)
     rules: tuple[ev.LoadedRule, ...] = ()
     tier: str = ""
+    trust: str = "trusted"
     shell: ev.ShellMoved = field(default_factory=ev.ShellMoved)
     jobs: dict[str, ev.JobStarted] = field(default_factory=dict)
     job_count: int = 0
@@ -182,6 +183,10 @@ def _mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> None:
 
 def _model(state: SessionState, _: ev.Envelope, event: ev.ModelChanged) -> None:
     state.model, state.context_window = event.model, event.context_window
+
+
+def _trust(state: SessionState, _: ev.Envelope, event: ev.TrustStated) -> None:
+    state.trust = event.state
 
 
 def _turn_started(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted) -> None:
@@ -352,6 +357,7 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.SessionClosed: _closed,
     ev.ModeChanged: _mode,
     ev.ModelChanged: _model,
+    ev.TrustStated: _trust,
     ev.TurnStarted: _turn_started,
     ev.TurnSteered: _steered,
     ev.TurnFinished: _turn_finished,

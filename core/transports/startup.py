@@ -15,4 +15,5 @@ def engine_options(options: Options, *, interactive: bool = True, watch: bool = 
         max_tokens=options.max_tokens,
         interactive=interactive,
         watch=watch,
+        trust=options.trust,
     )

@@ -62,6 +62,7 @@ def command_line(options: Options) -> list[str]:
     said = [
         f"--{name.replace('_', '-')}={value}" for name in _PASSED_ON if (value := getattr(options, name)) is not None
     ]
+    said += ["--trust"] if options.trust else []
     return [*options.program, "--engine", *said, "--", str(options.directory)]
 
 

@@ -24,7 +24,17 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset({"core.engine", "core.bus", "core.response", "core.demo"}),
     frozenset(
         "core." + name
-        for name in ("transports", "cli", "cli_words", "headless", "printer", "doctor", "box_run", "review_print")
+        for name in (
+            "transports",
+            "cli",
+            "cli_words",
+            "headless",
+            "printer",
+            "doctor",
+            "box_run",
+            "review_print",
+            "permissions_print",
+        )
     ),
 )
 STRANGERS = LADDER[2]

@@ -15,6 +15,7 @@ from tests.support.program import Ended, ask, environment, run
 from tests.support.provider_server import Request, provider_server
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
+from tests.support.trust import trust
 
 ROOT = Path(__file__).parents[2]
 EDIT = Call(name="search_replace", arguments={"file_path": "a.txt", "old_string": "two", "new_string": "TWO"})
@@ -182,6 +183,7 @@ async def test_standard_input_that_is_not_utf8_is_said_and_sent_as_far_as_it_goe
 
 
 async def test_files_and_rules_that_are_not_utf8_are_read_as_far_as_they_go_or_named(project):
+    trust(project)
     (project / "AGENTS.md").write_bytes(b"Be \xff nice\n")
     (project / "latin.txt").write_bytes("café\n".encode("latin-1"))
     read = Step(calls=[Call(name="read_file", arguments={"target_file": "latin.txt"})])

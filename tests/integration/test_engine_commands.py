@@ -16,6 +16,7 @@ from core.protocol import events as ev
 from core.protocol.messages import Usage
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.story import MODEL, access, project_at
+from tests.support.trust import trust
 
 BIG = ("read_file", {"target_file": "a.txt"})
 FULL = Usage(prompt_tokens=80_000, completion_tokens=10)
@@ -98,6 +99,7 @@ async def test_a_change_that_is_in_conflict_no_more_is_accepted_with_the_rest(pr
 
 
 async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
+    trust(project)
     (project / "AGENTS.md").write_text("Write tests first.\n")
     async with session_of(project, access([says("Done.")])) as (engine, session):
         seen = await until(engine, session, ev.RulesLoaded)

@@ -164,7 +164,7 @@ async def test_a_client_that_comes_late_may_answer_what_waits(project):
             if isinstance(envelope.event, ev.ApprovalRequested):
                 break
         await early.aclose()
-        wrong = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_always")
+        wrong = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_session")
         assert (await engine.submit(wrong)).code == "decision_not_offered"
         seen = await until_end(engine, session, answer="allow_once")
         resolved = next(each for each in seen if isinstance(each, ev.ApprovalResolved))

@@ -14,6 +14,7 @@ from core.headless import prompt_of, run_print
 from core.response import schema_text
 from tests.support.agent_case import calls, says
 from tests.support.story import MODEL, PROSE, access, planning, project_at, story
+from tests.support.trust import trust
 
 ROOT = Path(__file__).parents[2]
 
@@ -155,6 +156,7 @@ def test_what_is_piped_in_is_the_context_or_the_prompt(project):
 def test_what_a_project_may_not_configure_is_said_before_the_answer(project, capsys):
     (project / ".agent-tui").mkdir()
     (project / ".agent-tui" / "config.toml").write_text('model = "openai/theirs"\n[commands]\npolicy = "auto"\n')
+    trust(project)
     assert run_print(options(project), models=access([says("Hello")])) == ExitCode.DONE
     err = capsys.readouterr().err.splitlines()
     assert err == [

@@ -9,6 +9,7 @@ from core.engine.models import ModelAccess
 from core.errors import ProviderError
 from core.providers.base import ReasoningDelta
 from tests.support.agent_case import DirectedModel, Step, calls, says
+from tests.support.trust import trust
 
 MODEL = "directed/story"
 PROSE = "All done.\n\n```python\nprint(1)\n```\nSee it."
@@ -46,4 +47,5 @@ def access(*plays: Sequence[Step]) -> ModelAccess:
 def project_at(root: Path) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     (root / "a.txt").write_text("one\ntwo\nthree\n")
+    trust(root)
     return root

@@ -36,6 +36,7 @@ from core.protocol.events.session import (
     SessionRenamed,
     SessionResumed,
     SessionStarted,
+    TrustStated,
 )
 from core.protocol.events.terminal import (
     BoxFound,
@@ -73,6 +74,7 @@ AnyEvent = (
     | SessionClosed
     | ModeChanged
     | ModelChanged
+    | TrustStated
     | TurnStarted
     | TurnSteered
     | PromptSuggested
@@ -194,6 +196,7 @@ __all__ = [
     "ToolOutput",
     "ToolRequested",
     "ToolStatus",
+    "TrustStated",
     "TurnEnd",
     "TurnFinished",
     "TurnStarted",
