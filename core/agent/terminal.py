@@ -73,8 +73,8 @@ class Terminal:
         if box is None:
             return await self._uncontained(order, on_output, note)
         execution = Execution(self.ground, order, self.shell, on_output)
-        await execution.begin(box)
         try:
+            await execution.begin(box)
             result = await execution.end()
         except asyncio.CancelledError:
             self._abandon(execution)
