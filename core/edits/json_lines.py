@@ -88,22 +88,23 @@ def answer(line: str) -> dict[str, Any]:
         return _error(None, "request_invalid", f"The line is not valid JSON: {problem}.")
     if not isinstance(request, dict):
         return _error(None, "request_invalid", "The line is not a JSON object.")
-    number = request.get("id")
+    try:
+        return {"id": request.get("id"), "result": _applied(request)}
+    except AgentTuiError as error:
+        return _error(request.get("id"), error.code, error.explained())
+    except Exception as problem:  # one request must not end the others
+        return _error(request.get("id"), "internal", f"{type(problem).__name__}: {problem}")
+
+
+def _applied(request: Mapping[str, Any]) -> Any:
     apply = FORMATS.get(str(request.get("format")))
     if apply is None:
         known = ", ".join(FORMATS)
-        return _error(number, "format_unknown", f"No format {request.get('format')!r}; there are {known}.")
+        raise ToolInputInvalid(f"No format {request.get('format')!r}; there are {known}.", code="format_unknown")
     original, edit, path = request.get("original"), request.get("edit_text"), request.get("path") or ""
-    if not isinstance(edit, str):
-        edit = json.dumps(edit)
     if not isinstance(path, str) or not (original is None or isinstance(original, str)):
-        return _error(number, "request_invalid", "path and original are texts; original may be null.")
-    try:
-        return {"id": number, "result": apply(original, edit, path)}
-    except AgentTuiError as error:
-        return _error(number, error.code, error.explained())
-    except Exception as problem:  # one request must not end the others
-        return _error(number, "internal", f"{type(problem).__name__}: {problem}")
+        raise ToolInputInvalid("path and original are texts; original may be null.", code="request_invalid")
+    return apply(original, edit if isinstance(edit, str) else json.dumps(edit), path)
 
 
 def _error(number: Any, code: str, message: str) -> dict[str, Any]:

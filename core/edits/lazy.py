@@ -244,15 +244,16 @@ def _one_definition(text: str, lines: Lines, new: Sequence[str], path: str) -> L
     if len(named) != 1:
         return None
     place = named[0]
-    covered = place.last - place.first + 1
-    filled = sum(bool(line.strip()) for line in lines.bodies[place.first : place.last + 1])
+    first = place.own if outer[0].own == outer[0].first else place.first
+    covered = place.last - first + 1
+    filled = sum(bool(line.strip()) for line in lines.bodies[first : place.last + 1])
     given = sum(bool(line.strip()) for line in new)
     if covered == len(lines) or filled > 3 * given + _MOST_LOST:
         return None
-    shift = deduce_shift([(new[0], lines.bodies[place.first])], new)
+    shift = deduce_shift([(new[0], lines.bodies[first])], new)
     fitted = [shift(line) for line in new] if shift else list(new)
     end = lines.dominant()
-    start, stop = lines.starts[place.first], lines.stop(place.last)
+    start, stop = lines.starts[first], lines.stop(place.last)
     done = text[:start] + end.join(fitted) + lines.ends[place.last] + text[stop:]
     return LazyResult(text=done, kept=len(lines) - covered, added=given, removed=filled)
 
@@ -261,7 +262,9 @@ def _wrapped(path: str, new: Sequence[str]) -> tuple[Definition, ...] | None:
     """The definitions of lines that are only valid inside of a class."""
     found = definitions(path, "class _ {\n" + "\n".join(new) + "\n}")
     inner = [each for each in found or () if each.name != "_"]
-    return tuple(Definition(name=each.name, first=each.first - 1, last=each.last - 1) for each in inner)
+    return tuple(
+        Definition(name=each.name, first=each.first - 1, own=each.own - 1, last=each.last - 1) for each in inner
+    )
 
 
 def _checked(path: str, before: str, done: LazyResult) -> LazyResult:

@@ -229,13 +229,16 @@ class _Table:
 def with_scopes(tokens: Sequence[Token]) -> list[Token]:
     """The tokens, every marker with the scope that it stands in."""
     filled = [index for index, token in enumerate(tokens) if token.text.strip()]
+    base = min((tokens[index].depth for index in filled if tokens[index].kind == "line"), default=0)
     placed = []
     for index, token in enumerate(tokens):
         if token.kind != "marker":
             placed.append(token)
             continue
         floor, opened = _scope(tokens, index)
-        placed.append(token._replace(floor=floor, opened=opened, first=index == filled[0], last=index == filled[-1]))
+        placed.append(
+            token._replace(floor=max(floor, base), opened=opened, first=index == filled[0], last=index == filled[-1])
+        )
     return placed
 
 

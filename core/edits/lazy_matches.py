@@ -144,7 +144,7 @@ def matches(tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int]) 
 
 def _exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
     if not text:
-        return dict.fromkeys(places, 20)
+        return dict.fromkeys(places, 3)
     if not re.search(r"\w", text) or text in _COMMON:
         return {place: 40 for place in places if depths[place] == depth}
     worth = 160 if len(places) == 1 and count == 1 else 100
@@ -165,8 +165,8 @@ def _versions(
     near = {}
     for place in heads.get((_head(text), depth), [])[:200]:
         alike = ratio(text, bare[place])
-        if alike >= _SIMILAR:
-            near[place] = int(50 * alike)
+        if alike >= _SIMILAR or text.startswith("return "):
+            near[place] = 20 + int(40 * alike)
     return near
 
 

@@ -45,10 +45,11 @@ class Flaw(Struct, frozen=True, kw_only=True):
 
 
 class Definition(Struct, frozen=True, kw_only=True):
-    """A named part of a file: 0-indexed lines, inclusive; decorators and the like around it belong to it."""
+    """A named part of a file: 0-indexed lines, inclusive. `first` is that of its decorators, `own` without them."""
 
     name: str
     first: int
+    own: int
     last: int
 
 
@@ -88,7 +89,9 @@ def definitions(path: str, text: str) -> tuple[Definition, ...] | None:
         if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
             outer = _outermost(node)
             label = name.text.decode("utf-8", "replace")
-            found.append(Definition(name=label, first=outer.start_point[0], last=node.end_point[0]))
+            found.append(
+                Definition(name=label, first=outer.start_point[0], own=node.start_point[0], last=node.end_point[0])
+            )
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from core.edits.haystack import squeezed
 from core.edits.line_edit import LineEdit, Splice
 from core.edits.similarity import closest, ratio
 from core.edits.transplant import Block
@@ -72,7 +73,7 @@ def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
     Another number, another sign or another definition means something else.
     """
     ours, theirs = _WORD.findall(given), _WORD.findall(present)
-    if len(ours) != len(theirs) or _signs(given) != _signs(present) or _DEFINITION.match(present):
+    if len(ours) != len(theirs) or _shape(given) != _shape(present) or _DEFINITION.match(present):
         return False
     pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
     return all(
@@ -84,6 +85,6 @@ def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
     )
 
 
-def _signs(line: str) -> str:
-    """What is between the words, white space and a closing comma or semicolon left out."""
-    return "".join(_WORD.sub(" ", line).split()).rstrip(";,")
+def _shape(line: str) -> str:
+    """What is between the words; spacing that has no meaning and a closing comma or semicolon are left out."""
+    return _WORD.sub("w", squeezed(line)).rstrip(";,")
