@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+
 import pytest
 from msgspec.structs import replace
 from textual.app import App
@@ -338,3 +340,16 @@ async def test_a_pane_that_is_still_being_put_together_has_the_focus_once_it_is_
         await mounted
         await pilot.pause()
         assert app.focused is pane.query_one(DiffView)
+
+
+async def test_changes_that_come_faster_than_they_can_be_shown_leave_no_question_unasked(recwarn):
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        for number in range(5):
+            app.pane.set_changes(app.changes[number % 2 :])
+            app.pane.action_file(1)
+        await pilot.pause()
+        app.pane.set_changes(app.changes)
+        app.pane.set_changes(())
+    gc.collect()
+    assert [each for each in recwarn if "never awaited" in str(each.message)] == []

@@ -137,3 +137,24 @@ def test_what_stands_beside_the_changes_is_folded_too():
     assert state.comments == {("shop/tax.py", "h"): comment}
     state.apply(e.Envelope(seq=6, session="s", at=1, event=e.CommentsSent(), turn="t"))
     assert state.comments == {}
+
+
+async def test_at_sixty_columns_the_status_says_what_waits_rather_than_a_whole_name():
+    from textual.app import App, ComposeResult
+
+    from tui.widgets.status import StatusBar
+
+    class Bar(App[None]):
+        def compose(self) -> ComposeResult:
+            yield StatusBar()
+
+    state = ViewState(model="provider/a-model-with-a-name-as-long-as-a-line-is", running=True, step=12)
+    state.changes = {"a": recorded.change(), "b": recorded.change()}
+    async with Bar().run_test(size=(60, 3)) as pilot:
+        bar = pilot.app.query_one(StatusBar)
+        bar.show(state, "")
+        await pilot.pause()
+        line = bar.render().plain
+        assert "4 to review" in line
+        assert "Agent" in line
+        assert len(line) == 60
