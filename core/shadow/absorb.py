@@ -122,7 +122,10 @@ class Absorber:
         states: dict[str, FileState] = {path: self._state(sorting, found) for path, found in sorting.puts.items()}
         wanted = dict.fromkeys(sorting.deletes, ABSENT) | states
         deletions_first = sorted(wanted, key=lambda path: (wanted[path].kind != "absent", path))
-        found = [self._one(path, wanted[path], layer, started_ns, origin) for path in deletions_first]
+        found = []
+        for path in deletions_first:
+            then, doubt = self._then(path, layer, sorting, started_ns)
+            found.append(Left(path=path, then=then, wanted=wanted[path], origin=origin, doubt=doubt))
         found = [each for each in found if each.wanted != each.then]
         renames = _renames(found)
         return [replace(each, renamed_from=renames.get(each.path, "")) for each in found]
@@ -141,17 +144,17 @@ class Absorber:
             place.chmod(state.mode)
         return self._contents.keep(state, data)
 
-    def _one(self, path: str, wanted: FileState, layer: LayerDirs, started_ns: int, origin: Origin) -> Left:
-        then = layer.seen.get(path)
-        doubt = ""
-        if then is None:
-            try:
-                then = self._seen.state_below(path)
-            except PathRefused as error:
-                then, doubt = ABSENT, error.message
-            if self._is_newer(path, started_ns):
-                doubt = NEW_SINCE
-        return Left(path=path, then=then, wanted=wanted, origin=origin, doubt=doubt)
+    def _then(self, path: str, layer: LayerDirs, sorting: Sorting, started_ns: int) -> tuple[FileState, str]:
+        """What the command found at a path, and why that is not sure."""
+        if path in layer.seen:
+            return layer.seen[path], ""
+        if path in sorting.replaced:
+            return ABSENT, ""
+        try:
+            then = self._seen.disk_state(path) if path in sorting.unhidden else self._seen.state_below(path)
+        except PathRefused as error:
+            return ABSENT, error.message
+        return then, NEW_SINCE if self._is_newer(path, started_ns) else ""
 
     def _is_newer(self, path: str, started_ns: int) -> bool:
         """Whether the workspace's own file has changed since the command began."""

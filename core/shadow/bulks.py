@@ -187,7 +187,8 @@ class Bulks:
             return base is None
         if base is not None and kind != "directory":
             return self._transfer.state(op.path) == base or self._is_same_index(op.path, base)
-        return op.what != "put" and self._transfer.is_older(op.path, self._since(decided, op.path))
+        is_known = op.what != "put" or kind == "directory"
+        return is_known and self._transfer.is_older(op.path, self._since(decided, op.path))
 
     def _since(self, decided: Decided, path: str) -> int:
         return next(top.since for each, top in decided.tops.items() if each == path or each in above(path))

@@ -15,7 +15,7 @@ from msgspec import Struct
 from core.errors import PathRefused
 from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
-from core.shadow.disk import above
+from core.shadow.disk import above, walked
 from core.shadow.layers import Layers
 from core.shadow.review import ReviewState
 from core.shadow.stack import HIDDEN, Layered, Stack
@@ -150,6 +150,17 @@ class Seen:
         return bool(changes) and any(
             each in changes and self._shown(changes[each]).kind != "absent" for each in above(rel)
         )
+
+    def is_pending(self, rel: str) -> bool:
+        return rel in self._state.changes
+
+    def disk_tree(self, rel: str) -> list[tuple[str, Node]]:
+        """A directory of the workspace itself and all below it; nothing if there is none."""
+        node = self.disk_node(rel)
+        if node is None or node.kind != "directory":
+            return []
+        found = [(each, self.disk_node(each)) for each, _ in walked(self._workspace, rel) or ()]
+        return [(each, below) for each, below in found if below is not None]
 
     # directories
 

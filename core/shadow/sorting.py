@@ -26,7 +26,8 @@ NAMED = 5  # of a kind, in a note
 class Sorting:
     """Works through one layer; `puts` are reviewed files and links by path, still in the layer; `deletes` reviewed
     removals; `tops` what stays, by its highest place; `gone` directories that went, with their modes, and `returned`
-    those that are there (again); `replaced` those in whose place a file or link is put."""
+    those that are there (again); `replaced` those in whose place a file or link is put; `unhidden` removals that were
+    decided in bulk until now."""
 
     def __init__(self, upper: Path, scanned: Scanned, seen: Seen, classes: PathClasses) -> None:
         self._upper = upper
@@ -45,6 +46,7 @@ class Sorting:
         self.gone: dict[str, int] = {}
         self.returned: set[str] = set()
         self.replaced: set[str] = set()
+        self.unhidden: set[str] = set()
 
     def at(self, path: str) -> Path:
         return self._upper / os.fsdecode(to_os(path))
@@ -114,9 +116,25 @@ class Sorting:
         if node is not None and node.kind == "directory":
             for path in self._children(found.path):
                 self._delete_all(path)
-            self.gone[found.path] = node.mode
+            self._goes(found.path, node)
             self.replaced.add(found.path)
+        elif node is None:
+            self._delete_rest(found.path)
         self.puts[found.path] = found
+
+    def _goes(self, path: str, node: Node) -> None:
+        """A directory is removed; its mode on disk is what it comes back with."""
+        self.gone[path] = (self._seen.disk_node(path) or node).mode
+
+    def _delete_rest(self, path: str) -> None:
+        """A file takes the place of a directory that is hidden already: what was to be decided in bulk goes with it."""
+        for each, below in self._seen.disk_tree(path):
+            if below.kind == "directory":
+                self._goes(each, below)
+                self.replaced.add(path)
+            elif self._seen.node(each) is None and not self._seen.is_pending(each):
+                self.deletes[each] = None
+                self.unhidden.add(each)
 
     def _stay(self, found: Found, cls: PathClass) -> None:
         if found.mode & 0o7000 and found.kind == "file":
@@ -192,7 +210,7 @@ class Sorting:
         below = [self._deleted(each) for each in self._children(path)]
         if not any(reviewed for reviewed, _ in below):
             return False, {path: Top(root=path)}
-        self.gone[path] = node.mode
+        self._goes(path, node)
         return True, {each: top for _, hidden in below for each, top in hidden.items()}
 
     def _delete_all(self, path: str) -> None:
@@ -203,7 +221,7 @@ class Sorting:
         if node.kind != "directory":
             self.deletes[path] = None
             return
-        self.gone[path] = node.mode
+        self._goes(path, node)
         for each in self._children(path):
             self._delete_all(each)
 

@@ -1,0 +1,129 @@
+"""Accepting everything that commands did gives, byte for byte, what they would have done to the project itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.errors import AgentTuiError
+from tests.unit.shadow.desk import Desk
+from tests.unit.shadow.mounted import needs_mounts, output, run
+
+pytestmark = needs_mounts
+
+NAMES = ("a", "b", "c.py", "d.log", "node_modules", "é\n-x", "build")
+START = {
+    "a/b/c.py": b"one\ntwo\nthree\n",
+    "a/a": b"\x00\x01binary",
+    "a/build/old.o": b"object",
+    "b": b"text\r\n",
+    "node_modules/a/b": b"module\n",
+    "node_modules/c.py": b"x = 1\n",
+    "d.log": b"log\n",
+}
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
+
+
+def quoted(path: str) -> str:
+    return "'" + path.replace("'", "'\\''") + "'"
+
+
+def operation(kind: str, one: str, other: str, number: int) -> str:
+    first, second = quoted(f"./{one}"), quoted(f"./{other}")
+    above = quoted(f"./{os.path.dirname(one)}")
+    if kind == "copy" and other.startswith(one):  # what cp makes of that depends on the order of the directory
+        kind = "append"
+    return {
+        "write": f"mkdir -p {above}; printf 'new {number}\\n' > {first}",
+        "append": f"printf 'more {number}\\n' >> {first}",
+        "edit": f"sed -i 's/two/TWO {number}/' {first}",
+        "remove": f"rm -rf {first}",
+        "rename": f"mv {first} {second}",
+        "chmod": f"[ -f {first} ] && chmod {('755', '600', '444')[number % 3]} {first}",
+        "link": f"ln -s {second} {first}",
+        "mkdir": f"mkdir -p {first}",
+        "replace": f"rm -rf {first}; mkdir -p {first}; echo again > {first}/c.py",
+        "become": f"rm -rf {first}; echo file {number} > {first}",
+        "copy": f"cp -r {first} {second}",
+        "directory mode": f"[ -d {first} ] && [ ! -L {first} ] && chmod {('755', '700', '750')[number % 3]} {first}",
+    }[kind]
+
+
+KINDS = (
+    *("write", "append", "edit", "remove", "rename", "chmod"),
+    *("link", "mkdir", "replace", "become", "copy", "directory mode"),
+)
+operations = st.builds(operation, st.sampled_from(KINDS), paths, paths, st.integers(0, 9))
+commands = st.lists(operations, min_size=1, max_size=5).map(
+    lambda each: "; ".join(f"( {one} ) || true" for one in each)
+)
+
+
+def tree(root: Path) -> dict[str, tuple[str, int, bytes]]:
+    found = {}
+    for each in sorted(root.rglob("*")):
+        stats = each.lstat()
+        mode = stat.S_IMODE(stats.st_mode)
+        if stat.S_ISLNK(stats.st_mode):
+            found[str(each.relative_to(root))] = ("link", 0, os.fsencode(each.readlink()))
+        elif stat.S_ISDIR(stats.st_mode):
+            found[str(each.relative_to(root))] = ("directory", mode, b"")
+        else:
+            found[str(each.relative_to(root))] = ("file", mode, each.read_bytes())
+    return found
+
+
+def started(place: Path) -> tuple[Desk, Path]:
+    desk = Desk(place)
+    desk.put(".gitignore", b"*.log\nbuild/\n")
+    for path, data in START.items():
+        desk.put(path, data)
+    copy = place / "copy"
+    shutil.copytree(desk.root, copy, symlinks=True)
+    return desk, copy
+
+
+def accept_everything(desk: Desk) -> None:
+    for _ in range(len(desk.state.changes) + 1):
+        for change in desk.shadow.changes():
+            if change.path in desk.state.changes:
+                desk.shadow.resolve(change.path)
+    for bulk in desk.state.bulks:
+        desk.shadow.resolve_bulk(bulk.root)
+
+
+@given(st.lists(commands, min_size=1, max_size=3))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_S2_D10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_commands):
+    place = Path(tempfile.mkdtemp())
+    try:
+        desk, copy = started(place)
+        before = tree(desk.root)
+        for command in given_commands:
+            subprocess.run(["sh", "-c", command], cwd=copy, check=True, capture_output=True)
+            run(desk, command)
+            assert tree(desk.root) == before
+            assert output(desk, "find . | sort").split("\n") == listed(copy)
+        wanted = tree(copy)
+        accept_everything(desk)
+        assert tree(desk.root) == wanted
+        assert (desk.state.changes, desk.state.bulks, desk.shadow.lowers()) == ({}, (), ())
+        while desk.state.verdicts:
+            desk.shadow.undo()
+        assert tree(desk.root) == before
+        accept_everything(desk)
+        assert tree(desk.root) == wanted
+    finally:
+        shutil.rmtree(place)
+
+
+def listed(root: Path) -> list[str]:
+    done = subprocess.run(["sh", "-c", "find . | sort"], cwd=root, check=True, capture_output=True, text=True)
+    return done.stdout.split("\n")
