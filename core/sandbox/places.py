@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 # Below a home. Whole trees only where a tool keeps no credentials in them (.cargo, .m2 and .npm do).
@@ -90,17 +91,19 @@ def home(env: Mapping[str, str]) -> Path:
 def toolchains(env: Mapping[str, str]) -> list[Path]:
     """Existing toolchains of the user's home, also of the one in the user database if HOME says another."""
     homes = {home(env), *_own_home()}
-    found = [each / name for each in sorted(homes) for name in TOOLCHAINS]
+    candidates = (f"{each}/{name}" for each in sorted(homes) for name in TOOLCHAINS)
+    found = [Path(path) for path in candidates if os.path.lexists(path)]
     environment = Path(env.get("VIRTUAL_ENV", ""))
     if environment.is_absolute() and (environment / "pyvenv.cfg").is_file():
         found.append(environment)
-    return [path for path in found if os.path.lexists(path)]
+    return found
 
 
-def masked() -> list[Path]:
-    """Files and directories of the system that hold secrets, and the homes of other people."""
+@cache
+def masked() -> tuple[Path, ...]:
+    """Files and directories of the system that hold secrets, and the homes of people. Looked up once."""
     keys = [Path(_HOST_KEYS, name) for name in _names(_HOST_KEYS) if name.endswith("_key")]
-    return [*(path for path in map(Path, MASKED) if path.exists()), *keys, *_homes_of_people()]
+    return (*(path for path in map(Path, MASKED) if path.exists()), *keys, *_homes_of_people())
 
 
 def host_sockets() -> list[Path]:
