@@ -146,6 +146,8 @@ def _exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]
 def _line_endings(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
     wanted, joined, text = to_lf(old).removesuffix("\r"), hay.carriages, hay.text
     new = new.removesuffix("\r")
+    if not wanted:
+        return
     for start in _occurrences(hay.lf, wanted, whole_lines):
         first = start + bisect_left(joined, start)
         last = start + len(wanted)
