@@ -136,7 +136,7 @@ class _Survey:
         self._visit(b"", [*self._lowers, self._root])
 
     def _visit(self, path: bytes, stack: Sequence[bytes]) -> None:
-        ignored = self._rules.within(os.fsdecode(path) or ".") if stack[-1] == os.path.join(self._root, path) else None
+        ignored = self._rules.within(os.fsdecode(path) or ".") if stack[-1] == self._bottom(path) else None
         for name, found in sorted(merged(stack, self._bottom(path)).items()):
             child = path + b"/" + name if path else name
             mode = found[0].mode

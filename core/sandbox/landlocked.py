@@ -21,7 +21,7 @@ from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
 from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in, sweep
 from core.sandbox.bwrap import copy_place, give_back, own_home
-from core.sandbox.copies import discard, materialise
+from core.sandbox.copies import CopyLimits, discard, materialise
 from core.sandbox.landlock import EVERYTHING, READ, USE
 from core.sandbox.runner import shell
 
@@ -37,8 +37,9 @@ _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib
 class LandlockBox:
     """`state` is a directory of ours; scratch directories and copies that are thrown away are made in it."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, copy_limits: CopyLimits | None = None) -> None:
         self._state = state
+        self._copy_limits = copy_limits
         self._running: set[BoxedProcess] = set()
         self._swept = False
 
@@ -66,7 +67,8 @@ class LandlockBox:
     def _prepare(self, spec: BoxSpec) -> Launch:
         scratch = scratch_in(self._state)
         home = scratch / "home"
-        copy = materialise(withholding_hidden(spec), copy_place(spec, scratch_in(self._state)), link_held=True)
+        place = copy_place(spec, scratch_in(self._state))
+        copy = materialise(withholding_hidden(spec), place, limits=self._copy_limits, link_held=True)
         home.mkdir(parents=True, mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
         inside = [os.fsdecode(each) for each in copy.held]

@@ -111,6 +111,8 @@ def _become(wanted: LaunchOrder, group: cgroups.Group | None, tell_status: int, 
         step = "limits"
         _limit_all(wanted)
         if wanted["rules"] is not None:
+            step = "capabilities"
+            kernel.drop_capabilities()
             step = "landlock"
             landlock.restrict(wanted["rules"], tcp=bool(wanted["families"]))
             step = "seccomp"

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,15 @@ import msgspec
 from msgspec import Struct, field
 
 from core.sandbox.box import Box, BoxSpec, Exit, Limits, Tier
-from core.sandbox.namespaces import NamespaceBox
+from core.sandbox.tiers import ORDER, make_box
+from tests.support.box_tiers import offered
 
 ROOT = Path(__file__).parents[2]
 ORDINARY = 45_678
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
-# One for each tier that this machine may offer: from a state directory to the box.
-MAKERS: dict[Tier, Callable[[Path], Box]] = {Tier.NAMESPACES: lambda state: NamespaceBox()}
+# One for each tier that a machine may offer: from a state directory to the box.
+MAKERS: dict[Tier, Callable[[Path], Box]] = {tier: partial(make_box, tier) for tier in ORDER}
 
 
 class Ran(Struct, frozen=True):
@@ -174,7 +175,7 @@ def _serves(python: str) -> bool:
 
 def boxes() -> Iterable[Tier]:
     """Every tier that the machine offers."""
-    return tuple(MAKERS)
+    return offered()
 
 
 def users() -> Iterable[int]:

@@ -7,12 +7,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from core.sandbox.box import Tier
 from tests.support.box_cases import Boxed, boxes, place_of, users
+from tests.support.box_tiers import NOT_PROMISED
+
+
+def _leave_out(request: pytest.FixtureRequest, tier: Tier) -> None:
+    """A tier that is known not to do what the test is about."""
+    why = NOT_PROMISED[tier].get(request.node.originalname)
+    if why is not None:
+        pytest.skip(f"{tier}: {why}")
 
 
 @pytest.fixture(params=[(tier, uid) for tier in boxes() for uid in users()], ids=lambda each: f"{each[0]}-{each[1]}")
 async def boxed(request: pytest.FixtureRequest) -> AsyncIterator[Boxed]:
     tier, uid = request.param
+    _leave_out(request, tier)
     with place_of(uid) as root:
         case = Boxed(tier, uid, root)
         yield case
@@ -22,6 +32,7 @@ async def boxed(request: pytest.FixtureRequest) -> AsyncIterator[Boxed]:
 @pytest.fixture(params=boxes())
 async def own(request: pytest.FixtureRequest) -> AsyncIterator[Boxed]:
     """A box for the user that runs the tests: what has to be watched and steered while it runs."""
+    _leave_out(request, request.param)
     with place_of(os.geteuid()) as root:
         case = Boxed(request.param, os.geteuid(), root)
         yield case

@@ -221,6 +221,7 @@ async def test_exit_codes_and_signals_are_told_as_a_shell_does(boxed: Boxed):
     ids=["cwd", "workspace", "nul", "long", "layer"],
 )
 async def test_what_cannot_be_started_says_why_and_leaves_nothing(own: Boxed, changes: dict[str, object], message: str):
+    changes = dict(changes)
     command = str(changes.pop("command", "true"))
     await own.run("true")
     before = descriptors()

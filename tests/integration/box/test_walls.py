@@ -73,8 +73,8 @@ async def test_s5_nothing_leaves_for_the_network_and_loopback_works_inside(boxed
             "inside = socket.create_server(('127.0.0.1', 0))\n"
             "socket.create_connection(inside.getsockname()); print('loopback inside works')\n"
         )
-        script = boxed.write("work/project/probe.py", probe)
-        ran = await boxed.run(f"python3 {script}; exec 3<>/dev/tcp/192.0.2.1/80")
+        boxed.write("work/project/probe.py", probe)
+        ran = await boxed.run("python3 probe.py; exec 3<>/dev/tcp/192.0.2.1/80")
         assert not was_reached(host)
     assert "WENT THROUGH" not in ran.output
     assert ran.output.count("refused:") == 9
@@ -101,8 +101,8 @@ async def test_s6_no_socket_of_the_host_can_be_connected_to(boxed: Boxed):
             for place in (*places, visible, "/var/run/docker.sock", "/run/dbus/system_bus_socket")
         )
         probe += f"attempt('abstract', lambda: socket.socket(1, 1).connect({abstract!r}))\n"
-        script = boxed.write("work/project/probe.py", probe)
-        ran = await boxed.run(f"python3 {script}", readable=(places[0],))
+        boxed.write("work/project/probe.py", probe)
+        ran = await boxed.run("python3 probe.py", readable=(places[0],))
         reached = [was_reached(each) for each in (outside, at_home, within, nameless, elsewhere)]
         if os.geteuid() == 0:
             visible.unlink()
@@ -126,8 +126,8 @@ async def test_s7_processes_of_the_host_can_be_neither_seen_nor_touched(boxed: B
             f"attempt('host environ', lambda: open('/proc/{victim.pid}/environ', 'rb').read(1))\n"
             "print(len([n for n in os.listdir('/proc') if n.isdigit()]), 'processes')\n"
         )
-        script = boxed.write("work/project/probe.py", probe)
-        ran = await boxed.run(f"exec python3 {script}")
+        boxed.write("work/project/probe.py", probe)
+        ran = await boxed.run("exec python3 probe.py")
         assert victim.poll() is None
     assert "WENT THROUGH" not in ran.output
     assert ran.output.count("refused:") == 7
@@ -195,8 +195,8 @@ async def test_s11_the_walls_cannot_be_taken_down_from_inside(boxed: Boxed):
         "attempt('core pattern', lambda: open('/proc/sys/kernel/core_pattern', 'w'))\n"
         "attempt('sysrq', lambda: open('/proc/sysrq-trigger', 'w'))\n"
     )
-    script = boxed.write("work/project/probe.py", probe)
-    ran = await boxed.run(f"python3 {script}; unshare -Ur true; grep CapEff /proc/self/status")
+    boxed.write("work/project/probe.py", probe)
+    ran = await boxed.run("python3 probe.py; unshare -Ur true; grep CapEff /proc/self/status")
     assert "WENT THROUGH" not in ran.output
     assert ran.output.count("refused:") == 12
     assert "unshare failed" in ran.output

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.sandbox.box import BoxSpec, Tier
+from core.sandbox.copies import CopyLimits
+from core.sandbox.landlocked import LandlockBox
+from tests.support.box_cases import SYSTEM_PATH, Boxed, boxes, place_of, users
+
+PLANTED = "planted-0123456789abcdef"
+
+
+@pytest.fixture(params=users())
+async def locked(request: pytest.FixtureRequest) -> AsyncIterator[Boxed]:
+    if Tier.LANDLOCK not in boxes():
+        pytest.skip("this kernel has no Landlock of ABI 3; the baseline says whether that is right")
+    with place_of(request.param) as root:
+        case = Boxed(Tier.LANDLOCK, request.param, root)
+        yield case
+        await case.close()
+
+
+async def test_s1_no_content_outside_the_copy_changes(locked: Boxed):
+    outside = [locked.write("work/sibling", "whole\n"), locked.write("home/.profile", "whole\n")]
+    project = locked.write("work/project/a", "whole\n")
+    words = " ".join(f"echo x > {path}; echo x >> {path}; rm -f {path}; truncate -s 0 {path};" for path in outside)
+    ran = await locked.run(
+        f"{words} echo x > {project}; echo x > {locked.workspace}/new; echo x > /tmp/new; echo y > a"
+    )
+    assert [path.read_text() for path in (*outside, project)] == ["whole\n"] * 3
+    assert sorted(path.name for path in locked.workspace.iterdir()) == ["a"]
+    assert ran.upper is not None
+    assert (ran.upper / "a").read_text() == "y\n"
+
+
+async def test_s5_there_is_no_network_at_all(locked: Boxed):
+    with socket.create_server(("127.0.0.1", 0)) as host:
+        host.setblocking(False)
+        port = host.getsockname()[1]
+        script = "import socket\nfor family in (1, 2, 10, 16, 17, 40):\n    try:\n        socket.socket(family, 2)\n"
+        script += "        print('OPENED', family)\n    except OSError as error:\n        print(error.errno)\n"
+        locked.write("work/project/probe.py", script)
+        ran = await locked.run(f"python3 probe.py; exec 3<>/dev/tcp/127.0.0.1/{port}")
+        with pytest.raises(BlockingIOError):
+            host.accept()
+    assert ran.output.split()[:6] == ["97"] * 6
+
+
+async def test_s7_no_process_outside_can_be_signalled_or_read(locked: Boxed):
+    with subprocess.Popen(  # noqa: ASYNC220
+        ["/bin/sleep", "60"], user=locked.uid, env={"PLANTED": PLANTED}
+    ) as victim:
+        ran = await locked.run(
+            f"kill -9 {victim.pid}; cat /proc/{victim.pid}/environ /proc/{victim.pid}/mem /proc/{os.getpid()}/environ;"
+            "kill -9 $PPID; kill -9 -1; echo still"
+        )
+        assert victim.poll() is None
+        victim.kill()
+    assert PLANTED not in ran.output
+    assert os.environ["PATH"] not in ran.output
+
+
+async def test_s11_root_has_nothing_of_root_left(locked: Boxed):
+    ran = await locked.run(
+        "grep -E 'CapEff|^Seccomp:' /proc/self/status; mknod disk b 254 0; chroot / true;"
+        "unshare -Ur true; echo x > /proc/sys/kernel/core_pattern; echo b > /proc/sysrq-trigger; ls -A"
+    )
+    assert "CapEff:\t0000000000000000" in ran.output
+    assert "Seccomp:\t2" in ran.output
+    assert ran.output.splitlines()[-1] != "disk"
+
+
+async def test_k3_credentials_are_refused_and_toolchains_run(locked: Boxed):
+    locked.write("home/.ssh/id_ed25519", PLANTED)
+    locked.write("home/.cargo/credentials.toml", PLANTED)
+    locked.write("state/session.log", PLANTED)
+    tool = locked.write("home/.cargo/bin/tool", "#!/bin/sh\necho tool works\n", mode=0o755)
+    ran = await locked.run(
+        f"cat {locked.home}/.ssh/id_ed25519 {locked.home}/.cargo/credentials.toml {locked.state}/session.log;"
+        f"cat /etc/shadow; ls {locked.home} {locked.state}; {tool}; echo kept > ~/mine && cat ~/mine"
+    )
+    assert PLANTED not in ran.output
+    assert "root:" not in ran.output
+    assert ran.output.endswith("tool works\nkept\n")
+
+
+async def test_p20_what_is_hidden_or_withheld_is_not_in_the_copy(locked: Boxed):
+    for name in (".env", "inner/file", "data/private/key"):
+        locked.write(f"work/project/{name}", PLANTED)
+    locked.write("data/private/key", PLANTED)
+    locked.write("data/set.csv", "1,2\n")
+    ran = await locked.run(
+        f"cat .env inner/file {locked.workspace}/.env; cat {locked.root}/data/set.csv {locked.root}/data/private/key;"
+        "rm -rf .env inner; echo mine > .env",
+        withheld=(".env",),
+        hidden=(locked.workspace / "inner", locked.root / "data" / "private"),
+        readable=(locked.root / "data",),
+    )
+    assert PLANTED not in ran.output
+    assert "1,2\n" in ran.output
+    assert ran.upper is not None
+    assert list(ran.upper.iterdir()) == []
+
+
+async def test_s8_survivors_are_ended_with_the_command(locked: Boxed):
+    ran = await locked.run("(setsid sh -c 'sleep 45671' &) ; (setsid setsid sleep 45671 &); sleep 0.1; echo done")
+    assert (ran.code, ran.output) == (0, "done\n")
+    assert not [each for each in psutil.process_iter(["cmdline"]) if "45671" in (each.info["cmdline"] or ())]
+
+
+async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
+    if Tier.LANDLOCK not in boxes():
+        pytest.skip("this kernel has no Landlock of ABI 3; the baseline says whether that is right")
+    project, heard = tmp_path / "project", []
+    (project / "node_modules" / "dep").mkdir(parents=True)
+    (project / "node_modules" / "dep" / "index.js").write_text("module\n")
+    (project / ".gitignore").write_text("node_modules\n")
+    box = LandlockBox(tmp_path / "state", CopyLimits(ignored_size=4))
+    (tmp_path / "state").mkdir()
+    command = "cat node_modules/dep/index.js; echo x > node_modules/dep/new"
+    running = await box.start(BoxSpec(workspace=project, command=command, env={"PATH": SYSTEM_PATH}), heard.append)
+    ended = await running.wait()
+    assert "".join(heard).startswith("module\n")
+    assert "Permission denied" in "".join(heard)
+    assert ended.notes == ("Read-only in this tier, since too large to copy: node_modules",)
+    assert list((tmp_path / "state").iterdir()) == []

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.sandbox import bwrap, cures, self_test, tiers
+from core.sandbox.box import Tier
+from core.sandbox.tiers import find_tier, open_box, try_tier
+from tests.support.box_cases import ROOT
+from tests.support.box_tiers import NOT_PROMISED, found, offered, recorded
+
+EMULATED = """
+import asyncio, json, sys, tempfile
+from pathlib import Path
+from core.sandbox.tiers import find_tier
+with tempfile.TemporaryDirectory(dir="/var/tmp") as state:
+    report = asyncio.run(find_tier(Path(state)))
+json.dump([report.tier, [[each.tier, each.reason, each.errno, each.cure] for each in report.reasons]], sys.stdout)
+"""
+FILTERED = "from core.sandbox import seccomp; seccomp.install(seccomp.filter_program())\n"
+
+
+def on_a_machine_that(wrapper: list[str], prelude: str = "") -> tuple[str, dict[str, tuple[str, str, str]]]:
+    """The tier that is found there, and reason, errno and cure of each that was tried."""
+    argv = [*wrapper, sys.executable, "-c", prelude + EMULATED]
+    env = {**os.environ, "PYTHONPATH": ":".join([str(ROOT), *filter(None, sys.path)])}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 0, done.stderr
+    tier, reasons = json.loads(done.stdout)
+    return tier, {name: (reason, errno, cure) for name, reason, errno, cure in reasons}
+
+
+def test_s18_no_tier_is_lost_that_the_baseline_has():
+    lost = {each.tier: each.reason for each in found().reasons if each.tier in recorded() and not each.ok}
+    assert lost == {}
+
+
+def test_s18_every_tier_that_is_offered_held_all_six_attempts():
+    assert offered()
+    for each in found().reasons:
+        assert not each.ok or tuple(item.name for item in each.items) == self_test.ITEMS
+
+
+def test_what_a_tier_is_known_not_to_do_names_tests_that_exist():
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    named = {name for table in NOT_PROMISED.values() for name in table}
+    assert {name for name in named if f"def {name}(" not in text} == set()
+
+
+async def test_s18_what_was_found_is_kept_and_found_again_when_the_machine_changes(tmp_path, monkeypatch):
+    box, first = await open_box(tmp_path)
+    assert box is not None
+    assert (box.tier, first.cached) == (first.tier, False)
+    again, second = await open_box(tmp_path)
+    assert again is not None
+    assert (again.tier, second.cached, second.reasons) == (first.tier, True, first.reasons)
+    monkeypatch.setattr(tiers, "__version__", "another")
+    _, third = await open_box(tmp_path)
+    assert not third.cached
+
+
+async def test_a_damaged_cache_is_no_answer(tmp_path):
+    (tmp_path / "box.json").write_text('{"key": 1')
+    _, report = await open_box(tmp_path)
+    assert not report.cached
+    assert report.tier in offered()
+
+
+async def test_s12_a_tier_that_was_asked_for_is_not_replaced_by_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(bwrap, "CANDIDATES", ())
+    monkeypatch.setattr(bwrap.find_bwrap, "__defaults__", ((),))
+    box, report = await open_box(tmp_path, wanted=Tier.BWRAP_COPY)
+    assert (box, report.tier) == (None, Tier.NONE)
+    assert report.reasons[0].cure == cures.NO_BWRAP
+
+
+async def test_s18_a_box_that_lets_one_attempt_through_is_not_taken(tmp_path, monkeypatch):
+    if Tier.LANDLOCK not in offered():
+        pytest.skip("nothing to weaken")
+    monkeypatch.setattr("core.sandbox.landlocked._SYSTEM", ("/",))
+    reason = await try_tier(Tier.LANDLOCK, tmp_path)
+    assert not reason.ok
+    assert "outside: a hidden file was read" in reason.reason
+
+
+async def test_nothing_of_the_self_test_is_left(tmp_path):
+    await find_tier(tmp_path, all_of_them=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["box.json"]
+    assert (tmp_path / "box.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_s12_where_user_namespaces_are_off_landlock_is_left_and_the_switch_is_named():
+    if Tier.NAMESPACES not in offered():
+        pytest.skip("there are none to switch off")
+    off = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"'
+    tier, told = on_a_machine_that(["unshare", "--user", "--map-root-user", "sh", "-c", off, "sh"])
+    assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
+    for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
+        assert told[each][1:] == ("ENOSPC", cures.NAMESPACES_OFF)
+
+
+def test_s12_where_a_filter_forbids_namespaces_landlock_is_left_and_the_container_is_named():
+    if Tier.NAMESPACES not in offered():
+        pytest.skip("there are none to forbid")
+    tier, told = on_a_machine_that([], FILTERED)
+    assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
+    for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
+        assert told[each][1:] == ("EPERM", cures.CONTAINER)
+
+
+def test_s12_where_proc_is_masked_landlock_is_left_and_the_mask_is_named():
+    if Tier.NAMESPACES not in offered() or os.geteuid() != 0:
+        pytest.skip("takes root and mounts")
+    mask = 'mount -t tmpfs tmpfs /proc/bus && exec "$@"'
+    tier, told = on_a_machine_that(["unshare", "--mount", "sh", "-c", mask, "sh"])
+    assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
+    for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
+        assert told[each][1:] == ("EPERM", cures.PROC_MASKED)
+
+
+def test_s13_bubblewrap_is_only_taken_from_where_the_system_has_it(tmp_path):
+    planted = tmp_path / "bwrap"
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o777)
+    assert bwrap.find_bwrap((str(planted),)) is None
+    assert all(path.startswith("/") for path in bwrap.CANDIDATES)
+
+
+@pytest.mark.parametrize(
+    ("reason", "here", "expected"),
+    [
+        ("unshare: No space left on device [ENOSPC]", cures.Machine(), cures.NAMESPACES_OFF),
+        ("unshare: Operation not permitted [EPERM]", cures.Machine(unprivileged_clone=False), cures.CLONE_OFF),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", cures.Machine(), cures.PROC_MASKED),
+        ("unshare: Operation not permitted [EPERM]", cures.Machine(in_container=True), cures.CONTAINER),
+        ("process limit: nothing but a pids control group", cures.Machine(root=True), cures.NO_PIDS_GROUP),
+        ("something else [EIO]", cures.Machine(), ""),
+    ],
+)
+def test_a_signature_has_its_cure(reason, here, expected):
+    assert cures.cure(reason, here) == expected
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+        "bwrap: setting up uid map: Permission denied",
+        "user ids: write: Operation not permitted [EPERM]",
+    ],
+)
+def test_s12_under_apparmor_the_cure_is_a_profile_for_this_program_and_no_switch_for_all(reason):
+    advice = cures.cure(reason, cures.Machine(apparmor_restricts=True))
+    assert "userns," in advice
+    assert os.path.realpath(sys.executable) in advice
+    assert "sysctl" not in advice
+
+
+def test_m13_only_tiers_that_hold_without_a_question_run_without_one():
+    assert {tier for tier in Tier if not tier.may_run_unasked} == {Tier.LANDLOCK, Tier.NONE}
+    assert {tier for tier in Tier if not tier.contains} == {Tier.NONE}
