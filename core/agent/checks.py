@@ -122,7 +122,8 @@ def _is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
     if not words or any(_IDLE.fullmatch(word) for word in words[1:]):
         return False
     text = " ".join(words)
-    return any(_begins(text, pattern) for pattern in (*TABLE, *extra))
+    plain = " ".join(word for word in words if not word.startswith("-"))  # `mvn -q test` is `mvn test`
+    return any(_begins(each, pattern) for each in {text, plain} for pattern in (*TABLE, *extra))
 
 
 def _begins(text: str, pattern: str) -> bool:

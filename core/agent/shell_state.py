@@ -154,7 +154,9 @@ def _parsed(text: str) -> Told | None:
 
 _DECLARATION = re.compile(r"(?:declare -\S+|export) ([A-Za-z_][A-Za-z0-9_]*)(=)?")
 _SEGMENT = re.compile(r"""\$'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)|([^\s'"\\$]+|\$)""", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL)
+_ESCAPE = re.compile(
+    r"((?:\\[0-7]{3})+)|\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL
+)
 _NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -188,6 +190,6 @@ def _value(segment: re.Match[str]) -> str:
 def _unescaped(escape: re.Match[str]) -> str:
     octal, hexadecimal, short, long, letter = escape.groups()
     if octal is not None:
-        return chr(int(octal, 8) & 0xFF)
+        return bytes(int(each, 8) & 0xFF for each in octal.split("\\")[1:]).decode("utf-8", "replace")
     number = hexadecimal or short or long
     return chr(int(number, 16)) if number else _NAMED.get(letter, letter)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from core.protocol import commands as c
+from core.protocol import documents as d
+from core.protocol import events as ev
+from tests.support import recorded
+
+
+async def test_an_exclamation_mark_runs_a_command_of_the_users(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("!", *"ls", "space", *"-a", "enter")
+        await on.until(lambda: on.sent(c.CommandRun))
+        assert [command.command for command in on.sent(c.CommandRun)] == ["ls -a"]
+        assert on.sent(c.TurnSubmit) == []
+
+
+async def test_a_lone_mark_is_a_prompt_like_any_other(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("!", "enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.CommandRun) == []
+
+
+async def test_it_is_shown_while_it_runs_and_escape_stops_it(stage):
+    async with stage(recorded.opening()) as on:
+        await on.emit(
+            ev.DocumentStarted(id="doc_1", kind="terminal_command", sequence=0, title="make"),
+            ev.ToolRequested(call="user_1", tool="user_command", arguments="{}", document="doc_1", summary="make"),
+            ev.ToolOutput(call="user_1", text="compiling\n"),
+        )
+        block = on.screen.state.by_key["doc_1"]
+        assert (block.running, block.output) == (True, "compiling\n")
+        await on.pilot.press("escape")
+        await on.until(lambda: on.sent(c.TurnInterrupt))
+        metadata = d.TerminalCommandMetadata(
+            command="make", exit_code=0, effects="changed: created a.o; pending review"
+        )
+        await on.emit(
+            ev.DocumentFinished(document=d.TerminalCommand(id="doc_1", sequence=0, metadata=metadata)),
+            ev.ToolFinished(call="user_1", tool="user_command", status="completed"),
+        )
+        assert not on.screen.state.runs_command
+
+
+async def test_the_status_names_the_box_and_counts_the_jobs(stage):
+    from tui.widgets.status import StatusBar
+
+    async with stage(recorded.opening()) as on:
+        await on.emit(ev.BoxFound(tier="T1"), ev.JobStarted(id="job_1", call="c", command="serve"))
+        shown = str(on.screen.query_one(StatusBar).render())
+        assert "box T1" in shown
+        assert "1 job" in shown
+        await on.emit(ev.JobEnded(id="job_1", command="serve", ended="exited", exit_code=0), ev.BoxFound(tier="T4"))
+        shown = str(on.screen.query_one(StatusBar).render())
+        assert "no box" in shown
+        assert "job" not in shown.replace("jobs", "job").split("no box")[0]
+
+
+async def test_a_job_is_stopped_by_its_name(stage):
+    async with stage(recorded.opening()) as on:
+        await on.emit(ev.JobStarted(id="job_1", call="c", command="serve"))
+        await on.screen.run_action("jobs('job_1')")
+        await on.until(lambda: on.sent(c.JobStop))
+        assert [command.job for command in on.sent(c.JobStop)] == ["job_1"]
