@@ -96,7 +96,9 @@ class Editing:
         if not doubt:
             self._placed(change, wanted, left.origin, left.renamed_from)
         else:
-            self._tell(change, Sides(base=change.base, pending=wanted), left.origin, conflict=doubt)
+            # What it was made from is not known: an empty base differs from all that the user may have written.
+            base = self._contents.file(b"", 0o644) if left.doubt else change.base
+            self._tell(change, Sides(base=base, pending=wanted), left.origin, conflict=doubt)
         return self._state.changes.get(left.path)
 
     def _change(self, path: str) -> Change:

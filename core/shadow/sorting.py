@@ -118,8 +118,7 @@ class Sorting:
                 self._delete_all(path)
             self._goes(found.path, node)
             self.replaced.add(found.path)
-        elif node is None:
-            self._delete_rest(found.path)
+        self._delete_rest(found.path)
         self.puts[found.path] = found
 
     def _goes(self, path: str, node: Node) -> None:

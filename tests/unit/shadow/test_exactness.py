@@ -12,7 +12,6 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.errors import AgentTuiError
 from tests.unit.shadow.desk import Desk
 from tests.unit.shadow.mounted import needs_mounts, output, run
 
@@ -37,7 +36,7 @@ def quoted(path: str) -> str:
 
 def operation(kind: str, one: str, other: str, number: int) -> str:
     first, second = quoted(f"./{one}"), quoted(f"./{other}")
-    above = quoted(f"./{os.path.dirname(one)}")
+    above = quoted(f"./{Path(one).parent}")
     if kind == "copy" and other.startswith(one):  # what cp makes of that depends on the order of the directory
         kind = "append"
     return {
@@ -101,7 +100,7 @@ def accept_everything(desk: Desk) -> None:
 
 @given(st.lists(commands, min_size=1, max_size=3))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_S2_D10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_commands):
+def test_s2_d10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_commands):
     place = Path(tempfile.mkdtemp())
     try:
         desk, copy = started(place)
