@@ -8,9 +8,11 @@ from core.agent.checks import check_status
 @pytest.mark.parametrize(
     "command",
     [
-        "pytest -q", "cd x && pytest", "cd x\nmypy .", "pytest && echo ok", ".venv/bin/pytest tests", "python -m pytest",
+        "pytest -q", "cd x && pytest", "cd x\nmypy .", "pytest && echo ok", ".venv/bin/pytest tests",
+        "python -m pytest",
         "FOO=1 timeout 60 uv run python3.11 -m pytest -x 2>&1", "npm test", "npm run test:unit -- --watch=false",
-        "pnpm run typecheck", "yarn test", "cargo test --all", "go test ./...", "make", "make -j4", "make test", "make check",
+        "pnpm run typecheck", "yarn test", "cargo test --all", "go test ./...", "make", "make -j4", "make test",
+        "make check",
         "ruff check .", "tsc --noEmit", "npx eslint src", "./gradlew test", "mvn -q test", "ctest --test-dir build",
         "python manage.py test", "poetry run tox", "env CI=1 nox", "bundle exec rspec",
     ],
@@ -24,8 +26,10 @@ def test_a_command_that_checks_is_known(command):
     "command",
     [
         "ls", "echo 'a && pytest'", "make install", "make clean", "pytest || true", "pytest; echo done", "pytest &",
-        "pytest --version", "ruff check . | cat; true", "git commit -m pytest", "cat pytest", "npm install", "'unclosed",
-        "if pytest; then true; fi", "pytest | tee log && echo fine", "cargo run", "python script.py", "pytest --collect-only",
+        "pytest --version", "ruff check . | cat; true", "git commit -m pytest", "cat pytest", "npm install",
+        "'unclosed",
+        "if pytest; then true; fi", "pytest | tee log && echo fine", "cargo run", "python script.py",
+        "pytest --collect-only",
     ],
 )  # fmt: skip
 def test_what_checks_nothing_or_hides_how_it_ended_is_no_check(command):

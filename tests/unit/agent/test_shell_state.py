@@ -117,7 +117,8 @@ def test_what_looks_like_a_secret_is_not_written_down():
 
 
 def test_ours_and_the_shells_own_variables_are_not_the_users():
-    text = 'declare -x AGENT_TUI_COMMAND="x"\ndeclare -x PWD="/"\ndeclare -x SHLVL="1"\ndeclare -x OLDPWD\ndeclare -x A="b"\n'
+    lines = ('AGENT_TUI_COMMAND="x"', 'PWD="/"', 'SHLVL="1"', "OLDPWD", 'A="b"')
+    text = "".join(f"declare -x {line}\n" for line in lines)
     assert exported(text) == {"A": "b"}
 
 
