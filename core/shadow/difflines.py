@@ -71,9 +71,9 @@ def _notes(change: Change, old: bytes, new: bytes) -> Iterator[str]:
     base, pending = change.base, change.pending
     if change.binary:
         yield f"binary file, {base.size:,} → {pending.size:,} bytes"
-    if base.kind != "absent" != pending.kind and base.mode != pending.mode:
+    if base.kind == "file" == pending.kind and base.mode != pending.mode:
         yield f"mode {base.mode:04o} → {pending.mode:04o}"
-    if base.kind == "absent" and pending.mode & 0o111:
+    if base.kind == "absent" and pending.kind == "file" and pending.mode & 0o111:
         yield f"mode {pending.mode:04o}"
     for name, state, data in (("from", base, old), ("to", pending, new)):
         if state.kind == "symlink":

@@ -216,7 +216,8 @@ class ShowingReview(Vertical):
             parts.append((f" {count:,} file{'' if count == 1 else 's'}", "bold"))
             parts += [(f"  / {pattern}", "$text-primary")] if pattern else []
         elif change is not None and (found := origin(change.origin, *self._names)):
-            parts += [(f" {found}  ", MUTED), check(change)]
+            says, style = check(change)
+            parts += [(f" {says}", style), (f" · {found}", MUTED)]
         line = self.query_one(".review--origin", Static)
         line.display = bool(parts)
         line.update(Content.assemble(*parts))

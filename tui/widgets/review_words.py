@@ -18,7 +18,7 @@ SIGNS: Final = {
     "mode": ("x", "$text-primary"),
 }
 MUTED: Final = "$foreground 55%"
-BACK_REACH: Final = 60  # characters of a command that are shown
+SHOWN: Final = 48  # characters of a command that are shown
 
 
 def size(count: int) -> str:
@@ -69,7 +69,7 @@ def badges(change: Change) -> list[Part]:
 
 def command(text: str) -> str:
     """A command between backquotes, on one line."""
-    return f"`{one_line(text, BACK_REACH)}`"
+    return f"`{one_line(text, SHOWN)}`"
 
 
 def origin(found: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str]) -> str:
