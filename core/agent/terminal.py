@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from core.agent.execution import DROPPED, Execution, Ground, Order
 from core.agent.jobs import Job, Jobs
 from core.agent.shell_state import ShellState, ShellWitness
-from core.errors import PathRefused, ToolFailed
+from core.errors import AgentTuiError, PathRefused, ToolFailed
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
 from core.sandbox.box import Box, Tier
@@ -58,6 +59,13 @@ class Terminal:
         """Find the box, if that was not done. Whether commands are contained."""
         await self.ground.box.find()
         return self.contained
+
+    async def warm(self) -> None:
+        """Find the box and let it make ready what the first command would wait for."""
+        warm = getattr(await self.ground.box.find(), "warm", None)
+        if callable(warm):
+            with suppress(AgentTuiError):  # the first command will meet it again, and say it
+                warm()
 
     def keeps(self) -> bool:
         """Whether effects of a command that begins now wait for a review."""

@@ -29,6 +29,7 @@ from core.shadow import BlobStore, ReviewState, Shadow
 from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
 from core.workspace import Workspace
+from core.workspace.withheld import withheld_paths
 
 TITLE_LENGTH = 60
 MAX_PLAN = 1_000_000
@@ -96,6 +97,7 @@ class SessionRuntime:
             directory=self.directory.path,
             box=self.boxes,
             checks=lambda: self.settings.commands.checks,
+            withheld=lambda: withheld_paths(self.workspace, self.shadow.ignore),
             hidden=(state_dir(), config_dir()),
             cache=self.directory.cache,
         )

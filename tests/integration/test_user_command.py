@@ -146,3 +146,16 @@ async def test_the_tier_is_told_once_and_again_only_when_it_is_another(project):
         assert engine.state(session).tier == found.tier
         events = await until(engine, session, ev.SessionResumed)
         assert sum(isinstance(event, ev.BoxFound) for event in events) == 1
+
+
+async def test_what_cursorignore_keeps_from_the_agent_no_command_can_read(project):
+    (project / ".cursorignore").write_text("secret.txt\nkeys/\n")
+    (project / "secret.txt").write_text("geheim\n")
+    (project / "keys").mkdir()
+    (project / "keys" / "k").write_text("geheim\n")
+    async with engine_on(project) as engine:
+        session = await taken(engine, cmd.SessionOpen())
+        ran = await run(engine, session, "cat secret.txt keys/k a.txt; grep -r geheim .; true")
+        assert "geheim" not in ran.output
+        assert "one" in ran.output
+        assert engine.state(session).changes == {}
