@@ -22,6 +22,8 @@ _DEFINITION = re.compile(
     r"(?:def|class|func|function|fn|struct|interface|trait|enum|impl|module|namespace|type)\b"
 )
 _WORD = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[^\W_A-Za-z]+")
+_ENDINGS = ("s", "es", "d", "ed", "er", "ing", "ly", "n")
 
 
 def misspelt(edit: LineEdit) -> list[Splice]:
@@ -81,8 +83,23 @@ def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
         and one not in known
         and not re.search(r"\d", one + other)
         and ratio(one, other) >= _TYPO
+        and not _renamed(one, other, present)
         for one, other in pairs
     )
+
+
+def _renamed(one: str, other: str, line: str) -> bool:
+    """Whether two words are two names rather than one misspelt: one is an inflection of the other in a compound name or
+    a name that is called."""
+    parts, others = _PART.findall(one), _PART.findall(other)
+    if len(parts) != len(others):
+        return True
+    inflected = any(
+        long != short and long.lower().startswith(short.lower()) and long[len(short) :].lower() in _ENDINGS
+        for first, second in zip(parts, others, strict=True)
+        for short, long in (sorted((first, second), key=len),)
+    )
+    return inflected and (len(parts) > 1 or re.search(rf"(?:\.\s*{other}\b|\b{other}\s*\()", line) is not None)
 
 
 def _shape(line: str) -> str:
