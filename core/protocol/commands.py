@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
@@ -25,6 +27,13 @@ class SessionOpen(Command, frozen=True, kw_only=True, tag="session.open"):
 
 class SessionResume(Command, frozen=True, kw_only=True, tag="session.resume"):
     """Load a session from its log and go on. `session` "" = the latest one of the workspace."""
+
+
+class SessionFork(Command, frozen=True, kw_only=True, tag="session.fork"):
+    """A second session with all that this one is now, or was at a checkpoint. The `Ack` names it; it is open. Not while
+    a turn or a command runs."""
+
+    at: str = ""
 
 
 class SessionRename(Command, frozen=True, kw_only=True, tag="session.rename"):
@@ -182,6 +191,14 @@ class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
     id: str = ""
 
 
+class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.restore"):
+    """Go back to a checkpoint: with the files, with the conversation, or with both. What the user changed since stays.
+    Not while a turn or a command runs. A checkpoint is made before, so that it can be taken back."""
+
+    id: str
+    what: Literal["files", "conversation", "both"] = "both"
+
+
 class PlanEdit(Command, frozen=True, kw_only=True, tag="plan.edit"):
     """None = leave as it is."""
 
@@ -209,6 +226,7 @@ class ContextCompact(Command, frozen=True, kw_only=True, tag="context.compact"):
 AnyCommand = (
     SessionOpen
     | SessionResume
+    | SessionFork
     | SessionRename
     | SessionClose
     | ModeSet
@@ -232,6 +250,7 @@ AnyCommand = (
     | ConflictSettle
     | BulkResolve
     | VerdictUndo
+    | CheckpointRestore
     | PlanEdit
     | PlanBuild
     | TodoSet

@@ -93,6 +93,16 @@ class PatternQuery(Query, frozen=True, kw_only=True, tag="pattern"):
     choice: Literal["allow", "deny"] = "allow"
 
 
+class CheckpointsQuery(Query, frozen=True, kw_only=True, tag="checkpoints"):
+    """Where the session can go back to."""
+
+
+class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.preview"):
+    """What restoring the files of a checkpoint would change."""
+
+    id: str
+
+
 AnyQuery = (
     TreeQuery
     | FileQuery
@@ -107,6 +117,8 @@ AnyQuery = (
     | SettingsQuery
     | PermissionsQuery
     | PatternQuery
+    | CheckpointsQuery
+    | CheckpointPreviewQuery
 )
 
 
@@ -265,6 +277,50 @@ class PatternPreview(Answer, frozen=True, kw_only=True, tag="pattern"):
     example: str = ""
 
 
+class CheckpointInfo(Struct, frozen=True, kw_only=True):
+    """`at` in ms. `files`: how many paths are pending or written otherwise by now. `before`: it was made before that
+    checkpoint was restored. `left`: the conversation has been taken back behind it. `problem`: what of it is not there
+    any more ("" = nothing)."""
+
+    id: str
+    seq: int
+    at: int
+    prompt: str = ""
+    before: str = ""
+    files: int = 0
+    generated: bool = False
+    left: bool = False
+    problem: str = ""
+
+
+class Checkpoints(Answer, frozen=True, kw_only=True, tag="checkpoints"):
+    """Oldest first."""
+
+    checkpoints: tuple[CheckpointInfo, ...]
+
+
+Effect = Literal["", "create", "edit", "delete"]
+
+
+class RestoredPath(Struct, frozen=True, kw_only=True):
+    """What a restore would do to a path: to what waits for a verdict there ("propose", "revise" or "resolve"), and to
+    the file on disk. `reason`: why it is left alone ("" = it is not)."""
+
+    path: str
+    pending: Literal["", "propose", "revise", "resolve"] = ""
+    disk: Effect = ""
+    reason: str = ""
+
+
+class CheckpointPreview(Answer, frozen=True, kw_only=True, tag="checkpoint.preview"):
+    """`bulks`: roots of generated files whose state changes. `messages`: how many of the conversation would go."""
+
+    info: CheckpointInfo
+    paths: tuple[RestoredPath, ...] = ()
+    bulks: tuple[str, ...] = ()
+    messages: int = 0
+
+
 class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
     """The query can't be answered."""
 
@@ -287,5 +343,7 @@ AnyAnswer = (
     | ScreenSettings
     | Permissions
     | PatternPreview
+    | Checkpoints
+    | CheckpointPreview
     | Refused
 )

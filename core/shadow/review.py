@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.events import (
@@ -10,8 +13,10 @@ from core.protocol.events import (
     ChangeProposed,
     ChangeResolved,
     ChangeRevised,
+    CheckpointCreated,
     CheckRecorded,
     CommentsSent,
+    FileWritten,
     HunkCommented,
     LayersChanged,
     VerdictGiven,
@@ -20,10 +25,21 @@ from core.protocol.events import (
 from core.protocol.review import Bulk, Change, Comment, VerdictRecord
 
 
+class Point(Struct, frozen=True, kw_only=True):
+    """The review at a checkpoint; `written`: how many writes to the workspace came before it."""
+
+    changes: Mapping[str, Change]
+    verdicts: tuple[VerdictRecord, ...]
+    bulks: tuple[Bulk, ...]
+    generated: bool
+    written: int
+
+
 class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `layers` that commands left
-    behind, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent. Only
-    `apply` alters it; `version` says whether it did."""
+    behind, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent;
+    `writes` to the workspace, and the `points` in time by checkpoint. Only `apply` alters it; `version` says whether it
+    did."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -32,6 +48,8 @@ class ReviewState:
         self.layers: tuple[str, ...] = ()
         self.bulks: tuple[Bulk, ...] = ()
         self.comments: dict[tuple[str, str], Comment] = {}
+        self.writes: list[FileWritten] = []
+        self.points: dict[str, Point] = {}
 
     def apply(self, event: AnyEvent) -> None:
         """Take in one event; those that are not about the review are passed over."""
@@ -63,5 +81,18 @@ class ReviewState:
                     self.comments[comment.path, comment.hunk] = comment
             case CommentsSent():
                 self.comments = {}
+            case FileWritten() if event.before is not None:
+                self.writes.append(event)
+            case CheckpointCreated(id=name):
+                self.points[name] = self._point(generated=event.generated)
             case _:
                 pass
+
+    def _point(self, *, generated: bool) -> Point:
+        return Point(
+            changes=dict(self.changes),
+            verdicts=tuple(self.verdicts),
+            bulks=self.bulks,
+            generated=generated,
+            written=len(self.writes),
+        )

@@ -237,7 +237,7 @@ class Verdicts:
             write = self._promotion.planned(record.path, disk, sides.base, change.pending if change else None)
             if sides.base.kind == "absent":
                 write = replace(write, directories=record.directories)
-            self._promote([write], [FileWritten(path=record.path, state=sides.base), *events])
+            self._promote([write], [FileWritten(path=record.path, state=sides.base, before=disk), *events])
         return record
 
     def _standing(self, verdict_id: str) -> VerdictRecord:
@@ -275,7 +275,7 @@ def _events(planned: _Planned) -> list[AnyEvent]:
     path, record = planned.change.path, planned.record
     events: list[AnyEvent] = []
     if record.verdict == "accept":
-        events.append(FileWritten(path=path, state=record.base_after))
+        events.append(FileWritten(path=path, state=record.base_after, before=record.base_before))
     events.append(ChangeRevised(change=planned.left) if planned.left else ChangeResolved(path=path))
     events.append(VerdictGiven(verdict=record))
     return events

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from core.protocol.events.base import Decision, Event, ModeName, ToolStatus, TurnEnd
+from core.protocol.events.checkpoint import CheckpointCreated, CheckpointRestored, ConversationRewound, LeftAlone
 from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, RulesLoaded
 from core.protocol.events.document import DocumentDelta, DocumentFinished, DocumentStarted
 from core.protocol.events.plan import PlanCreated, PlanUpdated, TodoChanged
@@ -108,6 +109,9 @@ AnyEvent = (
     | LayersChanged
     | EffectsRecorded
     | CheckRecorded
+    | CheckpointCreated
+    | CheckpointRestored
+    | ConversationRewound
     | BoxFound
     | ShellMoved
     | JobStarted
@@ -150,10 +154,13 @@ __all__ = [
     "ChangeResolved",
     "ChangeRevised",
     "CheckRecorded",
+    "CheckpointCreated",
+    "CheckpointRestored",
     "CommandRan",
     "CommentsSent",
     "ContextCompacted",
     "ContextMeasured",
+    "ConversationRewound",
     "Decision",
     "DocumentDelta",
     "DocumentFinished",
@@ -169,6 +176,7 @@ __all__ = [
     "JobEnded",
     "JobStarted",
     "LayersChanged",
+    "LeftAlone",
     "LoadedRule",
     "MessageAppended",
     "ModeChanged",

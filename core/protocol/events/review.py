@@ -64,10 +64,11 @@ class CommentsSent(Event, frozen=True, kw_only=True, tag="comments.sent"):
 
 
 class FileWritten(Event, frozen=True, kw_only=True, tag="file.written"):
-    """A path of the workspace now holds `state` (kind absent: it was removed)."""
+    """A path of the workspace now holds `state` (kind absent: it was removed), instead of `before`."""
 
     path: str
     state: FileState
+    before: FileState | None = None
 
 
 class FilesChanged(Event, frozen=True, kw_only=True, tag="files.changed"):
