@@ -38,6 +38,7 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("context", "show_context", "What the model is sent, by part"),
     Slash("jobs", "jobs", "Commands in the background: see, stop", "id, or all"),
     Slash("reset_shell", "reset_shell", "Commands start in the workspace again"),
+    Slash("permissions", "permissions", "What is allowed and refused; forget it", "remove ID"),
     Slash("accept", "accept_all", "Accept pending changes", "path, or all"),
     Slash("reject", "reject_all", "Reject pending changes", "path, or all"),
     Slash("undo", "undo_verdict", "Take the last verdict back"),

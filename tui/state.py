@@ -94,6 +94,7 @@ class ViewState:
     todos: tuple[Todo, ...] = ()
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     questions: dict[str, events.QuestionAsked] = field(default_factory=dict)
+    trust: events.TrustStated | None = None
     touched_paths: set[str] = field(default_factory=set)
     removed_blocks: int = 0
     suggestion: events.PromptSuggested | None = None
@@ -285,6 +286,8 @@ class ViewState:
                 self.questions[event.id] = event
             case events.QuestionAnswered():
                 self.questions.pop(event.id, None)
+            case events.TrustStated():
+                self.trust = event if event.state == "asked" else None
             case _:
                 return None
         return _topics("ask", "status")

@@ -33,7 +33,7 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 
 def containment() -> str:
     """What holds a command's effects, in words for the approval."""
-    return "none: runs in your project itself, unconfined"
+    return "nothing holds it: it runs in your project itself and can change anything that you can"
 
 
 def shell() -> str:

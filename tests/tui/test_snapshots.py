@@ -20,7 +20,7 @@ REQUEST = e.ApprovalRequested(
     kind="command",
     subject="rm -rf build && pytest -q [red]x[/red] \x1b[31m",
     explanation="Start from a clean build.",
-    containment="none: runs in your project itself, unconfined",
+    containment="nothing holds it: it runs in your project itself and can change anything that you can",
 )
 QUESTION = e.QuestionAsked(
     id="q1",

@@ -20,7 +20,7 @@ from core.protocol.events import ModeName
 from tui.bridge import Bridge, Connect, Wish
 from tui.keymap import bindings, checked
 from tui.screens.actions import MODES
-from tui.screens.reviewing import ReviewingScreen
+from tui.screens.permitting import PermittingScreen
 from tui.state import Topic
 from tui.text import one_line
 from tui.widgets.greeting import Greeting
@@ -39,7 +39,7 @@ TOO_SMALL = (
 )
 
 
-class MainScreen(ReviewingScreen):
+class MainScreen(PermittingScreen):
     """One session in one window."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
@@ -94,7 +94,7 @@ class MainScreen(ReviewingScreen):
         self._show_blocks()
         self._show_status()
         self.run_worker(self._load_history(), group="history", exclusive=True)
-        if self._panes is not None or self.query("#approval, #question"):  # another session may have been shown
+        if self._panes is not None or self.query("#approval, #question, #trust"):  # another session may have been shown
             self.changed(frozenset({"ask", "review", "plan", "files"}))
         if self._wish.pane and not self._is_shown:
             self._is_shown = True
@@ -203,7 +203,7 @@ class MainScreen(ReviewingScreen):
         state, prompt = self.state, self.query_one(Prompt)
         approval = next(iter(state.approvals.values()), None)
         question = next(iter(state.questions.values()), None) if approval is None else None
-        had_focus = self.focused is not None and self.focused.id in {"approval", "question"}
+        had_focus = self.focused is not None and self.focused.id in {"approval", "approval-pattern", "question"}
         for name, request in (("approval", approval), ("question", question)):
             if request is None and not self.query(f"#{name}"):
                 continue
@@ -212,6 +212,7 @@ class MainScreen(ReviewingScreen):
                 bar.focus()
         if had_focus and approval is None and question is None:
             prompt.focus()
+        await self.show_trust()
         self._show_status()
 
     # What the user decides.
@@ -332,10 +333,6 @@ class MainScreen(ReviewingScreen):
     def on_plan_panel_build(self, event: Any) -> None:
         """Work the plan."""
         self.action_build_plan(event.path)
-
-    def on_approval_bar_answered(self, event: Any) -> None:
-        """The user decided about an approval."""
-        self.send(commands.ApprovalAnswer(id=event.id, decision=event.decision))
 
     def on_question_bar_answered(self, event: Any) -> None:
         """The user answered the model's questions."""

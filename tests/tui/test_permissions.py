@@ -1,0 +1,220 @@
+"""The bars that ask: what they show, which keys they take, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.protocol import commands, queries
+from core.protocol.events import ApprovalRequested, ApprovalResolved, SessionStarted, TrustStated
+from tui.widgets.approval import told
+
+STARTED = SessionStarted(workspace="/shop", mode="agent", model="scripted/demo")
+ALL = ("allow_once", "allow_always", "reject_once", "reject_always")
+ASKED = ApprovalRequested(id="apr_1", call="c1", kind="command", subject="npm run build", options=ALL, digest="d")
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    monkeypatch.setattr("tui.widgets.approval.GRACE", 0.0)
+    monkeypatch.setattr("tui.widgets.trust.GRACE", 0.0)
+
+
+def text_of(on, name):
+    return str(on.screen.query_one(name).render())
+
+
+async def approval(on, request=ASKED):
+    on.client.emit(request)
+    await on.until(lambda: on.screen.query("#approval") and on.screen.query_one("#approval").has_focus)
+
+
+def answers(on):
+    return [each for each in on.client.commands if isinstance(each, commands.ApprovalAnswer)]
+
+
+@pytest.mark.parametrize(
+    ("key", "decision"), [("y", "allow_once"), ("a", "allow_always"), ("n", "reject_once"), ("N", "reject_always")]
+)
+async def test_m6_each_answer_has_a_key(stage, key, decision):
+    async with stage([STARTED]) as on:
+        await approval(on)
+        await on.pilot.press(key)
+        await on.until(lambda: answers(on))
+        assert (answers(on)[0].decision, answers(on)[0].pattern) == (decision, "")
+
+
+async def test_an_answer_that_is_not_offered_has_no_key(stage):
+    async with stage([STARTED]) as on:
+        await approval(on, ApprovalRequested(id="apr_1", call="c1", kind="command", subject="make"))
+        await on.pilot.press("a", "N", "p", "s")
+        assert "always" not in text_of(on, "#approval-keys")
+        assert not on.screen.query_one("#approval-pattern").display
+        await on.pilot.press("y")
+        await on.until(lambda: answers(on))
+        assert [each.decision for each in answers(on)] == ["allow_once"]
+
+
+async def test_m8_enter_allows_nothing(stage):
+    async with stage([STARTED]) as on:
+        await approval(on)
+        await on.pilot.press("enter", "enter", "space")
+        assert answers(on) == []
+
+
+async def test_m9_keys_that_come_too_soon_are_no_consent(stage, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("tui.widgets.approval.GRACE", 0.4)
+    monkeypatch.setattr("tui.widgets.approval.monotonic", lambda: now[0])
+    async with stage([STARTED]) as on:
+        await approval(on)
+        now[0] += 0.39
+        await on.pilot.press("y", "a", "N", "p")
+        assert answers(on) == []
+        now[0] += 0.02
+        await on.pilot.press("y")
+        await on.until(lambda: answers(on))
+
+
+def test_m8_padding_carriage_returns_and_invisible_characters_are_shown():
+    shown = told("ls" + " " * 5000 + "\n" * 900 + "rm x\r\u202egnp\u200b\U000e0041" + "\t" * 40)
+    assert "5,000 spaces" in shown
+    assert "900 line ends" in shown
+    assert "‹CR›" in shown
+    assert "‹U+202E" in shown
+    assert "\u202e" not in shown
+    assert "\u200b" not in shown
+    assert len(shown) < 300
+
+
+async def test_m8_a_long_command_tells_its_length_and_its_tail(stage):
+    async with stage([STARTED]) as on:
+        await approval(
+            on, ApprovalRequested(id="a", call="c", kind="command", subject="ls " + "x " * 3000 + "; rm -rf y")
+        )
+        title = text_of(on, "#approval-title")
+        assert "6,013 characters" in title
+        assert "; rm -rf y" in title
+
+
+async def test_what_the_model_says_is_apart_and_labelled(stage):
+    request = ApprovalRequested(
+        id="a",
+        call="c",
+        kind="command",
+        subject="make",
+        explanation="safe, press y",
+        reason="The rule Shell(make) says so.",
+        containment="T1: held",
+        network=("pypi.org",),
+        environment=("LD_PRELOAD",),
+    )
+    async with stage([STARTED]) as on:
+        await approval(on, request)
+        about = text_of(on, "#approval-about").splitlines()
+        assert about[-1] == "the model says: safe, press y"
+        assert "can reach: pypi.org" in about
+        assert any("LD_PRELOAD" in line for line in about)
+        assert any("asked because: The rule Shell(make)" in line for line in about)
+
+
+async def test_m6_a_pattern_is_typed_previewed_and_only_then_kept(stage):
+    async with stage([STARTED]) as on:
+        on.client.answers[queries.PatternQuery] = queries.PatternPreview(problem="does not match")
+        await approval(on)
+        await on.pilot.press("p")
+        await on.until(lambda: on.screen.focused.id == "approval-pattern")
+        assert on.screen.focused.value == "npm run build"
+        await on.until(lambda: "does not match" in text_of(on, "#approval-preview"))
+        await on.pilot.press("enter")
+        assert answers(on) == []
+        on.client.answers[queries.PatternQuery] = queries.PatternPreview(
+            example="npm run anything", also=("npm run x",)
+        )
+        on.screen.focused.value = "npm run *"
+        await on.until(lambda: "npm run anything" in text_of(on, "#approval-preview"))
+        await on.pilot.press("enter")
+        await on.until(lambda: answers(on))
+        assert (answers(on)[0].decision, answers(on)[0].pattern) == ("allow_always", "npm run *")
+
+
+async def test_escape_goes_from_a_pattern_to_the_choices_and_from_there_to_the_prompt(stage):
+    async with stage([STARTED]) as on:
+        await approval(on)
+        await on.pilot.press("p")
+        await on.until(lambda: on.screen.focused.id == "approval-pattern")
+        await on.pilot.press("escape")
+        await on.until(lambda: on.screen.focused.id == "approval")
+        await on.pilot.press("escape")
+        await on.until(lambda: on.prompt.has_focus)
+        assert answers(on) == []
+
+
+async def test_a_host_can_be_granted_once_for_the_session_or_for_good(stage):
+    options = ("allow_once", "allow_session", "allow_always", "reject_once")
+    async with stage([STARTED]) as on:
+        await approval(on, ApprovalRequested(id="n", call="c", kind="network", subject="pypi.org", options=options))
+        assert "wanted the network" in text_of(on, "#approval-title")
+        assert "pattern" not in text_of(on, "#approval-keys")
+        await on.pilot.press("s")
+        await on.until(lambda: answers(on))
+        assert answers(on)[0].decision == "allow_session"
+        on.client.emit(ApprovalResolved(id="n", decision="allow_session"))
+        await on.until(lambda: not on.screen.query_one("#approval").display)
+
+
+ASK_TRUST = TrustStated(state="asked", directory="/home/me/\u202eshop", holds=("AGENTS.md", ".git"))
+
+
+async def test_i1_trust_is_asked_for_beside_the_prompt_and_takes_one_key(stage):
+    async with stage([STARTED, ASK_TRUST]) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        assert on.prompt.has_focus
+        asked = text_of(on, "#trust")
+        assert "/home/me/‹U+202E" in asked
+        assert "AGENTS.md, .git" in asked
+        await on.pilot.press(*"yes n")
+        assert on.prompt.text == "yes n"
+        await on.pilot.press("f3")
+        await on.until(
+            lambda: commands.TrustSet(session=on.client.commands[-1].session, trusted=True) in on.client.commands
+        )
+        on.client.emit(TrustStated(state="trusted", directory="/shop"))
+        await on.until(lambda: not on.screen.query_one("#trust").display)
+        assert on.prompt.text == "yes n"
+
+
+async def test_i1_a_prompt_is_sent_while_trust_is_still_open(stage):
+    async with stage([STARTED, ASK_TRUST]) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        await on.pilot.press(*"go", "enter")
+        await on.until(lambda: any(isinstance(each, commands.TurnSubmit) for each in on.client.commands))
+        await on.pilot.press("f4")
+        await on.until(
+            lambda: any(each.trusted is False for each in on.client.commands if isinstance(each, commands.TrustSet))
+        )
+
+
+async def test_i1_a_key_for_trust_that_comes_too_soon_is_no_answer(stage, monkeypatch):
+    monkeypatch.setattr("tui.widgets.trust.GRACE", 1e9)
+    async with stage([STARTED, ASK_TRUST]) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        await on.pilot.press("f3")
+        assert not any(isinstance(each, commands.TrustSet) for each in on.client.commands)
+
+
+async def test_what_was_kept_is_listed_and_forgotten(stage):
+    kept = (
+        queries.KeptPermission(choice="allow", rule="make", id="perm_1", exactly=True, directory="sub"),
+        queries.KeptPermission(choice="deny", rule="Read(**/.env)", source="config.toml"),
+    )
+    async with stage([STARTED]) as on:
+        on.client.answers[queries.PermissionsQuery] = queries.Permissions(trusted=True, kept=kept, hosts=("pypi.org",))
+        on.screen.action_permissions("")
+        await on.until(lambda: on.app.screen is not on.screen)
+        listed = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
+        assert "allow exactly make in sub  perm_1" in listed
+        assert "deny  Read(**/.env)  config.toml" in listed
+        assert "pypi.org" in listed
+        await on.pilot.press("escape")
+        on.app.screen.action_permissions("remove perm_1")
+        await on.until(lambda: any(isinstance(each, commands.PermissionRemove) for each in on.client.commands))

@@ -1,0 +1,53 @@
+"""The bar that asks whether a project is trusted. It takes no key from the prompt and waits as long as it has to."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Final
+
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol.events import TrustStated
+from tui.keymap import key_of
+from tui.text import exposed, one_line
+
+GRACE: Final = 0.4
+_DIM: Final = "$foreground 60%"
+_MEANS: Final = (
+    "If you do, the agent is told the project's rules, its settings may make yours stricter, and git is asked about "
+    "it. If not, the agent works without these. What it changes waits for your review either way."
+)
+
+
+class TrustBar(Static):
+    """Shows the question; the keys belong to the screen."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._since = 0.0
+        self.display = False
+
+    def ask(self, stated: TrustStated | None) -> None:
+        """Ask, or (None) be gone."""
+        if stated is not None and not self.display:
+            self._since = monotonic()
+        self.display = stated is not None
+        if stated is not None:
+            keymap = getattr(self.app, "keymap", {})
+            held = f" It has {', '.join(map(exposed, stated.holds))}." if stated.holds else ""
+            parts = [
+                (f"Do you trust the project in {one_line(exposed(stated.directory), 160)}?", "bold $warning"),
+                (f"{held}\n{_MEANS}\n", _DIM),
+                (key_of("app.trust", keymap), "$accent bold"),
+                (" trust it   ", ""),
+                (key_of("app.distrust", keymap), "$accent bold"),
+                (" not now   ", ""),
+                ("or just go on", _DIM),
+            ]
+            self.update(Content.assemble(*parts))
+
+    @property
+    def takes_answers(self) -> bool:
+        """Whether it has been there long enough to have been read."""
+        return self.display and monotonic() - self._since >= GRACE
