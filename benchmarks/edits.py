@@ -1,6 +1,6 @@
 """The edit engine measured: false matches among planted near-duplicates, and time as ratios to `str.replace`.
 
-    python -m benchmarks.edits [matches [COUNT [SEED]] | speed]
+python -m benchmarks.edits [matches [COUNT [SEED]] | speed]
 """
 
 from __future__ import annotations
@@ -143,7 +143,10 @@ def speed() -> None:
         "10 blocks, spacing": (text, blocks(lambda row: row.replace(" = ", "  =  "))),
         "10 blocks, misspelt": (text, blocks(lambda row: row.replace("compute_", "comute_", row.count("7")))),
         "10 blocks, one not there": (text, [*blocks(lambda row: row)[:9], SearchReplace("not there at all\n", "x\n")]),
-        f"1 block in {len(large) / 1e6:.1f} MB, misspelt": (large, blocks(lambda row: row.replace("value", "vlue"))[:1]),
+        f"1 block in {len(large) / 1e6:.1f} MB, misspelt": (
+            large,
+            blocks(lambda row: row.replace("value", "vlue"))[:1],
+        ),
         "10,000 equal lines, one": ("same\n" * 10_000, [SearchReplace("same\n", "x\n")]),
         "10,000 equal lines, 5,000": ("same\n" * 10_000, [SearchReplace("same \n" * 5_000, "x\n")]),
         "10,000 equal lines, 5,000 and another": ("same\n" * 10_000, [SearchReplace("same\n" * 5_000 + "o\n", "x\n")]),

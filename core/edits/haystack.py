@@ -19,6 +19,8 @@ Fold = Callable[[str], str]
 
 _WORD = re.compile(r"\w+")
 _STRING = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
+_QUOTE = re.compile(r"[\"'`]")
+_MANY = 200
 _NEEDLESS = re.compile(r"\s+(?=\W|$)|(?:(?<=\W)|^)\s+")
 _LOOK_ALIKE = str.maketrans(
     "‘’‚‛′“”„‟″«»‐‑‒–—―−…\u00a0\u1680\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
@@ -36,9 +38,12 @@ def folded(line: str) -> str:
 
 def squeezed(line: str) -> str:
     """Folded, and without white space except between words, where one space stands for any number, and in strings."""
+    text = folded(line)
+    if not _QUOTE.search(text):
+        return _NEEDLESS.sub("", " ".join(text.split()))
     return "".join(
         part if index % 2 else _NEEDLESS.sub("", re.sub(r"\s+", " ", part))
-        for index, part in enumerate(_STRING.split(folded(line)))
+        for index, part in enumerate(_STRING.split(text))
     )
 
 
@@ -116,13 +121,17 @@ class Haystack:
 
 
 def sequences(keys: list[str], wanted: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
-    """Where `wanted` stands in `keys`: only the places of its rarest line are looked at."""
+    """Where `wanted` stands in `keys`: only the places of its rarest line are looked at. When there are very many, those
+    that overlap are left out, so that the time stays in proportion to the file."""
     size = len(wanted)
     if not size or size > len(keys):
         return
     needle = list(wanted)
     rarest = min(range(size), key=lambda number: len(index.get(needle[number], ())))
+    found, free = 0, 0
     for place in index.get(needle[rarest], ()):
         start = place - rarest
-        if start >= 0 and keys[start] == needle[0] and keys[start : start + size] == needle:
+        if start >= free and keys[start] == needle[0] and keys[start : start + size] == needle:
+            found += 1
+            free = start + size if found > _MANY else 0
             yield start

@@ -96,7 +96,7 @@ class LineEdit:
         keyed = self.hay.keyed(fold, skip_blank=skip_blank)
         if not skip_blank:
             for places in keyed.blocks([key(line) for line in self.given]):
-                yield Block(places[0], places[-1], list(places))
+                yield Block(places[0], places[-1], places)
             return
         for places in keyed.blocks([key(self.given[index]) for index in self.filled]):
             yield self.mapped(places)

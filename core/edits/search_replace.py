@@ -58,7 +58,8 @@ def apply_blocks(text: str, blocks: Sequence[SearchReplace]) -> BatchResult:
             "A block with an empty SEARCH part stands for the whole file and can't be mixed with other blocks.",
             hint="Send it alone, or give the lines to replace. Nothing was changed.",
         )
-    return _at_once(text, blocks) or _in_turn(text, blocks)
+    hay = Haystack(text)
+    return _at_once(hay, blocks) or _in_turn(hay, blocks)
 
 
 def _whole(text: str, replace: str) -> str:
@@ -82,16 +83,16 @@ def _find(hay: Haystack, block: SearchReplace) -> Found:
     return locate(hay, *exact[0], whole_lines=True, near=block.line)
 
 
-def _at_once(text: str, blocks: Sequence[SearchReplace]) -> BatchResult | None:
+def _at_once(hay: Haystack, blocks: Sequence[SearchReplace]) -> BatchResult | None:
     rungs: list[str] = []
     starts: list[int] = []
     splices: list[Splice] = []
-    hay = Haystack(text)
+    text = hay.text
     for number, block in enumerate(blocks, start=1):
         try:
             found = _find(hay, block)
         except EditError as error:
-            if error.ambiguous:
+            if error.ambiguous or len(blocks) == 1:
                 raise _numbered(error, number, len(blocks)) from error
             return None
         rungs.append(found.rung)
@@ -103,11 +104,13 @@ def _at_once(text: str, blocks: Sequence[SearchReplace]) -> BatchResult | None:
     return BatchResult(text=spliced(text, splices), rungs=tuple(rungs), lines=lines)
 
 
-def _in_turn(text: str, blocks: Sequence[SearchReplace]) -> BatchResult:
+def _in_turn(hay: Haystack, blocks: Sequence[SearchReplace]) -> BatchResult:
     rungs, lines = [], []
+    text = hay.text
     for number, block in enumerate(blocks, start=1):
+        hay = hay if hay.text == text else Haystack(text)
         try:
-            found = _find(Haystack(text), block)
+            found = _find(hay, block)
         except EditError as error:
             raise _numbered(error, number, len(blocks)) from error
         lines.append(line_number(text, min(found.splices).start))

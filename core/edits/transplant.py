@@ -24,7 +24,7 @@ class Block:
 
     first: int
     last: int
-    mapping: list[int]
+    mapping: Sequence[int]
 
 
 def transplant(lines: Lines, block: Block, given: Sequence[str], wanted: Sequence[str], shift: Shift) -> str:

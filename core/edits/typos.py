@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from os.path import commonprefix
 from typing import Final
 
 from core.edits.haystack import squeezed
@@ -82,10 +83,19 @@ def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
         min(len(one), len(other)) >= 4
         and one not in known
         and not re.search(r"\d", one + other)
-        and ratio(one, other) >= _TYPO
+        and _one_slip(one, other)
         and not _renamed(one, other, present)
         for one, other in pairs
     )
+
+
+def _one_slip(one: str, other: str) -> bool:
+    """Whether one letter was left out, added or mistaken, or two neighbours changed places."""
+    head = len(commonprefix([one, other]))
+    tail = len(commonprefix([one[head:][::-1], other[head:][::-1]]))
+    ours, theirs = one[head : len(one) - tail], other[head : len(other) - tail]
+    swapped = len(ours) == 2 and ours == theirs[::-1]
+    return swapped or max(len(ours), len(theirs)) <= 1
 
 
 def _renamed(one: str, other: str, line: str) -> bool:
