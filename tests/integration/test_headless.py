@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from core.cli import Options
+from core.config import config_dir
 from core.errors import ProviderError
 from core.exits import ExitCode
 from core.headless import prompt_of, run_print
@@ -184,3 +185,17 @@ def test_every_attempt_at_a_failing_server_is_shown(project, capsys, monkeypatch
     assert run_print(options(project), models=access([failing, says("Hello")])) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert (out, err) == ("Hello\n", "! It is busy. Attempt 2 follows.\n")
+
+
+def test_s2_a_contained_command_runs_unasked_where_the_user_said_so(project, capsys):
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    steps = [calls(("run_terminal_cmd", {"command": "cat a.txt; echo made > b.txt"})), says("Ran it.")]
+    assert run_print(options(project, output_format="json"), models=access(steps)) == ExitCode.DONE
+    response = validated(capsys.readouterr().out)
+    [document] = [each for each in response["documents"] if each["type"] == "terminal_command"]
+    assert document["metadata"]["exitCode"] == 0
+    assert document["metadata"]["output"].startswith("one\ntwo")
+    assert document["metadata"]["effects"] == "changed: created b.txt; pending review"
+    assert [each["path"] for each in response["metadata"]["pendingChanges"]] == ["b.txt"]
+    assert not (project / "b.txt").exists()
