@@ -70,6 +70,12 @@ class Seen:
         """The kept layers."""
         return Stack(self._layers.stack()) if self._layers.kept.layers else Stack(())
 
+    def forget(self, rel: str) -> None:
+        """Take a file, link or whiteout out of the kept layers, so that the workspace shows. Raises OSError."""
+        if self._layers.kept.layers and self.stack.find(rel) is not None:
+            self._layers.own()
+            self.stack.forget(rel)
+
     def canonical(self, rel: str) -> str:
         """`rel` with the links of the merged tree followed; `PathRefused` when one leads out."""
         return self._workspace.canonical(rel, None if self.is_bare else self._link_target)
@@ -153,6 +159,12 @@ class Seen:
 
     def is_pending(self, rel: str) -> bool:
         return rel in self._state.changes
+
+    def pending_below(self, rel: str) -> list[str]:
+        """The pending files and links at and below a path."""
+        changes = self._state.changes.items()
+        live = [path for path, change in changes if change.pending.kind != "absent"]
+        return [path for path in live if path == rel or path.startswith(f"{rel}/")]
 
     def disk_tree(self, rel: str) -> list[tuple[str, Node]]:
         """A directory of the workspace itself and all below it; nothing if there is none."""

@@ -100,7 +100,9 @@ class Sorting:
             self._whiteout(found, cls)
         elif found.kind == "directory":
             self._directory(found, cls)
-        elif cls.kind == "reviewed" or (cls.kind == "git" and is_lever(found.path)):
+        elif (
+            cls.kind == "reviewed" or (cls.kind == "git" and is_lever(found.path)) or self._seen.is_pending(found.path)
+        ):
             self._put(found)
         else:
             self._stay(found, cls)
@@ -160,22 +162,34 @@ class Sorting:
         return node.size <= LARGEST and self.at(found.path).read_bytes() == self._seen.read(found.path, node, LARGEST)
 
     def _directory(self, found: Found, cls: PathClass) -> None:
+        node = self._seen.node(found.path)
+        if node is not None and node.kind in {"file", "symlink"} and self._is_reviewed_file(found.path):
+            self.deletes[found.path] = None
         if cls.kind != "reviewed":
             self.tops.setdefault(cls.top, _top(cls))
+            if found.opaque:
+                self._delete_pending(found.path)
             return
         self.returned.add(found.path)
-        node = self._seen.node(found.path)
-        if node is not None and node.kind in {"file", "symlink"}:
-            self.deletes[found.path] = None
         if found.opaque:
             if node is not None and node.kind == "directory":
                 self._replace(found.path)
             set_opaque(self.at(found.path), False)
 
+    def _is_reviewed_file(self, path: str) -> bool:
+        return self._seen.is_pending(path) or self._classes.of(path, False).kind == "reviewed"
+
+    def _delete_pending(self, path: str) -> None:
+        """What is decided in bulk went, and with it what was pending there."""
+        for each in self._seen.pending_below(path):
+            if each not in self._entries or self._entries[each].kind == "whiteout":
+                self.deletes[each] = None
+
     def _whiteout(self, found: Found, cls: PathClass) -> None:
         node = self._seen.node(found.path)
         lever = cls.kind == "git" and is_lever(found.path) and node is not None and node.kind != "directory"
         if cls.kind != "reviewed" and not lever:
+            self._delete_pending(found.path)
             if node is None:
                 self.at(found.path).unlink()
             else:
@@ -200,6 +214,7 @@ class Sorting:
             return False, {}
         cls = self._classes.of(path, node.kind == "directory")
         if cls.kind != "reviewed":
+            self._delete_pending(path)
             return False, {path: _top(cls)}
         if node.kind in {"file", "symlink"} and node.size <= LARGEST:
             self.deletes[path] = None

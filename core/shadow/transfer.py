@@ -25,6 +25,7 @@ from core.workspace.names import to_os
 from core.workspace.tree import PERMISSIONS, Kind, sync_directory, temporary_name
 
 _CHUNK = 1 << 20
+_NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # the last: a link is where a directory would be
 _SYNCED_ONE_BY_ONE = 256
 
 
@@ -84,7 +85,9 @@ class Transfer:
         try:
             with self._workspace.directory(path) as (directory, name):
                 return _kind(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in _NOTHING:
+                raise
             return None
 
     def is_done(self, op: Op) -> bool:
@@ -106,7 +109,9 @@ class Transfer:
         try:
             with self._workspace.directory(path) as (directory, name):
                 return fingerprint(directory, name)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in _NOTHING:
+                raise
             return ABSENT
 
     def is_older(self, path: str, since: int) -> bool:
