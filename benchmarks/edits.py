@@ -10,13 +10,50 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 
 from core.edits.candidates import EditError
 from core.edits.search_replace import SearchReplace, apply_blocks
 from core.edits.str_replace import str_replace
 
-_NOUNS = "order price cart user token route image score cache queue label event field batch limit owner".split()
-_VERBS = "load save check merge build parse reset count apply fetch close start split trim".split()
+_NOUNS = tuple(
+    [
+        "order",
+        "price",
+        "cart",
+        "user",
+        "token",
+        "route",
+        "image",
+        "score",
+        "cache",
+        "queue",
+        "label",
+        "event",
+        "field",
+        "batch",
+        "limit",
+        "owner",
+    ]
+)
+_VERBS = tuple(
+    [
+        "load",
+        "save",
+        "check",
+        "merge",
+        "build",
+        "parse",
+        "reset",
+        "count",
+        "apply",
+        "fetch",
+        "close",
+        "start",
+        "split",
+        "trim",
+    ]
+)
 
 
 def _function(rng: random.Random) -> list[str]:
@@ -61,23 +98,18 @@ def _near(rng: random.Random, block: list[str]) -> list[str]:
 
 def _miswritten(rng: random.Random, rows: list[str]) -> list[str]:
     """As a model may write it: white space, blank lines, one letter of one word."""
-    kind = rng.randrange(7)
-    if kind == 0:
-        return [f"{row}  " for row in rows]
-    if kind == 1:
-        return [f"    {row}" for row in rows]
-    if kind == 2:
-        return [row.replace("    ", "\t") for row in rows]
-    if kind == 3 and len(rows) > 1:
-        return [rows[0], "", *rows[1:]]
-    if kind == 4:
-        return [row.replace(" = ", "  =  ").replace(", ", ",") for row in rows]
-    if kind == 5:
-        at = rng.randrange(len(rows))
-        letters = [i for i, c in enumerate(rows[at]) if c.isalpha()]
-        cut = rng.choice(letters)
-        return [*rows[:at], rows[at][:cut] + rows[at][cut + 1 :], *rows[at + 1 :]]
-    return rows
+    at = rng.randrange(len(rows))
+    cut = rng.choice([i for i, letter in enumerate(rows[at]) if letter.isalpha()])
+    ways = [
+        rows,
+        [f"{row}  " for row in rows],
+        [f"    {row}" for row in rows],
+        [row.replace("    ", "\t") for row in rows],
+        [rows[0], *([""] if len(rows) > 1 else []), *rows[1:]],
+        [row.replace(" = ", "  =  ").replace(", ", ",") for row in rows],
+        [*rows[:at], rows[at][:cut] + rows[at][cut + 1 :], *rows[at + 1 :]],
+    ]
+    return rng.choice(ways)
 
 
 def _one(rng: random.Random) -> str:
@@ -119,10 +151,8 @@ def _timed(work: Callable[[], object]) -> float:
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        try:
+        with suppress(EditError):
             work()
-        except EditError:
-            pass
         best = min(best, time.perf_counter() - start)
     return best
 

@@ -121,8 +121,8 @@ class Haystack:
 
 
 def sequences(keys: list[str], wanted: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
-    """Where `wanted` stands in `keys`: only the places of its rarest line are looked at. When there are very many, those
-    that overlap are left out, so that the time stays in proportion to the file."""
+    """Where `wanted` stands in `keys`: only the places of its rarest line are looked at. When there are very many,
+    those that overlap are left out, so that the time stays in proportion to the file."""
     size = len(wanted)
     if not size or size > len(keys):
         return

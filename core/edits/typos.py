@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from os.path import commonprefix
 from typing import Final
 
 from core.edits.haystack import squeezed
@@ -91,11 +90,15 @@ def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
 
 def _one_slip(one: str, other: str) -> bool:
     """Whether one letter was left out, added or mistaken, or two neighbours changed places."""
-    head = len(commonprefix([one, other]))
-    tail = len(commonprefix([one[head:][::-1], other[head:][::-1]]))
+    head = _shared(one, other)
+    tail = _shared(one[head:][::-1], other[head:][::-1])
     ours, theirs = one[head : len(one) - tail], other[head : len(other) - tail]
     swapped = len(ours) == 2 and ours == theirs[::-1]
     return swapped or max(len(ours), len(theirs)) <= 1
+
+
+def _shared(one: str, other: str) -> int:
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _renamed(one: str, other: str, line: str) -> bool:
