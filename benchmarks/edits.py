@@ -16,43 +16,39 @@ from core.edits.candidates import EditError
 from core.edits.search_replace import SearchReplace, apply_blocks
 from core.edits.str_replace import str_replace
 
-_NOUNS = tuple(
-    [
-        "order",
-        "price",
-        "cart",
-        "user",
-        "token",
-        "route",
-        "image",
-        "score",
-        "cache",
-        "queue",
-        "label",
-        "event",
-        "field",
-        "batch",
-        "limit",
-        "owner",
-    ]
+_NOUNS = (
+    "order",
+    "price",
+    "cart",
+    "user",
+    "token",
+    "route",
+    "image",
+    "score",
+    "cache",
+    "queue",
+    "label",
+    "event",
+    "field",
+    "batch",
+    "limit",
+    "owner",
 )
-_VERBS = tuple(
-    [
-        "load",
-        "save",
-        "check",
-        "merge",
-        "build",
-        "parse",
-        "reset",
-        "count",
-        "apply",
-        "fetch",
-        "close",
-        "start",
-        "split",
-        "trim",
-    ]
+_VERBS = (
+    "load",
+    "save",
+    "check",
+    "merge",
+    "build",
+    "parse",
+    "reset",
+    "count",
+    "apply",
+    "fetch",
+    "close",
+    "start",
+    "split",
+    "trim",
 )
 
 

@@ -23,7 +23,15 @@ RUNGS = {
     "indentation": "another indentation; the new text was indented to fit",
     "blank_lines": "other blank lines",
     "look_alikes": "look-alike characters",
-    "fuzzy": "small differences in a block whose first and last lines match",
+    "spacing": "other spacing within lines",
+    "uneven_indentation": "an indentation that differs from line to line; check that of the new text",
+    "elided": "a middle left out with dots",
+    "entities": "HTML entities resolved",
+    "escapes": "backslash escapes taken off",
+    "trimmed": "other white space around it",
+    "reflowed": "other line breaks and spacing",
+    "other_case": "other capitals",
+    "fuzzy": "a misspelt word",
 }
 
 
