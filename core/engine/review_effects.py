@@ -53,8 +53,9 @@ def _resolve(live: LiveSession, command: cmd.HunkResolve) -> Effect:
     if not command.path:
         if command.hunks:
             raise CommandRejected("hunks were named without their file.", code="path_missing")
-        if command.origin is not None and not runtime.changes_of(command.origin):
-            raise CommandRejected("nothing of that origin is pending.", code="change_unknown")
+        if (command.origin or command.paths) and not runtime.changes_of(command.origin, command.paths):
+            what = "of that origin" if command.origin else "of these files"
+            raise CommandRejected(f"nothing {what} is pending.", code="change_unknown")
         return partial(_resolve_all, live, command)
     change = runtime.review.changes.get(command.path)
     if change is None:
@@ -93,9 +94,9 @@ def _resolve_one(live: LiveSession, command: cmd.HunkResolve) -> None:
 def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
     runtime = live.runtime
     if command.verdict == "accept":
-        left = runtime.accept_everything(command.origin)
+        left = runtime.accept_everything(command.origin, command.paths)
     else:
-        changes = runtime.changes_of(command.origin)
+        changes = runtime.changes_of(command.origin, command.paths)
         left = [change.path for change in changes if change.protected]
         for change in changes:
             if not change.protected:

@@ -33,6 +33,7 @@ from core.workspace.withheld import withheld_paths
 
 TITLE_LENGTH = 60
 MAX_PLAN = 1_000_000
+TOGETHER = 250  # files that are promoted in one transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,32 +174,57 @@ class SessionRuntime:
             case _:
                 return
 
-    def accept_everything(self, origin: Origin | None = None) -> list[str]:
-        """Promote every change (of an origin) that may be accepted in bulk. Returns the paths left: protected, or in
-        conflict."""
-        left = []
-        for change in self.changes_of(origin):
-            if change.protected:
+    def accept_everything(self, origin: Origin | None = None, paths: tuple[str, ...] = ()) -> list[str]:
+        """Promote every change (of an origin, or of these paths) that may be accepted in bulk, many in a transaction.
+        Returns the paths left: protected, in conflict, or not to be written."""
+        left, ready = [], []
+        for change in self.changes_of(origin, paths):
+            now = None if change.protected else self._looked_at(change.path)
+            if change.protected or (now is not None and now.conflict):
                 left.append(change.path)
-                continue
-            try:
-                now = self.shadow.check_disk(change.path)
-                if now is not None and now.conflict:
-                    left.append(change.path)
-                elif now is not None:
-                    self.accept(change.path)
-            except StateError:
-                raise
-            except AgentTuiError as problem:
-                left.append(change.path)
-                self.complain(problem)
+            elif now is not None:
+                ready.append(change.path)
+        for start in range(0, len(ready), TOGETHER):
+            left += self._accept_files(ready[start : start + TOGETHER])
         if self.settings.edits.policy == "auto" and self.state.unreported:
             self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported)))
         return left
 
-    def changes_of(self, origin: Origin | None) -> list[Change]:
-        """The pending changes whose origin agrees; None: all of them."""
-        return [each for each in self.shadow.changes() if origin is None or origin.covers(each.origin)]
+    def _looked_at(self, path: str) -> Change | None:
+        try:
+            return self.shadow.check_disk(path)
+        except StateError:
+            raise
+        except AgentTuiError as problem:
+            self.complain(problem)
+            return None
+
+    def _accept_files(self, paths: list[str]) -> list[str]:
+        """Promote these files together, else, if one of them can't be written, one by one."""
+        self.log.sync()
+        try:
+            self.shadow.accept_files([path for path in paths if path in self.review.changes])
+        except StateError:
+            raise
+        except AgentTuiError:
+            return [path for path in paths if path in self.review.changes and not self._accept_alone(path)]
+        return []
+
+    def _accept_alone(self, path: str) -> bool:
+        try:
+            self.accept(path)
+        except StateError:
+            raise
+        except AgentTuiError as problem:
+            self.complain(problem)
+            return False
+        return True
+
+    def changes_of(self, origin: Origin | None, paths: tuple[str, ...] = ()) -> list[Change]:
+        """The pending changes of an origin (None: of any) and of these paths (none: all)."""
+        named = frozenset(paths)
+        found = (each for each in self.shadow.changes() if not named or each.path in named)
+        return [each for each in found if origin is None or origin.covers(each.origin)]
 
     def accept(self, path: str) -> None:
         """Promote all hunks of one file. The record of what is accepted reaches the disk before the file does."""

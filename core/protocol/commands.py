@@ -124,7 +124,8 @@ class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
 class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
     """`hunks` empty = all of the file; `path` "" = every change that is not protected.
 
-    `origin`, with `path` "": of these only the changes whose origin agrees in every field that is not "".
+    `origin`, with `path` "": of these only the changes whose origin agrees in every field that is not ""; `paths`: only
+    these files, whole.
     `confirmed`: the user was told of the risk; without it a protected change is not accepted.
     """
 
@@ -133,6 +134,7 @@ class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
     hunks: tuple[str, ...] = ()
     reason: str = ""
     origin: Origin | None = None
+    paths: tuple[str, ...] = ()
     confirmed: bool = False
 
 

@@ -81,13 +81,19 @@ def _cut_as_before(
         first, last = run[0], run[-1]
         parts = [_shifted(each, region[0] + 1 - first.old_start, region[2] + 1 - first.new_start) for each in run]
         reaches = (last.old_start + last.old_lines - first.old_start, last.new_start + last.new_lines - first.new_start)
-        if reaches == (region[1] - region[0], region[3] - region[2]) and all(
-            _digest(old[a0:a1], new[b0:b1]) == each.id.partition(".")[0]
-            for each, (a0, a1, b0, b1) in zip(run, parts, strict=True)
-        ):
+        if reaches == (region[1] - region[0], region[3] - region[2]) and _are_the_same(run, parts, old, new):
             yield from parts
             return
     yield region
+
+
+def _are_the_same(run: Sequence[Hunk], parts: Sequence[Region], old: Sequence[bytes], new: Sequence[bytes]) -> bool:
+    """Whether these regions have the content of these hunks, and nothing but equal lines between them."""
+    between = all(old[one[1] : other[0]] == new[one[3] : other[2]] for one, other in pairwise(parts))
+    return between and all(
+        _digest(old[a0:a1], new[b0:b1]) == each.id.partition(".")[0]
+        for each, (a0, a1, b0, b1) in zip(run, parts, strict=True)
+    )
 
 
 def _shifted(hunk: Hunk, old: int, new: int) -> Region:

@@ -5,7 +5,7 @@ Both can be undone. Whatever a verdict is based on is compared with the disk fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -107,6 +107,13 @@ class Verdicts:
                 for change in self._unmoved(together(self._state.changes, changes))
             ]
             self._accept(planned)
+        return [each.record for each in planned]
+
+    def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
+        """See `Shadow.accept_files`."""
+        chosen = together(self._state.changes, [self._state.changes[path] for path in paths])
+        planned = [self._planned(change, change.hunks, "accept", "") for change in self._unmoved(chosen)]
+        self._accept(planned)
         return [each.record for each in planned]
 
     def _chosen(self, path: str, ids: tuple[str, ...]) -> list[Change]:

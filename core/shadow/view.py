@@ -6,7 +6,7 @@ bytes that an event names are stored before it is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core.errors import PathRefused
@@ -220,6 +220,10 @@ class Shadow:
         """Make one of all kept layers, if no command runs over them."""
         if self.layers.squash():
             self._emit(layers_changed(self.layers, self.seen))
+
+    def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
+        """Accept all of some pending files in one transaction: every one of them, or none. Raises as `resolve`."""
+        return self._verdicts.accept_files(paths)
 
     def resolve_bulk(self, root: str, verdict: Verdict = "accept", reason: str = "") -> VerdictRecord:
         """Accept (carry into the project, durable when this returns) or reject a bulk, by its root. All or nothing.

@@ -118,6 +118,19 @@ async def test_everything_of_one_call_or_turn_is_judged_at_once(project):
         assert ((project / "a2").exists(), (project / "a1").exists()) == (True, False)
 
 
+async def test_p18_several_files_are_judged_together_and_what_can_not_be_written_is_left(project):
+    paths = ("d1/a", "d1/b", "d2/c", "AGENTS.md")
+    async with session_of(project, access([writes(*paths), says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        (project / "d2").write_text("a file in the way\n")
+        some = cmd.HunkResolve(session=session, path="", paths=("d1/b", "d2/c", "AGENTS.md"), verdict="accept")
+        await submitted(engine, session, some)
+        assert sorted(engine.state(session).changes) == ["AGENTS.md", "d1/a", "d2/c"]
+        assert (project / "d1/b").read_text() == NEW
+        none = cmd.HunkResolve(session=session, path="", paths=("d1/b",), verdict="reject")
+        assert (await refused(engine, none)).message == "nothing of these files is pending."
+
+
 async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
     edit = {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"}
     async with session_of(project, access([calls(("search_replace", edit)), says("Done.")])) as (engine, session):

@@ -145,6 +145,7 @@ class ReviewApp(App[None]):
     @on(ReviewPane.Resolve)
     @on(ReviewPane.Undo)
     @on(ReviewPane.OpenFile)
+    @on(ReviewPane.ResolveFiles)
     @on(ReviewPane.ResolveBulk)
     @on(ReviewPane.Wants)
     @on(ReviewPane.WantsText)

@@ -138,8 +138,9 @@ async def test_d12_a_directory_is_judged_without_what_is_red_in_it():
         app.pane.set_changes(many)
         app.now += 1
         await settle(pilot, "l", "up", "up", "a")
-        paths = [each[0] for each in resolved(app)]
-        assert (len(paths), "src/05.py" in paths) == (29, False)
+        (asked,) = app.posted
+        assert (len(asked.paths), "src/05.py" in asked.paths, asked.verdict) == (29, False, "accept")
+        assert "00.py …" in "\n".join(drawn(app.query_one(ReviewList)))
 
 
 async def test_slash_finds_and_escape_shows_all_again():

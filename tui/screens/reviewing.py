@@ -52,6 +52,12 @@ class ReviewingScreen(ActingScreen):
         if not await self.deliver(verdict):
             self.panes.verdict_failed(verdict.path)
 
+    def on_review_pane_resolve_files(self, event: Any) -> None:
+        """A verdict on a directory of the list; none of it is red."""
+        self.run_worker(
+            self.judge(commands.HunkResolve(path="", paths=event.paths, verdict=event.verdict)), group="commands"
+        )
+
     async def _consent(self, question: str, about: str) -> bool:
         from tui.screens.notes import Confirm
 

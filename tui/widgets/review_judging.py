@@ -32,6 +32,13 @@ class JudgingReview(ShowingReview):
         reason: str = ""
 
     @dataclass
+    class ResolveFiles(Message, namespace="review_pane"):
+        """A verdict on several files, whole."""
+
+        paths: tuple[str, ...]
+        verdict: Verdict
+
+    @dataclass
     class ResolveBulk(Message, namespace="review_pane"):
         """A verdict on a bulk."""
 
@@ -113,11 +120,15 @@ class JudgingReview(ShowingReview):
     def _judge_files(self, row: ListRow, verdict: Verdict) -> None:
         """All files of a row; what is red is never among several."""
         chosen = [self._changes[index] for index in row.members]
-        for change in chosen:
-            if (ids := self._left(change)) and not (row.kind == "directory" and change.protected):
-                self._sent.setdefault(change.path, {}).update(dict.fromkeys(ids, verdict))
-                self.post_message(self.Resolve(change.path, ids, verdict))
-        if row.kind == "directory" and (red := sum(change.protected for change in chosen)):
+        several = row.kind == "directory"
+        left = [(each, ids) for each in chosen if (ids := self._left(each)) and not (several and each.protected)]
+        for change, ids in left:
+            self._sent.setdefault(change.path, {}).update(dict.fromkeys(ids, verdict))
+        if several and left:
+            self.post_message(self.ResolveFiles(tuple(change.path for change, _ in left), verdict))
+        elif left:
+            self.post_message(self.Resolve(left[0][0].path, left[0][1], verdict))
+        if several and (red := sum(change.protected for change in chosen)):
             self.app.notify(f"{red} red: decide on each of them by itself.", markup=False)
 
     @on(DiffView.Judged)

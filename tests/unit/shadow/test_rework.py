@@ -70,6 +70,22 @@ def test_splitting_judging_and_undoing_is_exact_in_any_order(base, pending, chan
 
 
 @given(FILE, FILE, FILE, st.randoms(use_true_random=False))
+@settings(max_examples=300)
+def test_comparing_anew_is_exact_whatever_the_hunks_were_before(base, pending, later, chance):
+    every = hunks(base, pending)
+    if every and chance.random() < 0.7:
+        every = cut(base, pending, every, chance)
+    assert is_exact(base, later, hunks(base, later, every))
+    assert is_exact(later, pending, hunks(later, pending, every))
+
+
+def test_a_gap_that_is_gone_keeps_no_hunks_apart():
+    base = b"x\nx\ny\ny\n\n\nx\n"
+    before = hunks(base, b"y\n")
+    assert is_exact(base, b"z\n", hunks(base, b"z\n", before))
+
+
+@given(FILE, FILE, FILE, st.randoms(use_true_random=False))
 @settings(max_examples=200)
 def test_an_edited_hunk_leaves_the_others_as_they_are(base, pending, text, chance):
     every = hunks(base, pending)
