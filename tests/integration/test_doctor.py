@@ -5,6 +5,8 @@ import pytest
 from core.cli import Options
 from core.doctor import report
 from core.exits import ExitCode
+from core.sandbox.box import Tier
+from core.sandbox.tiers import TierReason, TierReport
 from core.sessions.store import SessionStore
 from tests.support.provider_server import provider_server
 from tests.support.story import project_at
@@ -17,9 +19,9 @@ def project(tmp_path, monkeypatch):
     return project_at(tmp_path / "project")
 
 
-def told(project, capsys) -> tuple[int, dict[str, str], list[str]]:
+def told(project, capsys, *, probe: bool = False) -> tuple[int, dict[str, str], list[str]]:
     """The exit code, the text of each label (the last of a label), and all lines."""
-    code = report(Options(front="doctor", directory=project))
+    code = report(Options(front="doctor", directory=project, probe=probe))
     lines = capsys.readouterr().out.splitlines()
     return code, {line[:12].strip(): line[12:] for line in lines}, lines
 
@@ -79,3 +81,28 @@ def test_the_root_of_the_file_system_is_refused_with_advice(capsys, project):
     code, found, _ = told(Path("/"), capsys)
     assert code == ExitCode.FAILED
     assert "Start in a project's own directory" in found["PROBLEM"]
+
+
+def test_what_contains_commands_is_told_with_the_reason_for_each_stronger_tier(project, capsys, monkeypatch):
+    reasons = (
+        TierReason(tier=Tier.NAMESPACES, ok=False, reason="unshare: refused [EPERM].", errno="EPERM", cure="Do this."),
+        TierReason(tier=Tier.LANDLOCK, ok=True),
+    )
+
+    async def found(_state, *, all_of_them):
+        return TierReport(tier=Tier.LANDLOCK, reasons=reasons)
+
+    monkeypatch.setattr("core.sandbox.tiers.find_tier", found)
+    code, told_of, lines = told(project, capsys)
+    assert code == ExitCode.DONE
+    assert told_of["commands"].startswith("T3: what a command changes is held for your review (Landlock")
+    assert told_of["commands"].endswith("you are asked for each command")
+    assert "            not T1: unshare: refused [EPERM]. Do this." in lines
+
+
+def test_s18_a_probe_tries_every_tier_anew_and_keeps_nothing_where_no_state_is(project, capsys, isolated):
+    before = sorted(isolated.rglob("*"))
+    _, _, lines = told(project, capsys, probe=True)
+    tried = [line for line in lines if "held all attempts: outside, workspace" in line or "not T" in line]
+    assert len(tried) == 5
+    assert sorted(isolated.rglob("*")) == before

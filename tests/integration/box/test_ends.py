@@ -265,7 +265,7 @@ async def test_closing_the_box_ends_every_command(own: Boxed):
     assert psutil.Process().children() == []
 
 
-async def test_d12_a_hundred_commands_leave_no_process_mount_or_descriptor(own: Boxed):
+async def test_d12_many_commands_leave_no_process_mount_or_descriptor(own: Boxed):
     def traces() -> tuple[int, int, int]:
         children = len(psutil.Process().children(recursive=True))
         mounts = len(Path("/proc/self/mountinfo").read_text().splitlines())
@@ -273,6 +273,6 @@ async def test_d12_a_hundred_commands_leave_no_process_mount_or_descriptor(own: 
 
     await own.run("true", upper=None)
     before = traces()
-    for _ in range(100):
+    for _ in range(100 if own.tier is Tier.NAMESPACES else 20):
         assert (await own.run("true", upper=None)).code == 0
     assert traces() == before
