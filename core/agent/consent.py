@@ -19,6 +19,7 @@ from core.permissions.rules import Choice
 from core.policy import Decided, Terms, decide
 from core.protocol.events import ApprovalRequested, ApprovalResolved, Decision, Notice
 from core.tools.base import Tool
+from core.workspace.secret_names import is_secret
 
 ONCE: tuple[Decision, ...] = ("allow_once", "reject_once")
 ALL: tuple[Decision, ...] = ("allow_once", "allow_always", "reject_once", "reject_always")
@@ -89,6 +90,18 @@ def _judge_paths(session: SessionContext, access: Access, paths: Sequence[str]) 
     return asked
 
 
+def note_exposure(session: SessionContext, access: Access, tool: Tool[object] | None) -> None:
+    """Before a call runs: what it will have shown to the model counts for what may go out later in the turn."""
+    if access is Access.EXEC:
+        session.way_out.begin_turn(session.turn)
+        session.way_out.take_refused()
+    elif access is Access.READ and tool is not None:
+        ignored = session.shadow.ignore.is_ignored
+        if any(is_secret(path, ignored) for path in named_paths(session, tool)):
+            session.way_out.begin_turn(session.turn)
+            session.way_out.read_secret()
+
+
 class Consent:
     """The question of one call, and what its answer binds."""
 
@@ -117,7 +130,7 @@ class Consent:
         return Approval(subject=self._tool.subject(), mode=Mode(self._session.state.mode).value)
 
     def _request(self, approval: Approval, reason: str) -> ApprovalRequested:
-        box = self._session.terminal.ground.box
+        box, reach = self._session.terminal.ground.box, "" if approval.network else "; no network"
         return ApprovalRequested(
             id=new_id("apr"),
             call=self._call,
@@ -125,7 +138,7 @@ class Consent:
             subject=approval.subject,
             directory=approval.directory,
             explanation=str(getattr(self._tool, "explanation", "") or ""),
-            containment=box.words() if self._is_command else "",
+            containment=f"{box.words()}{reach if self._session.contained else ''}" if self._is_command else "",
             options=ALL if self._is_command and self._session.contained else ONCE,
             reason=reason,
             environment=approval.environment,

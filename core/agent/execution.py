@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -68,6 +68,11 @@ class TerminalState(Protocol):
     def job_count(self) -> int: ...
 
 
+async def no_way_out() -> Path | None:
+    """Without a proxy there is no network at all."""
+    return None
+
+
 class Ground(Struct, frozen=True, kw_only=True):
     """What the commands of a session stand on. `emit_apart` is for what belongs to no turn. `checks` are the user's own
     patterns of commands that check; `hidden`, `withheld`, `readable` and `cache` as a box has them."""
@@ -84,6 +89,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     readable: Callable[[], tuple[Path, ...]] = tuple
     hidden: tuple[Path, ...] = ()
     cache: Path | None = None
+    proxy: Callable[[], Awaitable[Path | None]] = no_way_out
 
     def environment(self) -> dict[str, str]:
         """What a session's shell begins with."""
@@ -120,6 +126,7 @@ class Execution:
         self._on_output = on_output
         self._layer: LayerDirs | None = None
         self._started_ns = 0
+        self._proxy: Path | None = None
         self._before: dict[str, FileState] = {}
         self.running: Running | None = None
 
@@ -132,6 +139,7 @@ class Execution:
         ground = self._ground
         self._before = _pending(ground)
         lowers = ground.shadow.lowers()
+        self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
         self._layer = ground.shadow.open_layer() if self.order.keeps else None
         self._started_ns = time.time_ns()
         try:
@@ -154,6 +162,7 @@ class Execution:
             cache=ground.made_cache(),
             hidden=ground.hidden,
             withheld=ground.withheld(),
+            proxy=self._proxy,
             readable=ground.readable(),
             limits=Limits(seconds=None, output=JOB_OUTPUT) if is_job else Limits(seconds=order.seconds),
             interactive=is_job,

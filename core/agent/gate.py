@@ -1,8 +1,9 @@
 """The gate: the one path that every tool call takes, from the model's words to one answer.
 
-find -> parse -> house -> grant -> leave to the user -> decide -> approve -> contain -> run -> clip, then record,
-whatever happened. Every call gets exactly one `tool.finished` and one tool message, in the order of the calls, so the
-history stays valid for every provider. READ calls of one step run at the same time; any other access is a barrier.
+find -> parse -> house -> grant -> leave to the user -> decide -> approve -> contain -> run -> reach -> clip, then
+record, whatever happened. Every call gets exactly one `tool.finished` and one tool message, in the order of the calls,
+so the history stays valid for every provider. READ calls of one step run at the same time; any other access is a
+barrier.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import cast
 from core.agent.by_hand import typed_command
 from core.agent.call_documents import Ended, decoded, document_of
 from core.agent.capabilities import CommandRunner, Lease, UserDesk, capability_for
-from core.agent.consent import Consent, approval_of, judge
+from core.agent.consent import Consent, approval_of, judge, note_exposure
 from core.agent.documents import Documents, Opened
+from core.agent.reach import AGAIN, ask_for, refused_hosts, told
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.clock import monotonic
@@ -179,6 +181,7 @@ def contain(call: Call) -> None:
     """Hand out the capability: what the tool can reach, and no more."""
     assert call.access is not None
     call.started = monotonic()  # the time that the user took to decide is not the call's
+    note_exposure(call.session, call.access, call.tool)
     origin = Origin(turn=call.session.turn, call=call.request.id, tool=call.name)
     call.capability = capability_for(call.session, call.access, origin, call.approval, call.lease, call.approved)
 
@@ -207,6 +210,28 @@ async def run(call: Call) -> None:
     call.status, call.text = ("failed" if call.outcome.failed else "completed"), call.outcome.content
 
 
+async def reach(call: Call) -> None:
+    """A command that wanted the network is asked about now, with what happened, and run again after a yes."""
+    session = call.session
+    if not isinstance(call.tool, RunTerminalCmd) or call.tool.is_background:
+        return
+    try:
+        for _ in range(AGAIN):
+            wanted = refused_hosts(session)
+            if not wanted:
+                return
+            if not await ask_for(session, call.request.id, call.tool.command, wanted):
+                call.text += f"\n[It wanted the network: {told(wanted)}. It was not allowed to.]"
+                return
+            grant(call)
+            call.approval, call.lease = approval_of(session, call.subject()), Lease()
+            contain(call)
+            await run(call)
+            call.text = f"[Run again, with the network to {told(wanted)}.]\n{call.text}"
+    finally:
+        session.way_out.end_once()
+
+
 def clip_result(call: Call) -> None:
     call.text, spilled = clip(call.session.directory, call.request.id, f"{call.aside()}{call.text}")
     call.spilled = spilled or call.outcome.spilled
@@ -214,7 +239,7 @@ def clip_result(call: Call) -> None:
 
 Stage = Callable[[Call], Awaitable[None] | None]
 PREPARATION: tuple[Stage, ...] = (find, parse)
-PASSAGE: tuple[Stage, ...] = (house, grant, leave_to_user, decide_on, approve, contain, run, clip_result)
+PASSAGE: tuple[Stage, ...] = (house, grant, leave_to_user, decide_on, approve, contain, run, reach, clip_result)
 
 
 def no_warning(_: Call) -> str:

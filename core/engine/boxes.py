@@ -77,7 +77,7 @@ class Boxes:
         if self._found.box is None:
             return containment()
         how = WORDS.get(self.tier, self.tier.value)
-        return f"{self.tier.value}: held by {how}; what it changes waits for your review, and there is no network"
+        return f"{self.tier.value}: held by {how}; what it changes waits for your review"
 
     async def find(self) -> Box | None:
         if self._search is None or (self._search.done() and self._search.cancelled()):

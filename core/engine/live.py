@@ -108,3 +108,4 @@ class LiveSession:
         await self.turns.stop()
         await self.stop_commands()
         await self.runtime.terminal.close()
+        await self.runtime.permits.close()

@@ -16,6 +16,7 @@ from core.clock import now_ms
 from core.config import Settings, config_dir, state_dir
 from core.engine.boxes import Boxes
 from core.engine.models import ModelAccess
+from core.engine.permits import Permits
 from core.engine.recovery import close_open_turn
 from core.errors import AgentTuiError, StateError
 from core.plans.store import PlanStore
@@ -29,7 +30,6 @@ from core.shadow import BlobStore, ReviewState, Shadow
 from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
 from core.workspace import Workspace
-from core.workspace.withheld import withheld_paths
 
 TITLE_LENGTH = 60
 MAX_PLAN = 1_000_000
@@ -86,6 +86,7 @@ class SessionRuntime:
         self.shadow = Shadow(around.workspace, BlobStore(directory.blobs), self.emit, self.review)
         self.plans = PlanStore(PlanFolder(around.workspace))
         self.boxes = around.boxes
+        self.permits = Permits(self)
         self.terminal = Terminal(self._ground())
 
     def _ground(self) -> Ground:
@@ -98,7 +99,8 @@ class SessionRuntime:
             directory=self.directory.path,
             box=self.boxes,
             checks=lambda: self.settings.commands.checks,
-            withheld=lambda: withheld_paths(self.workspace, self.shadow.ignore),
+            withheld=self.permits.withheld,
+            proxy=self.permits.proxy,
             hidden=(state_dir(), config_dir()),
             cache=self.directory.cache,
         )
@@ -135,6 +137,7 @@ class SessionRuntime:
             self.bus.publish(self._envelope(event, self.log.last))
             return
         self._before(event)
+        self.permits.note(event)
         envelope = self._envelope(event, self.log.last + 1)
         self.log.append(envelope)
         self._take_in(envelope)
@@ -144,6 +147,7 @@ class SessionRuntime:
         if isinstance(event, ev.LOSSY):
             self.emit(event)
             return
+        self.permits.note(event)
         envelope = ev.Envelope(seq=self.log.last + 1, session=self.id, at=now_ms(), event=event)
         self.log.append(envelope)
         self._take_in(envelope)
@@ -152,6 +156,7 @@ class SessionRuntime:
         """As `emit`; what the disk refuses is kept in memory and written as soon as the disk takes it."""
         envelope = self._envelope(event, self.log.last + 1)
         try:
+            self.permits.note(event)
             self.log.append(envelope)
         except StateError:
             self.log.defer(envelope)

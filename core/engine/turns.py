@@ -228,6 +228,8 @@ class Turns:
                 terminal=session.terminal,
                 price=self._models.cost,
                 interactive=session.interactive,
+                kept=session.permits.remembered,
+                exit=session.permits.way_out,
             )
         self._context.trusted = session.trusted
         self._context.route, self._context.settings = route, session.settings

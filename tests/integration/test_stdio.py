@@ -15,6 +15,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import EngineGone
 from core.transports.stdio_client import command_line, connect
+from tests.support.trust import trust
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, str(ROOT / "agent_tui.py"))
@@ -25,6 +26,7 @@ def project(tmp_path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
     (root / "a.txt").write_text("a\n")
+    trust(root)
     return root
 
 
