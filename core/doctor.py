@@ -118,19 +118,17 @@ class _Check:
 
 
 async def _tiers(*, probe: bool) -> TierReport:
-    """What contains commands here; with `probe` every tier is tried anew. Where there is no state yet, none is made."""
-    from core.sandbox.tiers import find_tier, open_box
+    """What contains commands here; with `probe` every tier is tried anew, and kept where there is a state directory."""
+    from core.sandbox.tiers import find_tier, remembered
 
     state = state_dir()
-    if not state.is_dir():
-        with tempfile.TemporaryDirectory() as place:
-            return await find_tier(Path(place), all_of_them=probe)
-    if probe:
+    if probe and state.is_dir():
         return await find_tier(state, all_of_them=True)
-    box, found = await open_box(state)
-    if box is not None:
-        await box.close()
-    return found
+    known = None if probe else remembered(state)
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory() as place:
+        return await find_tier(Path(place), all_of_them=probe)
 
 
 def _containment(found: TierReport, *, probed: bool) -> Iterator[str]:

@@ -73,7 +73,7 @@ async def open_box(state: Path, *, wanted: Tier | None = None) -> tuple[Box | No
     """
     if wanted is not None:
         return await _open_one(state, wanted)
-    kept = await asyncio.to_thread(_kept, state)
+    kept = await asyncio.to_thread(remembered, state)
     if kept is not None:
         with contextlib.suppress(Unavailable):
             box = None if kept.tier is Tier.NONE else make_box(kept.tier, state)
@@ -187,7 +187,8 @@ def _key(candidates: Sequence[str] = ()) -> str:
     return repr(parts)
 
 
-def _kept(state: Path) -> TierReport | None:
+def remembered(state: Path) -> TierReport | None:
+    """What was found within a day on this machine as it is; None: it has to be found again."""
     try:
         kept = msgspec.json.decode((state / _FILE).read_bytes(), type=_Kept)
     except (OSError, msgspec.MsgspecError):

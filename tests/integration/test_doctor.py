@@ -100,7 +100,8 @@ def test_what_contains_commands_is_told_with_the_reason_for_each_stronger_tier(p
     assert "            not T1: unshare: refused [EPERM]. Do this." in lines
 
 
-def test_s18_a_probe_tries_every_tier_anew_and_keeps_nothing_where_no_state_is(project, capsys, isolated):
+def test_s18_a_probe_tries_every_tier_anew_and_keeps_nothing_where_no_state_is(project, capsys, isolated, monkeypatch):
+    monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(isolated / "no-state"))
     before = sorted(isolated.rglob("*"))
     _, _, lines = told(project, capsys, probe=True)
     tried = [line for line in lines if "held all attempts: outside, workspace" in line or "not T" in line]
