@@ -75,6 +75,10 @@ class Notes:
         except (OSError, msgspec.MsgspecError):
             return None
 
+    def keep(self, decided: Decided, place: Path) -> None:
+        """Note it once more, at another place. Raises OSError."""
+        _write(place / "verdict.json", msgspec.json.encode(decided))
+
     def unfinished(self) -> Decided | None:
         """The verdict that a crash cut off."""
         try:

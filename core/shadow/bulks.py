@@ -19,8 +19,10 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
 from core.ids import new_id
 from core.protocol.events import AnyEvent, VerdictGiven, VerdictUndone
-from core.protocol.review import Bulk, FileState, Verdict, VerdictRecord
+from core.protocol.review import Bulk, Verdict, VerdictRecord
+from core.shadow.again import Again
 from core.shadow.blobs import BlobStore
+from core.shadow.bulk_guard import NAMED, Guard
 from core.shadow.bulk_notes import Decided, Notes
 from core.shadow.disk import above
 from core.shadow.layers import Layers, Top
@@ -29,15 +31,12 @@ from core.shadow.path_classes import is_lever
 from core.shadow.promote import PromotionFailed
 from core.shadow.review import ReviewState
 from core.shadow.seen import Seen
-from core.shadow.stack import HIDDEN, Stack
+from core.shadow.stack import Layered, Stack
 from core.shadow.tally import layers_changed
 from core.shadow.tidy import prune
 from core.shadow.transfer import Op, Transfer, layered_fingerprint, room_for
 from core.workspace import ABSENT, Workspace
-from core.workspace.git_index import read_index
 from core.workspace.names import to_os
-
-NAMED = 3
 
 
 class Bulks:
@@ -56,22 +55,25 @@ class Bulks:
         self._layers = layers
         self._seen = seen
         self._state = state
-        self._blobs = blobs
         self._step = step
         self._transfer = Transfer(workspace, step)
         self._notes = Notes(layers)
+        self._guard = Guard(workspace, self._transfer, blobs)
+        self.again = Again(layers, self._notes, state)
 
     # giving
 
-    def resolve(self, root: str, verdict: Verdict, reason: str, emit: Callable[[AnyEvent], None]) -> VerdictRecord:
-        """See `Shadow.resolve_bulk`."""
+    def resolve(
+        self, root: str, verdict: Verdict, reason: str, emit: Callable[[AnyEvent], None], *, name: str = ""
+    ) -> VerdictRecord:
+        """See `Shadow.resolve_bulk`. `name`: the id of a verdict that is given once more."""
         kept = self._layers.kept
         bulk = next((each for each in self._state.bulks if each.root == root), None)
         tops = {path: top for path, top in kept.tops.items() if top.root == root}
         if bulk is None or not tops:
             raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
         record = VerdictRecord(
-            id=new_id("verdict"),
+            id=name or new_id("verdict"),
             path=root,
             verdict=verdict,
             hunks=(),
@@ -94,7 +96,7 @@ class Bulks:
 
     def _accept(self, decided: Decided) -> Decided:
         ops = self._ops(decided)
-        self._refuse_conflicts(decided, ops)
+        self._guard.refuse_conflicts(decided, ops)
         try:
             return self._apply(decided, ops)
         except (OSError, PathRefused) as error:
@@ -155,53 +157,6 @@ class Bulks:
         """Whether whole directories can be moved between the layers and the project."""
         return self._layers.place.stat().st_dev == self._workspace.root.stat().st_dev
 
-    # conflicts
-
-    def _refuse_conflicts(self, decided: Decided, ops: list[Op]) -> None:
-        if any(top.kind == "git" and self._transfer.kind(f"{path}/index.lock") for path, top in decided.tops.items()):
-            raise ReviewConflict("Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.")
-        in_the_way = {each for path in decided.tops for each in above(path) if self._is_file(each)}
-        if in_the_way:
-            raise ReviewConflict(
-                f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."
-            )
-        found = [op.path for op in ops if not self._is_as_expected(op, decided)]
-        if found:
-            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-            raise ReviewConflict(
-                f"{', '.join(found[:NAMED])}{more} changed in the project since the command; nothing was written.",
-                hint="Reject these files, or have the command run again on the files as they are now.",
-            )
-
-    def _is_file(self, path: str) -> bool:
-        return self._transfer.kind(path) not in {None, "directory"}
-
-    def _is_as_expected(self, op: Op, decided: Decided) -> bool:
-        kind = self._transfer.kind(op.path)
-        base = decided.bases.get(op.path)
-        if op.what == "directory" and kind == "directory":
-            return True
-        if op.what != "directory" and self._transfer.is_done(op):
-            return True
-        if kind is None:
-            return base is None
-        if base is not None and kind != "directory":
-            return self._transfer.state(op.path) == base or self._is_same_index(op.path, base)
-        is_known = op.what != "put" or kind == "directory"
-        return is_known and self._transfer.is_older(op.path, self._since(decided, op.path))
-
-    def _since(self, decided: Decided, path: str) -> int:
-        return next(top.since for each, top in decided.tops.items() if each == path or each in above(path))
-
-    def _is_same_index(self, path: str, base: FileState) -> bool:
-        """Looking at the project with git refreshes what the index remembers of the disk, and nothing that counts."""
-        if not path.endswith(".git/index"):
-            return False
-        with suppress(AgentTuiError):
-            old, new = read_index(self._blobs.get(base.blob)), read_index(self._workspace.read_bytes(path))
-            return old is not None and new is not None and old.facts == new.facts
-        return False
-
     # taking back
 
     def undo(self, verdict_id: str, emit: Callable[[AnyEvent], None]) -> VerdictRecord:
@@ -252,8 +207,13 @@ class Bulks:
         if op.what == "directory" or self._transfer.is_done(op):
             return True
         entry = self._accepted(decided).find(op.path)
-        left = layered_fingerprint(entry) if entry and entry != HIDDEN else ABSENT
-        return self._transfer.state(op.path) == left
+        if not isinstance(entry, Layered):
+            return self._transfer.state(op.path) == ABSENT
+        if op.path.endswith(".git/index") and self._guard.holds_index(
+            op.path, Path(os.fsdecode(entry.place)).read_bytes()
+        ):
+            return True
+        return self._transfer.state(op.path) == layered_fingerprint(entry)
 
     def _take_back(self, decided: Decided) -> None:
         """Do the inverse, but for what others have changed since."""
@@ -270,6 +230,7 @@ class Bulks:
         try:
             upper.mkdir(mode=0o755, exist_ok=True)
             self._notes.note(decided)
+            self._layers.own()
             for layer in reversed(self._layers.stack()):
                 for path in sorted(decided.tops):
                     _move(layer, upper, path)
@@ -291,10 +252,11 @@ class Bulks:
     def _return(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> None:
         """Lay what was decided below the kept layers again, and tell the log."""
         home = self._notes.home(decided)
-        layer = f"layer-of-{decided.verdict.id}"
+        layer = self.again.layer_of(decided.verdict.id)
         kept = self._layers.kept
         if home.is_dir():
             self._notes.note(decided)
+            self.again.keep(decided)
             with suppress(OSError):
                 (self._layers.place / layer).mkdir(mode=0o700, exist_ok=True)
                 (home / "upper").rename(self._layers.upper(layer))
@@ -313,6 +275,15 @@ class Bulks:
         self._layers.squash()
         emit(layers_changed(self._layers, self._seen))
         self._notes.forget(decided)
+
+    def redo(self, record: VerdictRecord, emit: Callable[[AnyEvent], None]) -> bool:
+        """Accept once more what was accepted, and taken back since. The kept layers hold nothing else afterwards.
+        False: it is not there any more."""
+        if not self.again.lay_out(record.id):
+            return False
+        emit(layers_changed(self._layers, self._seen))
+        self.resolve(record.path, "accept", record.reason, emit, name=record.id)
+        return True
 
     # after a crash
 
@@ -334,7 +305,7 @@ class Bulks:
             case "applying":
                 ops = self._ops(decided)
                 try:
-                    self._refuse_conflicts(decided, ops)
+                    self._guard.refuse_conflicts(decided, ops)
                     self._transfer.do(ops, self._notes.saved(decided), renames=self._renames())
                     self._remove_gone(ops)
                 except (OSError, AgentTuiError):
