@@ -108,12 +108,13 @@ class Absorber:
         if not dropped:
             return
         tops = {path: top for path, top in kept.tops.items() if path not in dropped}
+        self._layers.own()
         for layer in self._layers.stack():
             for path in dropped:
                 if kept.tops[path].kind != "directory":
                     remove(layer / os.fsdecode(to_os(path)))
                 prune(layer, path)
-        self._record(replace(kept, tops=tops))
+        self._record(replace(self._layers.kept, tops=tops))
         emit(layers_changed(self._layers, self._seen))
 
     # reviewed files
@@ -176,7 +177,7 @@ class Absorber:
             except AgentTuiError:
                 done[each.path] = None
             if each.wanted.kind == "absent" and done[each.path] is None:
-                self._seen.stack.forget(each.path)
+                self._seen.forget(each.path)
         return done
 
     # what stays in the layer

@@ -19,6 +19,7 @@ from msgspec import Struct
 from core.errors import StateError
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
+from core.shadow.frozen import Frozen, link_tree
 from core.shadow.overlay import merge_down, remove, remove_tree
 from core.shadow.places import place_for
 from core.shadow.scan import scan
@@ -68,6 +69,7 @@ class Layers:
         self._sizes: dict[str, int] = {}
         self._place: Path | None = None
         self.kept = self._read()
+        self.frozen = Frozen(directory.with_name("checkpoints"))
 
     @property
     def place(self) -> Path:
@@ -111,7 +113,8 @@ class Layers:
         return LayerDirs(id=name, upper=home / "upper", work=home / "work", seen=seen)
 
     def close(self, layer: str, *, keep: bool) -> None:
-        """The command of a layer is done with: its directory stays if it is kept, else it goes."""
+        """The command of a layer is done with: its directory stays if it is kept or a checkpoint names it, else it
+        goes."""
         if (descriptor := self._locks.pop(layer, None)) is not None:
             os.close(descriptor)
         self._sizes.pop(layer, None)
@@ -120,7 +123,7 @@ class Layers:
             if keep:
                 remove_tree(home / "work")
                 (home / "lock").unlink(missing_ok=True)
-            else:
+            elif layer not in self.frozen.layers:
                 remove_tree(home)
 
     def is_open(self, layer: str) -> bool:
@@ -158,6 +161,49 @@ class Layers:
                 hint="Move it away to go on without what commands left behind; reviewed changes are not in it.",
             ) from error
 
+    # checkpoints
+
+    def freeze(self, checkpoint: str, order: int) -> bool:
+        """Keep what the kept layers hold now, for a checkpoint. Whether there is anything to keep, and it is kept."""
+        if self.kept == Kept():
+            return False
+        try:
+            self.frozen.add(checkpoint, order, self._directory / _RECORD, self.kept.layers)
+        except OSError:
+            return True  # without its record, the checkpoint can say that there was something
+        return True
+
+    def thawed(self, checkpoint: str) -> Kept | None:
+        """The record that a checkpoint keeps; None: it, or a layer that it names, is not there any more."""
+        path = self.frozen.path(checkpoint)
+        try:
+            kept = msgspec.json.decode(path.read_bytes(), type=Kept) if path else None
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return kept if kept and all(self.upper(each).is_dir() for each in kept.layers) else None
+
+    def own(self) -> None:
+        """Before anything in the kept layers is changed: none of them is one that a checkpoint names. `StateError`."""
+        shared = self.frozen.layers.intersection(self.kept.layers)
+        if not shared:
+            return
+        names = {each: new_id("layer") if each in shared else each for each in self.kept.layers}
+        try:
+            for each in shared:
+                (self.place / names[each]).mkdir(mode=0o700)
+                link_tree(self.upper(each), self.upper(names[each]))
+        except OSError as error:
+            raise StateError(f"Kept layers can't be copied in {self.place}: {error.strerror}.") from error
+        self.record(msgspec.structs.replace(self.kept, layers=tuple(names.values())))
+        self._sizes.clear()
+
+    def switch(self, kept: Kept) -> None:
+        """Let another record count; what only the old one named goes."""
+        old = self.kept.layers
+        self.record(kept)
+        for each in set(old) - set(kept.layers):
+            self.close(each, keep=False)
+
     def squash(self) -> bool:
         """Move all kept layers into the lowest one; False while a command runs over them, or there is nothing to do.
 
@@ -166,6 +212,8 @@ class Layers:
         names = self.kept.layers
         if len(names) < 2 or self._locks:
             return False
+        self.own()
+        names = self.kept.layers
         try:
             for name in names[1:]:
                 merge_down(self.upper(name), self.upper(names[0]))
@@ -181,7 +229,7 @@ class Layers:
         """Remove the directories of layers that nobody names and no process has locked. Returns how many went."""
         if not self._directory.is_dir():
             return 0
-        kept = {*self.kept.layers, *keep}
+        kept = {*self.kept.layers, *self.frozen.layers, *keep}
         gone = 0
         for home in self.place.iterdir():
             if home.name.startswith("ready-"):
@@ -223,13 +271,26 @@ class Layers:
                 hint=f"Make room; {FLOOR >> 20} MB are always left free.",
                 code="disk_full",
             )
-        if used > QUOTA:
+        if used > QUOTA and self._spared() > QUOTA:
             raise StateError(
                 f"No command can run: the session's commands have left {used / (1 << 30):.1f} GiB behind, "
                 f"{QUOTA >> 30} GiB is the limit.",
                 hint="Accept or reject the generated files in the review.",
                 code="layers_full",
             )
+
+    def _spared(self) -> int:
+        """The size of all layers after the oldest checkpoints have let go of theirs, as many as it takes."""
+        for name, layers in list(self.frozen.named.items()):
+            if set(layers) <= set(self.kept.layers):
+                continue
+            self.frozen.drop_file(name)
+            for each in set(layers) - set(self.kept.layers) - self._locks.keys():
+                self.close(each, keep=False)
+            self._sizes.clear()
+            if self.size() <= QUOTA:
+                break
+        return self.size()
 
 
 def _lock(path: Path) -> int:

@@ -18,7 +18,8 @@ _LONGEST = 3800  # bytes of a path: the kernel takes 4096, and ours stand deeper
 
 
 class Found(Struct, frozen=True, gc=False):
-    """One entry of a layer. `mode` without the type; `size` in bytes; `opaque`: of a directory that replaces one."""
+    """One entry of a layer. `mode` without the type; `size` in bytes; `blocks`: bytes on disk, its share of a file that
+    has several names; `opaque`: of a directory that replaces one."""
 
     path: str
     kind: Kind
@@ -77,9 +78,8 @@ def _taken(entry: os.DirEntry[bytes], above: bytes, into: Scanned) -> bytes:
         into.too_deep.append(from_os(path))
         return b""
     kind = _kind(stats)
-    into.entries.append(
-        Found(from_os(path), kind, stat.S_IMODE(stats.st_mode), stats.st_size, stats.st_blocks * 512, opaque)
-    )
+    blocks = stats.st_blocks * 512 // (1 if kind == "directory" else stats.st_nlink)
+    into.entries.append(Found(from_os(path), kind, stat.S_IMODE(stats.st_mode), stats.st_size, blocks, opaque))
     return path + b"/" if kind == "directory" else b""
 
 

@@ -24,6 +24,7 @@ from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRec
 from core.shadow.absorb import Absorber
 from core.shadow.blobs import BlobStore
 from core.shadow.bulks import Bulks
+from core.shadow.checkpoints import Checkpoints, Parts
 from core.shadow.conflicts import Conflicts
 from core.shadow.contents import Contents
 from core.shadow.difflines import difference
@@ -78,6 +79,19 @@ class Shadow:
             workspace, self._contents, self.layers, self.seen, self._editing, self._tracking.classes
         )
         self._bulks = Bulks(workspace, self.layers, self.seen, state, blobs, step)
+        self.checkpoints = Checkpoints(
+            Parts(
+                workspace=workspace,
+                contents=self._contents,
+                promotion=self._promotion,
+                verdicts=self._verdicts,
+                bulks=self._bulks,
+                state=state,
+                layers=self.layers,
+                seen=self.seen,
+                emit=self._emit,
+            )
+        )
         self.rework = Rework(self._contents, self._emit, state)
         self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
 
@@ -86,7 +100,7 @@ class Shadow:
 
         def tell(event: AnyEvent) -> None:
             if isinstance(event, FileWritten):
-                self.seen.stack.forget(event.path)
+                self.seen.forget(event.path)
             emit(event)
 
         return tell
@@ -168,7 +182,7 @@ class Shadow:
             return self._editing.edit(path, data, origin=origin, mode=mode)
         edited = self._editing.edit(path, data, origin=origin, mode=mode, seen=self.seen.state_below(path))
         if path not in self.state.changes:
-            self.seen.stack.forget(path)
+            self.seen.forget(path)
         return edited
 
     def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:
@@ -287,7 +301,7 @@ class Shadow:
         if lost := self.layers.missing():
             self.layers.record(Kept(gone=self.layers.kept.gone))
             told.append(f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers).")
-        self.layers.sweep([self._pending.name, *(each.id for each in self.state.verdicts if each.bulk)])
+        self.layers.sweep([self._pending.name, *self._bulks.again.named()])
         if self.state.layers != self.layers.kept.layers:
             self._emit(layers_changed(self.layers, self.seen))
         return told
