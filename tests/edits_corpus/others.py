@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.edits_corpus.case import Case, Kind, plan
-from tests.edits_corpus.patches import COMMANDS, COMMANDS_REFUSED, PATCHES, PATCHES_REFUSED
+from tests.edits_corpus.patches import ABC, COMMANDS, COMMANDS_REFUSED, PATCHES, PATCHES_REFUSED
 
-ABC = "a\nb\nc\n"
 COUNTER = """class Counter {
   constructor() {
     this.value = 0;
