@@ -8,7 +8,7 @@ import pytest
 
 from core.protocol.review import Bulk, Change, FileState, Hunk, Operation, Origin
 from tests.tui.review_case import CASES, PRICES, ReviewApp
-from tests.tui.test_review import resolved, settle
+from tests.tui.test_review import resolved, settle, text_of
 from tui.widgets.review import ReviewPane
 from tui.widgets.review_list import ReviewList, list_rows
 from tui.widgets.review_words import badges, bulk_line, size, special
@@ -195,3 +195,14 @@ async def test_a_layer_of_a_thousand_files_opens_within_a_second():
         await settle(pilot, "l", "j", "j")
         assert time.perf_counter() - began < 1.0
         assert len(app.query_one(ReviewList)._rows) == 1_040
+
+
+async def test_when_all_is_settled_the_list_gives_way_to_a_calm_text():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "l")
+        app.pane.set_changes(())
+        view = await settle(pilot)
+        assert not app.query_one(ReviewList).display
+        assert "Nothing to review" in text_of(view)
+        assert view.has_focus

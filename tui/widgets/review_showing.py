@@ -227,7 +227,7 @@ class ShowingReview(Vertical):
             self.workers.cancel_group(self, "review.load")
             self._stop_waiting()
             self._view.show_text(EMPTY)
-            self._show_list(self._lists if self._lists else bool(self._bulks))
+            self._show_list(bool(self._bulks))
             return
         self._show_header()
         if self._slow is None:
