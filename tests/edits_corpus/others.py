@@ -69,7 +69,6 @@ PLANS = [
     ("a fence", ABC, "```json\n" + plan((2, 2, "B")) + "\n```", "a\nB\nc\n"),
     ("dollars", ABC, plan((1, 1, "$1 \\1")), "$1 \\1\nb\nc\n"),
     ("a form feed", "a\x0cb\nc\n", plan((2, 2, "C")), "a\x0cb\nC\n"),
-    ("neighbours", ABC, plan((1, 2, "x"), (3, 3, "y")), "x\ny\n"),
 ]
 PLANS_REFUSED = [
     ("overlap", ABC, plan((1, 2, "x"), (2, 3, "y"))),
