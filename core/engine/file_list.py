@@ -11,7 +11,7 @@ from typing import Final
 
 from core.edits.similarity import nearest_names
 from core.errors import ToolFailed
-from core.tools.ripgrep import SCOPE, program
+from core.tools.ripgrep import BARE, SCOPE, program
 
 MAX_FILES: Final = 200_000
 
@@ -53,7 +53,9 @@ def _listed(root: Path) -> list[str]:
         command = [program(), "--no-config", "--files", "--null", *SCOPE]
     except ToolFailed:
         return _walked(root)
-    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=root, env=BARE, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
     names = done.stdout.split(b"\0")[:MAX_FILES]
     return sorted(name.decode("utf-8", "replace").removeprefix("./") for name in names if name)
 

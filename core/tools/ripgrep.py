@@ -17,6 +17,7 @@ from core.errors import ToolFailed, ToolInputInvalid
 
 # Hidden files are searched, .git is not. The rules of the workspace count wherever it lies, those above it don't.
 SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--no-messages")
+BARE = {"PATH": os.defpath, "LANG": "C.UTF-8"}
 _MAX_OUTPUT = 4_000_000
 _PIECE = 65_536
 
@@ -51,7 +52,7 @@ async def ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> R
         "--color=never",
         *arguments,
         cwd=cwd,
-        env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+        env=BARE,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

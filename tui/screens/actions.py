@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -22,6 +24,7 @@ from tui.widgets.prompt import Prompt
 if TYPE_CHECKING:
     from tui.screens.panes import Panes
 
+_KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
 MODES: Final[tuple[ModeName, ...]] = get_args(ModeName)
 PERFORMERS: Final = {
     "prompt": "#prompt",
@@ -39,6 +42,11 @@ MODE_NOTES: Final = {
     "ask": "answers, changes nothing",
     "debug": "finds the cause by evidence",
 }
+
+
+def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a program of the user's own: no key of a model's API goes there."""
+    return {name: value for name, value in environment.items() if not _KEY_NAME.search(name)}
 
 
 class ActingScreen(Screen[None]):
@@ -338,7 +346,7 @@ class ActingScreen(Screen[None]):
             path.write_text(text, encoding="utf-8")
             try:
                 with self.app.suspend():
-                    subprocess.run([*shlex.split(editor), str(path)], check=True)
+                    subprocess.run([*shlex.split(editor), str(path)], check=True, env=without_keys(os.environ))
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
             except Exception as problem:  # an editor may fail in any way; the text stays as it was
                 self.say(f"The editor {editor!r} did not work: {problem}", "Set $EDITOR.", is_error=True)

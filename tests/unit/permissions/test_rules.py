@@ -1,0 +1,189 @@
+"""Rules: what they match, which of them wins, and how they come from the configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.config import config_dir, load_with_notices
+from core.errors import CommandRejected, ConfigError
+from core.modes import Access
+from core.permissions.rules import Rule, host_matches, parse_rule
+from core.policy import Terms, check_pattern, decide, decide_path
+from tests.unit.permissions.test_shell import TRICKS
+
+HELD = Terms(contained=True)
+AUTO = Terms(contained=True, unasked=True)
+
+
+def rules(**by_choice: str) -> list[Rule]:
+    return [parse_rule(each, choice) for choice, texts in by_choice.items() for each in texts.split("|")]
+
+
+def choice(command: str, terms: Terms = HELD, **by_choice: str) -> str:
+    return decide(Access.EXEC, command, terms, rules=rules(**by_choice)).choice
+
+
+@pytest.mark.parametrize("command", TRICKS)
+def test_m7_no_pattern_allows_what_can_not_be_taken_apart(command):
+    assert choice(command, allow="Shell(*)|Write(**)|Read(**)") == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -exec rm x",
+        "rg --pre sh x",
+        "sed -n w/etc/x",
+        "sort -o x y",
+        "tar --checkpoint-action=exec=x",
+        "make -n",
+    ],
+)
+def test_m7_nothing_is_classed_as_harmless_by_its_text(command):
+    assert choice(command) == "ask"
+    assert choice(command, allow="Shell(git *)") == "ask"
+
+
+def test_every_part_of_a_compound_command_must_pass():
+    allow = "Shell(git status)|Shell(npm run *)"
+    assert choice("git status && npm run x", allow=allow) == "allow"
+    assert choice("git status && npm run x; rm y", allow=allow) == "ask"
+    assert choice("npm run $(rm y)", allow=allow) == "ask"
+    assert choice("git status", Terms(contained=False), allow=allow) == "ask"
+
+
+def test_deny_is_stronger_than_ask_and_ask_than_allow():
+    assert choice("git push", allow="Shell(git *)", ask="Shell(git push*)") == "ask"
+    assert choice("git push", AUTO, allow="Shell(git *)", ask="Shell(git push*)", deny="Shell(git push)") == "deny"
+    assert choice("ls && 'git' push", AUTO, deny="Shell(git push*)") == "deny"
+    assert choice("X=1 /usr/bin/git push", AUTO, deny="Shell(git push*)") == "deny"
+    assert choice("echo $(git push)", AUTO, deny="Shell(git push*)") == "deny"
+
+
+@pytest.mark.parametrize("command", ["bash -c 'git push'", "eval x", "g${x}it push", "xargs git < list", "l* push"])
+def test_where_commands_are_refused_what_could_hide_one_is_asked_about(command):
+    assert choice(command, AUTO) == "allow"
+    assert choice(command, AUTO, deny="Shell(git push*)") == "ask"
+
+
+def test_redirections_are_judged_as_reads_and_writes():
+    assert choice("make > out/log", allow="Shell(make)") == "ask"
+    assert choice("make > out/log", allow="Shell(make)|Write(out/**)") == "allow"
+    assert choice("make > ../log", allow="Shell(make)|Write(**)") == "ask"
+    assert choice("make > /etc/x", allow="Shell(make)|Write(**)") == "ask"
+    assert choice("make > log", Terms(contained=True, directory="out"), allow="Shell(make)|Write(out/*)") == "allow"
+    assert choice("sort < .env", AUTO, deny="Read(**/.env)") == "deny"
+    assert choice("echo > src/x", AUTO, ask="Write(src/**)") == "ask"
+
+
+def test_m6_a_remembered_answer_holds_below_rules_that_are_stricter():
+    assert choice("make", Terms(contained=True, remembered="allow")) == "allow"
+    assert choice("make", Terms(contained=False, remembered="allow")) == "ask"
+    assert choice("make", Terms(contained=True, remembered="allow"), ask="Shell(make)") == "ask"
+    assert choice("make", Terms(contained=True, unasked=True, remembered="deny")) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("**/.env", ".env", True),
+        ("**/.env", "a/b/.env", True),
+        (".env", "a/.env", True),
+        ("src/**", "src/a/b.py", True),
+        ("src/**", "src", False),
+        ("src/*.py", "src/a/b.py", False),
+        ("src/", "src/a/b", True),
+        ("docs/?.md", "docs/a.md", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_paths_are_globs(pattern, path, matches):
+    assert parse_rule(f"Write({pattern})", "allow").matches(path) is matches
+
+
+def test_a_rule_that_refuses_sees_names_as_a_lenient_file_system_does():
+    deny = rules(deny="Read(**/.env)")
+    assert decide_path(Access.READ, "a/.ENV", rules=deny).choice == "deny"
+    assert decide_path(Access.READ, "a/.e\u200cnv", rules=deny).choice == "deny"
+    assert not parse_rule("Read(**/.env)", "allow").matches(".ENV")
+
+
+def test_p20_a_secret_is_asked_about_unless_a_rule_allows_it():
+    assert decide_path(Access.READ, ".env", rules=[], is_secret=True).choice == "ask"
+    assert decide_path(Access.READ, ".env", rules=rules(allow="Read(.env)"), is_secret=True).choice == "allow"
+    assert decide_path(Access.PROPOSE, ".env", rules=[], is_secret=True).choice == "allow"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "matches"),
+    [
+        ("pypi.org", "pypi.org", True),
+        ("pypi.org", "x.pypi.org", False),
+        ("*.pypi.org", "x.y.pypi.org", True),
+        ("*.pypi.org", "pypi.org", False),
+        ("*.pypi.org", ".pypi.org", False),
+        ("*.pypi.org", "evilpypi.org", False),
+        ("*", "any.host", True),
+    ],
+)
+def test_a_host_is_exact_or_all_below_it(pattern, host, matches):
+    assert host_matches(pattern, host) is matches
+
+
+def test_m6_a_pattern_that_is_kept_must_speak_of_the_command():
+    check_pattern("npm run *", "npm run x && npm run y", "allow")
+    check_pattern("npm *", "cd a; npm run x", "deny")
+    for pattern, command in [("npm run *", "npm run x; rm y"), ("git *", "npm run x"), ("*", "cat <<E\nE")]:
+        with pytest.raises(CommandRejected):
+            check_pattern(pattern, command, "allow")
+
+
+def configured(text: str, project=None, theirs: str = ""):
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text(text)
+    if project is not None:
+        (project / ".agent-tui").mkdir(exist_ok=True)
+        (project / ".agent-tui" / "config.toml").write_text(theirs)
+    return load_with_notices(project)
+
+
+def test_rules_come_from_the_users_file():
+    found = configured('[permissions]\nallow = ["Shell(git *)"]\nask = ["Write(src/**)"]\ndeny = ["Read(**/.env)"]\n')
+    assert [(each.choice, str(each)) for each in found.settings.permissions.rules()] == [
+        ("allow", "Shell(git *)"),
+        ("ask", "Write(src/**)"),
+        ("deny", "Read(**/.env)"),
+    ]
+
+
+def test_m10_a_projects_file_can_only_ask_and_refuse(tmp_path):
+    theirs = '[permissions]\nallow = ["Shell(*)", "WebFetch(*)"]\nask = ["Shell(make*)"]\ndeny = ["Shell(rm *)"]\n'
+    found = configured('[permissions]\nallow = ["Shell(ls)"]\ndeny = ["Shell(x)"]\n', tmp_path, theirs)
+    permissions = found.settings.permissions
+    assert permissions.allow == ("Shell(ls)",)
+    assert permissions.ask == ("Shell(make*)",)
+    assert permissions.deny == ("Shell(x)", "Shell(rm *)")
+    assert [each for each in found.notices if "permissions.allow" in each]
+
+
+def test_m10_nothing_else_of_a_project_relaxes_either(tmp_path):
+    theirs = 'model = "a/b"\n[commands]\npolicy = "auto"\n[providers.openai]\nbase_url = "http://evil"\n'
+    found = configured("", tmp_path, theirs)
+    assert (found.settings.commands.policy, found.settings.providers, found.settings.model) == ("confirm", {}, "")
+    assert len(found.notices) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('[permissions]\nallow = [\n  "Shell(ls)",\n  "Shel(ls)",\n]\n', 4, "not a permission rule"),
+        ('[permissions]\ndeny = ["WebFetch(http://x)"]\n', 2, "names no host"),
+        ('[permissions]\nask = ["Read(../x)"]\n', 2, "out of the workspace"),
+        ('[permissions]\nask = "Read(x)"\n', 2, "permissions.ask"),
+        ("[permissions]\nrefuse = []\n", 2, "unknown key"),
+    ],
+)
+def test_a_mistake_is_told_with_file_line_and_key(text, line, words):
+    with pytest.raises(ConfigError, match=words) as told:
+        configured(text)
+    assert f"config.toml, line {line}:" in told.value.message
