@@ -67,17 +67,14 @@ class Shadow:
         self._contents = Contents(blobs)
         session = blobs.directory.parent
         self.layers = Layers(session / "layers")
-        self._promotion = Promotion(
-            workspace, blobs, Journal(session / "journal.jsonl"), step=step, gone=lambda: self.layers.kept.gone
-        )
+        journal = Journal(session / "journal.jsonl")
+        self._promotion = Promotion(workspace, blobs, journal, step=step, gone=lambda: self.layers.kept.gone)
         self._verdicts = Verdicts(workspace, self._contents, self._promotion, self._emit, state)
         self._editing = Editing(workspace, self._contents, self._emit, state)
         self.seen = Seen(workspace, self._contents, state, self.layers, self._editing.shown)
         self._pending = PendingLayer(self.layers, self._contents, self.seen)
-        self._tracking = Tracking(workspace, self.seen)
-        self._absorber = Absorber(
-            workspace, self._contents, self.layers, self.seen, self._editing, self._tracking.classes
-        )
+        classes = Tracking(workspace, self.seen).classes
+        self._absorber = Absorber(workspace, self._contents, self.layers, self.seen, self._editing, classes)
         self._bulks = Bulks(workspace, self.layers, self.seen, state, blobs, step)
         self.checkpoints = Checkpoints(
             Parts(
