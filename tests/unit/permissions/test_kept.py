@@ -1,0 +1,195 @@
+"""What is kept in the state directory: answers, trust, and the audit log."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+
+import pytest
+
+from core.config import state_dir
+from core.errors import ConfigError, StateError
+from core.permissions.approval import Approval
+from core.permissions.audit import Audit, read, verify
+from core.permissions.remembered import Remembered
+from core.permissions.trust import Trust, is_empty, speaking
+from core.secrets import remember
+
+MAKE = Approval(subject="make", tier="T1", mode="agent")
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    return root
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"subject": "make "},
+        {"subject": "Make"},
+        {"directory": "sub"},
+        {"environment": ("CC",)},
+        {"tier": "T3"},
+        {"mode": "debug"},
+        {"network": ("pypi.org",)},
+    ],
+)
+def test_m5_m6_one_byte_another_place_or_another_mode_is_another_approval(project, other):
+    remembered = Remembered(project)
+    remembered.keep("allow", MAKE)
+    changed = Approval(**({"subject": "make", "tier": "T1", "mode": "agent"} | other))
+    assert remembered.choice(MAKE) == "allow"
+    assert changed.digest() != MAKE.digest()
+    assert remembered.choice(changed) is None
+
+
+def test_m6_what_is_kept_is_the_digest_or_what_was_typed(project):
+    remembered = Remembered(project)
+    remembered.keep("allow", Approval(subject="git push --force"))
+    assert remembered.rules() == ()
+    remembered.keep("allow", MAKE, rule="Shell(npm run *)")
+    assert [str(rule) for rule in remembered.rules()] == ["Shell(npm run *)"]
+    with pytest.raises(ConfigError):
+        remembered.keep("allow", MAKE, rule="npm")
+
+
+def test_answers_belong_to_one_project_and_can_be_forgotten(project, tmp_path):
+    mine, other = Remembered(project), Remembered(tmp_path)
+    kept = mine.keep("deny", MAKE)
+    assert other.all() == ()
+    assert mine.choice(MAKE) == "deny"
+    assert not mine.remove("perm_none")
+    assert mine.remove(kept.id)
+    assert mine.choice(MAKE) is None
+
+
+def test_the_later_answer_to_the_same_question_counts(project):
+    remembered = Remembered(project)
+    remembered.keep("deny", MAKE)
+    remembered.keep("allow", MAKE)
+    assert (remembered.choice(MAKE), len(remembered.all())) == ("allow", 1)
+
+
+def test_k4_the_files_are_the_users_alone_and_not_reached_through_links(project):
+    remembered = Remembered(project)
+    remembered.keep("allow", MAKE)
+    assert stat.S_IMODE(remembered.path.stat().st_mode) == 0o600
+    elsewhere = project / "planted.json"
+    elsewhere.write_bytes(remembered.path.read_bytes())
+    remembered.path.unlink()
+    remembered.path.symlink_to(elsewhere)
+    with pytest.raises(StateError):
+        remembered.all()
+
+
+def test_a_damaged_file_is_an_error_and_is_left_as_it_is(project):
+    remembered = Remembered(project)
+    remembered.keep("allow", MAKE)
+    remembered.path.write_text("{")
+    with pytest.raises(StateError, match="can't be used"):
+        remembered.choice(MAKE)
+    with pytest.raises(StateError):
+        remembered.keep("allow", MAKE)
+    assert remembered.path.read_text() == "{"
+
+
+def test_i1_trust_is_for_this_directory_and_no_other(project, tmp_path):
+    assert not Trust(project).given()
+    Trust(project).give()
+    assert Trust(project).given()
+    (project / "sub").mkdir()
+    assert not Trust(project / "sub").given()
+    assert not Trust(tmp_path).given()
+    Trust(project).withdraw()
+    assert not Trust(project).given()
+
+
+def test_i1_a_directory_that_took_the_place_of_another_is_asked_about_again(project, tmp_path):
+    Trust(project).give()
+    project.rename(tmp_path / "moved")
+    assert not Trust(tmp_path / "moved").given()
+    (tmp_path / "moved").rename(project)
+    assert Trust(project).given()
+    shutil.copytree(project, tmp_path / "copy")
+    shutil.rmtree(project)
+    (tmp_path / "other").mkdir()  # takes the inode that became free, if any does
+    (tmp_path / "copy").rename(project)
+    assert not Trust(project).given()
+
+
+def test_i1_nothing_in_the_project_gives_trust(project):
+    (project / ".agent-tui").mkdir()
+    (project / ".agent-tui" / "trust.json").write_text(json.dumps({"directories": {str(project): {}}}))
+    found = project.stat()
+    book = {"directories": {str(project): {"device": found.st_dev, "inode": found.st_ino}}}
+    (project / "trust.json").write_text(json.dumps(book))
+    assert not Trust(project).given()
+
+
+def test_the_demos_own_copies_are_trusted(tmp_path):
+    copy = state_dir().resolve() / "demo" / "till_1"
+    copy.mkdir(parents=True)
+    assert Trust(copy).given()
+
+
+def test_what_is_not_heard_is_found_by_name_alone(project):
+    assert is_empty(project)
+    os.mkfifo(project / "AGENTS.md")
+    (project / ".git").write_text("gitdir: /nowhere")
+    assert speaking(project) == ("AGENTS.md", ".git")
+    assert not is_empty(project)
+
+
+@pytest.fixture
+def log(tmp_path):
+    audit = Audit(tmp_path)
+    for number in range(4):
+        audit.record("command.ended", {"command": f"echo {number}"})
+    audit.close()
+    return tmp_path / "audit.jsonl"
+
+
+def test_the_audit_log_is_sealed_line_by_line(log):
+    assert verify(log) == ""
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines).replace("echo 2", "echo 9"))
+    assert verify(log) == "line 3 was changed"
+    log.write_text("".join([*lines[:1], *lines[2:]]))
+    assert verify(log) == "line 2 does not follow the one before it"
+    log.write_text("".join([lines[0], lines[1], lines[1], *lines[2:]]))
+    assert verify(log) == "line 3 does not follow the one before it"
+    log.write_text("".join(lines) + "{")
+    assert verify(log) == "line 5 can't be read"
+
+
+def test_the_chain_goes_on_after_a_restart_and_after_a_torn_line(log):
+    audit = Audit(log.parent)
+    audit.record("file.written", {"path": "a"})
+    audit.close()
+    assert verify(log) == ""
+    with log.open("ab") as file:
+        file.write(b'{"torn')
+    audit = Audit(log.parent)
+    audit.record("file.written", {"path": "b"})
+    audit.close()
+    assert [line.number for line in read(log)] == [1, 2, 3, 4, 5, 6]
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_k2_no_key_gets_into_the_audit_log(log):
+    remember("sk-planted-0123456789abcdef")
+    audit = Audit(log.parent)
+    audit.record("command.ended", {"command": "curl -H 'Authorization: Bearer sk-planted-0123456789abcdef'"})
+    audit.close()
+    assert "sk-planted" not in log.read_text()
+
+
+def test_a_log_that_can_not_be_written_stops_what_it_would_tell_of(tmp_path):
+    (tmp_path / "audit.jsonl").mkdir()
+    with pytest.raises(StateError):
+        Audit(tmp_path).record("approval.answered", {})
