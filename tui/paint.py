@@ -28,7 +28,8 @@ Row = dict[int, str]
 
 @dataclass(slots=True)
 class Shown:
-    """Row by row, what was written at which column. A row that is not here is not known."""
+    """Row by row, what was written at which column. A row is here only if all of it is known: one that is moved
+    takes all of its columns along."""
 
     rows: dict[int, Row] = field(default_factory=dict)
     screen: object = None
@@ -77,7 +78,9 @@ class _Difference(CompositorUpdate):
         """What makes the rows look as wanted."""
         rows = self._shown.rows
         wanted, pieces = self._wanted(console)
+        parts = {y for y, row in wanted.items() if row.keys() != self._update.chops[y].keys()}
         changed = _longest_run(sorted(y for y, row in wanted.items() if row != rows.get(y)))
+        changed = changed if parts.isdisjoint(changed) else []
         move = _best_move(rows, wanted, changed) if len(changed) >= WORTH_MOVING else None
         written = []
         if move is not None:
@@ -85,8 +88,9 @@ class _Difference(CompositorUpdate):
             wanted = {y: wanted.get(y) or rows[y] for y in range(move.first, move.last + 1)} | wanted
             rows.update(move.moved(rows))
         for y in sorted(wanted):
-            written += _differences(y, rows.get(y, {}), wanted[y])
-            rows[y] = wanted[y]
+            written += _differences(y, rows.pop(y, {}), wanted[y])
+            if y not in parts:
+                rows[y] = wanted[y]
         return "".join([*written, *pieces])
 
     def _wanted(self, console: Console) -> tuple[dict[int, Row], list[str]]:
@@ -98,7 +102,7 @@ class _Difference(CompositorUpdate):
             known = wanted.get(y) or self._shown.rows.get(y, {})
             row = dict(known) if known.keys() == chops.keys() else Row()
             for end, (x, strip) in zip(self._update.chop_ends[y], chops.items(), strict=False):
-                if strip is None or x > last or end <= first:
+                if strip is None or x >= last or end <= first:
                     continue
                 if first <= x < last and end <= last:
                     row[x] = strip.render(console)

@@ -74,6 +74,13 @@ def painted(shown: Shown, screen: object, update: CompositorUpdate) -> str:
     return found.render_segments(CONSOLE)
 
 
+def columns(old: tuple[str, str], new: tuple[str, str], low: int, high: int) -> tuple[str, str]:
+    """The old row with the columns from `low` to `high` of the new one."""
+    before, after = "".join(old), "".join(new)
+    row = before[:low] + after[low:high] + before[high:]
+    return row[:CUT], row[CUT:]
+
+
 def lines(frame: Frame) -> list[str]:
     return [left + right for left, right in frame]
 
@@ -84,7 +91,8 @@ def numbered(first: int) -> Frame:
 
 left_texts = st.sampled_from(["aaaaaaaaa", "bbbbbbbbb", "ccccccccc", "ddddddddd", "         "])
 frames = st.lists(st.tuples(left_texts, st.sampled_from(["  |", "  #"])), min_size=HEIGHT, max_size=HEIGHT)
-steps = st.lists(st.tuples(st.integers(-4, 4), frames, st.booleans()), min_size=1, max_size=6)
+spans = st.sampled_from([(0, WIDTH), (0, WIDTH), (0, CUT), (CUT, WIDTH), (2, 6), (0, CUT + 1)])
+steps = st.lists(st.tuples(st.integers(-4, 4), frames, st.booleans(), spans), min_size=1, max_size=6)
 
 
 @given(first=frames, steps=steps)
@@ -92,12 +100,13 @@ def test_whatever_changes_the_terminal_shows_the_last_frame(first: Frame, steps)
     shown, vt, screen = Shown(), Vt(), object()
     vt.feed(painted(shown, screen, full(first)))
     frame = first
-    for by, fresh, whole in steps:
+    for by, fresh, whole, (low, high) in steps:
         moved = [frame[y + by] if 0 <= y + by < HEIGHT else fresh[y] for y in range(HEIGHT)]
+        moved = [columns(old, new, low, high) for old, new in zip(frame, moved, strict=True)]
         after = moved if whole else [*moved[:7], *frame[7:]]
         rows = [y for y in range(HEIGHT) if after[y] != frame[y]]
         if rows:
-            vt.feed(painted(shown, screen, partial(after, rows)))
+            vt.feed(painted(shown, screen, partial(after, rows, (low, high))))
         frame = after
         assert vt.lines == lines(frame)
 
