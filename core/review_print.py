@@ -99,7 +99,7 @@ class _Verdicts:
             elif (path := self._relative(name)) in roots and path not in state.changes:
                 yield cmd.BulkResolve(session=self._session, root=path, verdict=verdict, confirmed=True)
             else:
-                yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict)
+                yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict, confirmed=True)
 
     def _relative(self, name: str) -> str:
         """The path in the workspace: as it is listed, or absolute."""

@@ -100,6 +100,9 @@ def test_what_is_protected_is_only_accepted_by_its_name(project):
     assert left.returncode == 4
     assert "left      .vscode/settings.json (protected)" in left.stderr
     assert not (project / ".vscode").exists()
+    named = program("review", ".", "--accept", ".vscode/settings.json", cwd=project)
+    assert (named.returncode, named.stderr) == (0, "accepted  .vscode/settings.json\n")
+    assert (project / ".vscode" / "settings.json").read_text() == "{}\n"
 
 
 def test_plan_mode_keeps_nothing_even_when_it_is_told_to(project):
