@@ -95,6 +95,7 @@ class ViewState:
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     questions: dict[str, events.QuestionAsked] = field(default_factory=dict)
     trust: events.TrustStated | None = None
+    noted: set[str] = field(default_factory=set)
     touched_paths: set[str] = field(default_factory=set)
     removed_blocks: int = 0
     suggestion: events.PromptSuggested | None = None
@@ -340,6 +341,14 @@ class ViewState:
                 self._add(Block(key, "notice", turn, text=repaired, level="info"))
             case events.Notice():
                 self._add(Block(key, "notice", turn, text=event.message, hint=event.hint, level=event.level))
+            case events.RulesLoaded(rules=rules):
+                fresh = [
+                    text for rule in rules if rule.note and (text := f"{rule.path}: {rule.note}") not in self.noted
+                ]
+                self.noted.update(fresh)
+                if not fresh:
+                    return _NOTHING
+                self._add(Block(key, "notice", turn, text="\n".join(fresh), level="warning"))
             case events.ErrorRaised() if self._is_told(event.message):
                 return _NOTHING
             case events.ErrorRaised():

@@ -1,0 +1,378 @@
+"""Permissions through a whole engine: what is asked, what an answer binds, what is kept, and what is never read."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import ipaddress
+import os
+from pathlib import Path
+
+import pytest
+
+from core.agent.capabilities import CommandRunner, Lease
+from core.agent.consent import approval_of
+from core.agent.git_status import git_status
+from core.config import config_dir
+from core.engine import Engine, EngineOptions
+from core.errors import ToolFailed
+from core.permissions.audit import read, verify
+from core.permissions.remembered import Remembered
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.messages import ToolMessage
+from core.protocol.review import Origin
+from core.sandbox.proxy import Proxy
+from tests.support.agent_case import Case, calls, says
+from tests.support.story import access, project_at
+from tests.unit.sandbox.test_proxy import Outside
+from tui.screens.actions import without_keys
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+def command(text: str, name: str = "run_terminal_cmd"):
+    return calls((name, {"command": text}))
+
+
+def reading(path: str):
+    return calls(("read_file", {"target_file": path}))
+
+
+@contextlib.asynccontextmanager
+async def engine_of(project: Path, *steps, mode: ev.ModeName = "agent", **options):
+    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(list(steps)))
+    reply = await engine.submit(cmd.SessionOpen(mode=mode))
+    assert isinstance(reply, cmd.Ack), reply
+    try:
+        yield engine, reply.session
+    finally:
+        await engine.close()
+
+
+async def turn(engine: Engine, session: str, *answers: ev.Decision, pattern: str = "") -> list[ev.AnyEvent]:
+    """One turn; the approvals get these answers in order, and a no after them."""
+    waiting = list(answers)
+    before = engine.state(session).seq
+    await engine.submit(cmd.TurnSubmit(session=session, text="go"))
+    seen: list[ev.AnyEvent] = []
+    async with contextlib.aclosing(engine.events(session, after=before)) as stream:
+        async for envelope in stream:
+            seen.append(envelope.event)
+            match envelope.event:
+                case ev.ApprovalRequested(id=identity):
+                    decision = waiting.pop(0) if waiting else "reject_once"
+                    typed = pattern if decision == "allow_always" else ""
+                    answer = cmd.ApprovalAnswer(session=session, id=identity, decision=decision, pattern=typed)
+                    assert isinstance(await engine.submit(answer), cmd.Ack)
+                case ev.TurnFinished():
+                    return seen
+    raise AssertionError("the stream ended before the turn")
+
+
+def asked(seen) -> list[ev.ApprovalRequested]:
+    return [each for each in seen if isinstance(each, ev.ApprovalRequested)]
+
+
+def results(engine: Engine, session: str) -> list[str]:
+    return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+
+
+def configured(text: str) -> None:
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text(text)
+
+
+# answers and what they bind
+
+
+async def test_m6_always_is_for_exactly_this_and_asks_again_for_anything_else(project):
+    steps = [command("echo 1"), says("ok"), command("echo 1"), command("echo 1 "), command("echo 2"), says("ok")]
+    async with engine_of(project, *steps) as (engine, session):
+        assert len(asked(await turn(engine, session, "allow_always"))) == 1
+        assert [each.subject for each in asked(await turn(engine, session))] == ["echo 1 ", "echo 2"]
+        assert [each.shown for each in Remembered(project).all()] == ["echo 1"]
+
+
+async def test_m5_an_answer_for_good_does_not_hold_in_another_mode_directory_or_environment(project):
+    (project / "sub").mkdir()
+    (project / "sub" / "b.txt").write_text("b\n")
+    again = command("echo 1")
+    steps = [again, again, command("cd sub"), again, command("cd .. && export X=1"), again, says("ok")]
+    async with engine_of(project, *steps) as (engine, session):
+        seen = asked(await turn(engine, session, "allow_always", "allow_once", "reject_once", "allow_once"))
+        assert [each.subject for each in seen] == ["echo 1", "cd sub", "echo 1", "cd .. && export X=1", "echo 1"]
+        assert (seen[2].directory, seen[4].environment) == ("sub", ("X",))
+    async with engine_of(project, again, says("ok"), mode="debug") as (engine, session):
+        assert [each.mode for each in asked(await turn(engine, session))] == ["debug"]
+
+
+async def test_m6_a_typed_pattern_is_kept_for_the_next_session(project):
+    steps = [command("echo 1"), command("echo 2 && echo 3"), command("echo 4; ls"), says("ok")]
+    async with engine_of(project, *steps) as (engine, session):
+        seen = asked(await turn(engine, session, "allow_always", pattern="echo *"))
+        assert [each.subject for each in seen] == ["echo 1", "echo 4; ls"]
+    async with engine_of(project, command("echo 5"), says("ok")) as (engine, session):
+        assert asked(await turn(engine, session)) == []
+        found = await engine.query(q.PermissionsQuery(session=session))
+        assert [(each.rule, each.exactly) for each in found.kept] == [("Shell(echo *)", False)]
+        removed = cmd.PermissionRemove(session=session, id=found.kept[0].id)
+        assert isinstance(await engine.submit(removed), cmd.Ack)
+        await engine.settled(session)
+        assert (await engine.submit(removed)).code == "permission_unknown"
+        assert Remembered(project).all() == ()
+
+
+async def test_a_pattern_that_does_not_speak_of_the_command_is_refused_and_the_question_stays(project):
+    async with engine_of(project, command("echo 1 && rm a.txt"), says("ok")) as (engine, session):
+        await engine.submit(cmd.TurnSubmit(session=session, text="go"))
+        async with contextlib.aclosing(engine.events(session)) as stream:
+            async for envelope in stream:
+                if isinstance(envelope.event, ev.ApprovalRequested):
+                    break
+        answer = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_always", pattern="echo *")
+        assert (await engine.submit(answer)).code == "pattern_does_not_match"
+        query = q.PatternQuery(session=session, pattern="echo *", command="echo 1 && rm a.txt")
+        assert "does not allow every part" in (await engine.query(query)).problem
+        query = q.PatternQuery(session=session, pattern="echo *", command="echo 1")
+        assert (await engine.query(query)) == q.PatternPreview(example="echo anything")
+        assert engine.state(session).approvals
+        await engine.submit(cmd.TurnInterrupt(session=session))
+
+
+async def test_a_no_for_good_is_a_no_the_next_time(project):
+    async with engine_of(project, command("echo 1"), command("echo 1"), says("ok")) as (engine, session):
+        assert len(asked(await turn(engine, session, "reject_always"))) == 1
+        assert "refused exactly this command for good" in results(engine, session)[1]
+
+
+async def test_m4_m5_the_launcher_runs_only_what_was_approved_as_it_was_approved(tmp_path):
+    case = Case(tmp_path)
+    session = case.session
+    await session.terminal.find()
+
+    def runner(lease: Lease | None = None) -> CommandRunner:
+        return CommandRunner(session, Origin(), approval_of(session, "touch x"), lease or Lease())
+
+    approved = runner()
+    with pytest.raises(ToolFailed, match="not the command that was approved"):
+        await approved.run_command("touch y", time_limit=9, on_output=print)
+    with pytest.raises(ToolFailed, match="not the command that was approved"):
+        await approved.run_command("touch x", time_limit=9, on_output=print)
+    approved = runner()
+    case.emit(ev.ModeChanged(mode="debug"))
+    with pytest.raises(ToolFailed, match="The mode"):
+        await approved.run_command("touch x", time_limit=9, on_output=print)
+    assert case.tree() == {}
+
+
+async def test_m14_a_call_that_is_over_runs_nothing(tmp_path):
+    case = Case(tmp_path)
+    lease = Lease()
+    runner = CommandRunner(case.session, Origin(), approval_of(case.session, "touch x"), lease)
+    lease.end()
+    with pytest.raises(ToolFailed, match="over"):
+        await runner.run_command("touch x", time_limit=9, on_output=print)
+    assert case.tree() == {}
+
+
+async def test_m13_without_a_user_and_a_box_no_command_runs(tmp_path):
+    configured('[commands]\npolicy = "auto"\n[permissions]\nallow = ["Shell(*)"]\n')
+    case = Case(tmp_path, command("touch x"))
+    case.session.interactive = False
+    await case.turn()
+    assert "The program refused this call" in case.results()[0]
+    assert case.tree() == {}
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan"])
+async def test_m1_no_rule_and_no_answer_gives_a_mode_what_it_has_not(project, mode):
+    configured('[permissions]\nallow = ["Write(**)", "Shell(*)"]\n')
+    write = calls(("write", {"file_path": "b.txt", "contents": "x"}))
+    async with engine_of(project, write, says("ok"), mode=mode) as (engine, session):
+        assert asked(await turn(engine, session)) == []
+        assert f"{mode} mode does not allow" in results(engine, session)[0]
+        assert not engine.state(session).changes
+
+
+async def test_everything_that_was_allowed_and_run_is_in_the_audit_log(project):
+    async with engine_of(project, command("echo 1 > b.txt"), says("ok")) as (engine, session):
+        await turn(engine, session, "allow_once")
+        await engine.submit(cmd.HunkResolve(session=session, path="b.txt", verdict="accept"))
+        await engine.settled(session)
+        path = engine._live(session).runtime.directory.path / "audit.jsonl"
+        kinds = [line.kind for line in read(path)]
+        assert kinds == ["approval.asked", "approval.answered", "command.ended", "file.written"]
+        assert verify(path) == ""
+
+
+# paths
+
+
+async def test_p20_a_secret_is_read_only_after_a_yes_and_never_found_by_a_search(project):
+    (project / ".env").write_text("TOKEN=hunter2\n")
+    (project / ".gitignore").write_text(".env\nserver.pem\n")
+    (project / "server.pem").write_text("hunter2\n")
+    (project / "link").symlink_to(".env")
+    search = calls(("grep", {"pattern": "hunter\\d"}))
+    at = calls(("grep", {"pattern": "hunter\\d", "path": ".env"}))
+    steps = [search, at, reading("link"), reading("server.pem"), reading(".env"), says("ok")]
+    async with engine_of(project, *steps) as (engine, session):
+        answers: list[ev.Decision] = ["reject_once", "reject_once", "reject_once", "allow_once"]
+        seen = asked(await turn(engine, session, *answers))
+        assert [each.kind for each in seen] == ["tool"] * 4
+        found = results(engine, session)
+        assert all("hunter2" not in each for each in found[:4])
+        assert "hunter2" in found[4]
+
+
+async def test_p20_a_command_can_not_read_a_secret_unless_a_rule_allows_it(project):
+    (project / ".env").write_text("TOKEN=hunter2\n")
+    (project / "sub").mkdir()
+    (project / "sub" / "id_ed25519").write_text("hunter2\n")
+    look = command("cat .env sub/*")
+    async with engine_of(project, look, says("ok")) as (engine, session):
+        await turn(engine, session, "allow_once")
+        assert "hunter2" not in results(engine, session)[0]
+    configured('[permissions]\nallow = ["Read(**/.env)"]\n')
+    async with engine_of(project, look, reading(".env"), says("ok")) as (engine, session):
+        assert len(asked(await turn(engine, session, "allow_once"))) == 1
+        assert results(engine, session)[0].count("hunter2") == 1
+        assert "hunter2" in results(engine, session)[1]
+
+
+async def test_rules_on_paths_bind_every_file_tool_and_commands(project):
+    configured('[permissions]\ndeny = ["Read(private/**)", "Write(vendor/**)"]\nask = ["Write(*.lock)"]\n')
+    (project / "private").mkdir()
+    (project / "private" / "x").write_text("hunter2\n")
+    steps = [
+        reading("private/x"),
+        calls(("grep", {"pattern": "hunter\\d"})),
+        calls(("write", {"file_path": "vendor/a", "contents": "x"})),
+        calls(("write", {"file_path": "a.lock", "contents": "x"})),
+        command("cat private/x"),
+        says("ok"),
+    ]
+    async with engine_of(project, *steps) as (engine, session):
+        seen = asked(await turn(engine, session, "allow_once", "allow_once"))
+        assert [each.subject for each in seen] == ["a.lock", "cat private/x"]
+        found = results(engine, session)
+        assert "hunter2" not in "".join(found[:2] + found[4:])
+        assert "kept from the agent" in found[0]
+        assert "kept from the agent" in found[2]
+        assert list(engine.state(session).changes) == ["a.lock"]
+
+
+# keys
+
+
+async def test_k1_no_child_is_given_a_key(project, monkeypatch):
+    key = "sk-planted-0123456789abcdef"
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "WORK_API_KEY", "GITHUB_TOKEN", "LC_SECRET"):
+        monkeypatch.setenv(name, key)
+    look = command("env; cat /proc/*/environ | tr '\\0' '\\n'")
+    async with engine_of(project, look, says("ok")) as (engine, session):
+        await turn(engine, session, "allow_once")
+        assert "exit code" in results(engine, session)[0]
+        assert key not in results(engine, session)[0]
+    kept = without_keys(os.environ)
+    assert "PATH" in kept
+    assert not {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "WORK_API_KEY", "GITHUB_TOKEN", "LC_SECRET"} & set(kept)
+
+
+def test_k1_git_and_rg_are_given_no_key(project, monkeypatch, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("git", "rg"):
+        (programs / name).write_text(f"#!/bin/sh\nenv >> {tmp_path}/{name}.env\n")
+        (programs / name).chmod(0o755)
+    (project / ".git").mkdir()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr("core.engine.file_list.program", lambda: str(programs / "rg"))
+    from core.engine.file_list import _listed
+
+    git_status(project)
+    _listed(project)
+    for name in ("git", "rg"):
+        assert "PATH=" in (tmp_path / f"{name}.env").read_text()
+        assert "sk-planted" not in (tmp_path / f"{name}.env").read_text()
+
+
+# the network
+
+
+@pytest.fixture
+async def outside(monkeypatch):
+    """A host `example.test` that the proxy takes for one out in the public network."""
+    import asyncio
+
+    made = Outside()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+
+    async def resolve(_host):
+        return [ipaddress.ip_address("127.0.0.1")]
+
+    reaching = functools.partial(Proxy, public=lambda _: True, resolve=resolve)
+    monkeypatch.setattr("core.agent.way_out.Proxy", reaching)
+    yield made
+    server.close()
+
+
+FETCH = (
+    "exec 3<>/dev/tcp/127.0.0.1/3128 && "
+    "printf 'GET http://example.test:{}/ HTTP/1.1\\r\\n\\r\\n' >&3 && cat <&3 | tail -1; echo x >> ran.txt"
+)
+
+
+async def test_s5_the_network_is_asked_about_afterwards_and_the_command_runs_again(project, outside):
+    fetch = command(FETCH.format(outside.port))
+    async with engine_of(project, fetch, fetch, says("ok")) as (engine, session):
+        seen = asked(await turn(engine, session, "allow_once", "allow_once", "allow_once", "reject_once"))
+        assert [each.kind for each in seen] == ["command", "network", "command", "network"]
+        assert seen[1].subject == f"example.test:{outside.port}"
+        assert seen[1].options == ("allow_once", "allow_session", "allow_always", "reject_once")
+        first, second = results(engine, session)
+        assert first.startswith("[Run again, with the network to example.test")
+        assert "hello" in first
+        assert "hello" not in second
+        assert "It was not allowed to." in second
+        lines = read(engine._live(session).runtime.directory.path / "audit.jsonl")
+        network = [line.data["host"] for line in lines if line.kind.startswith("network.")]
+        assert network == ["example.test"] * 3
+
+
+async def test_a_host_that_is_granted_for_good_is_not_asked_about_again(project, outside):
+    fetch = command(FETCH.format(outside.port))
+    async with engine_of(project, fetch, says("ok")) as (engine, session):
+        await turn(engine, session, "allow_once", "allow_always")
+        assert [str(rule) for rule in Remembered(project).rules()] == ["WebFetch(example.test)"]
+    async with engine_of(project, fetch, says("ok")) as (engine, session):
+        seen = asked(await turn(engine, session, "allow_once"))
+        assert [each.kind for each in seen] == ["command"]
+        assert seen[0].network == ("example.test",)
+        assert "hello" in results(engine, session)[0]
+
+
+async def test_i8_after_secrets_and_foreign_data_a_standing_grant_is_asked_about_again(project, outside):
+    configured('[permissions]\nallow = ["WebFetch(example.test)"]\n')
+    (project / ".env").write_text("K=1\n")
+    fetch = command(FETCH.format(outside.port))
+    async with engine_of(project, fetch, reading(".env"), fetch, says("ok")) as (engine, session):
+        seen = asked(await turn(engine, session, "allow_once", "allow_once", "allow_once", "reject_once"))
+        assert [each.kind for each in seen] == ["command", "tool", "command", "network"]
+        assert seen[2].network == ()
+        assert "secrets were read" in seen[3].reason
+        assert "hello" not in results(engine, session)[2]
+
+
+async def test_m10_a_host_that_a_rule_refuses_is_not_even_asked_about(project, outside):
+    configured('[permissions]\ndeny = ["WebFetch(*.test)"]\nallow = ["WebFetch(*)"]\n')
+    async with engine_of(project, command(FETCH.format(outside.port)), says("ok")) as (engine, session):
+        assert [each.kind for each in asked(await turn(engine, session, "allow_once"))] == ["command"]
+        assert outside.heard == b""
