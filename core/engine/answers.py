@@ -9,6 +9,7 @@ from typing import assert_never
 from core.config import Settings
 from core.engine.file_list import FileList
 from core.engine.live import LiveSession
+from core.engine.rewinding import checkpoints, preview
 from core.errors import AgentTuiError, CommandRejected, PathRefused
 from core.languages import language_of
 from core.protocol import queries as q
@@ -46,7 +47,7 @@ class Answers:
                 return await self._models(discover=discover)
             case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery():
                 return await self._about_session(query)
-            case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery():
+            case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery() | q.CheckpointsQuery() | q.CheckpointPreviewQuery():
                 return self._about_changes(query)
             case _:
                 return await self._about_files(query)
@@ -85,7 +86,9 @@ class Answers:
             case _ as unreachable:
                 assert_never(unreachable)
 
-    def _about_changes(self, query: q.DiffQuery | q.HunkQuery | q.ConflictQuery) -> q.AnyAnswer:
+    def _about_changes(
+        self, query: q.DiffQuery | q.HunkQuery | q.ConflictQuery | q.CheckpointsQuery | q.CheckpointPreviewQuery
+    ) -> q.AnyAnswer:
         live = self._sessions.get(query.session)
         if live is None:
             raise _no_session(query.session)
@@ -98,6 +101,10 @@ class Answers:
                 return q.HunkText(path=path, hunk=hunk, text=text, start=place.new_start, language=language_of(path))
             case q.ConflictQuery(path=path):
                 return q.Conflict(sides=shadow.conflicts.sides(path))
+            case q.CheckpointsQuery():
+                return checkpoints(live.runtime)
+            case q.CheckpointPreviewQuery(id=name):
+                return preview(live.runtime, name)
             case _ as unreachable:
                 assert_never(unreachable)
 

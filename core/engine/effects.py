@@ -12,6 +12,7 @@ from typing import assert_never
 from core.engine.live import Effect, LiveSession
 from core.engine.permission_answers import removed
 from core.engine.review_effects import ReviewCommand, comments_sent, reviewed
+from core.engine.rewinding import checkpoint_restored
 from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
 from core.permissions.rules import Choice
@@ -37,6 +38,7 @@ SessionCommand = (
     | cmd.ShellReset
     | ReviewCommand
     | cmd.CommentsSend
+    | cmd.CheckpointRestore
     | cmd.PlanEdit
     | cmd.PlanBuild
     | cmd.TodoSet
@@ -70,14 +72,19 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
             | cmd.ConflictSettle()
             | cmd.BulkResolve()
             | cmd.VerdictUndo()
+            | cmd.CheckpointRestore()
         ):
-            return reviewed(live, command)
+            return _review(live, command)
         case cmd.PlanEdit() | cmd.PlanBuild() | cmd.TodoSet():
             return await _plan(live, command)
         case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet() | cmd.PermissionRemove():
             return await _setting(live, command)
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _review(live: LiveSession, command: ReviewCommand | cmd.CheckpointRestore) -> Effect:
+    return checkpoint_restored(live, command) if isinstance(command, cmd.CheckpointRestore) else reviewed(live, command)
 
 
 TerminalCommand = cmd.CommandRun | cmd.JobStop | cmd.ShellReset

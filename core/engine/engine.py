@@ -21,15 +21,17 @@ from core.engine.answers import Answers
 from core.engine.boxes import Boxes
 from core.engine.effects import prepare
 from core.engine.faults import explained
+from core.engine.forking import fork
 from core.engine.live import LiveSession
 from core.engine.models import ModelAccess
+from core.engine.rewinding import known, need_rest
 from core.engine.runtime import SessionRuntime, Surroundings
 from core.engine.settings_file import remember
 from core.engine.trusting import Trusting
 from core.engine.watch import Watch
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.events import Envelope, ModeName, Notice, SessionStarted
+from core.protocol.events import Envelope, ModeName, Notice, SessionRenamed, SessionStarted
 from core.protocol.queries import AnyAnswer, AnyQuery, Refused
 from core.sandbox.box import Tier
 from core.sessions.fold import SessionState
@@ -106,6 +108,8 @@ class Engine:
                 return await self._open(command)
             case cmd.SessionResume():
                 return await self._resume(command)
+            case cmd.SessionFork():
+                return await self._fork(command)
             case cmd.ProviderConfigure():
                 return await self._configure(command)
             case cmd.TrustSet():
@@ -203,6 +207,22 @@ class Engine:
         try:
             runtime = SessionRuntime.resume(directory, house.around)
         except BaseException:
+            directory.close()
+            raise
+        return self._admit(runtime, house)
+
+    async def _fork(self, command: cmd.SessionFork) -> cmd.Ack:
+        live, house = self._live(command.session), self._ready()
+        at = known(live.runtime, command.at) if command.at else None
+        await live.settled()
+        need_rest(live)
+        directory = house.store.create()
+        try:
+            fork(live.runtime, directory, at)
+            runtime = SessionRuntime.resume(directory, house.around)
+            runtime.emit(SessionRenamed(title=f"{live.runtime.state.title} (fork)".strip()))
+        except BaseException:
+            directory.discard()
             directory.close()
             raise
         return self._admit(runtime, house)

@@ -18,7 +18,9 @@ from core.engine.boxes import Boxes
 from core.engine.models import ModelAccess
 from core.engine.permits import Permits
 from core.engine.recovery import close_open_turn
+from core.engine.restoring import go_on
 from core.errors import AgentTuiError, StateError
+from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
 from core.protocol.review import Change, Origin
@@ -120,7 +122,7 @@ class SessionRuntime:
         state = fold(envelopes, ReviewState())
         state.id = directory.id
         runtime = cls(directory, log, state, around)
-        repaired = [mended, *runtime.shadow.recover()]
+        repaired = [mended, *runtime.shadow.recover(), go_on(runtime)]
         runtime.turn_id = state.turn.id if state.turn is not None else ""
         repaired.append(close_open_turn(state, runtime.emit, reopened=True))
         runtime.turn_id = ""
@@ -172,12 +174,21 @@ class SessionRuntime:
     def _before(self, event: ev.AnyEvent) -> None:
         """What has to be done at the edges of steps and turns, ahead of the event that marks the edge."""
         match event:
-            case ev.TurnStarted(prompt=prompt) if not self.state.title:
-                self.emit(ev.SessionRenamed(title=title_of(prompt)))
+            case ev.TurnStarted(prompt=prompt):
+                if not self.state.title:
+                    self.emit(ev.SessionRenamed(title=title_of(prompt)))
+                self.checkpoint(prompt)
             case ev.StepStarted() | ev.TurnFinished() if self.settings.edits.policy == "auto":
                 self.accept_everything()
             case _:
                 return
+
+    def checkpoint(self, prompt: str, *, before: str = "") -> str:
+        """Make a checkpoint of this moment; its id. It costs next to nothing, whatever the session holds."""
+        name, seq = new_id("check"), self.log.last
+        generated = self.shadow.checkpoints.freeze(name, seq)
+        self.emit(ev.CheckpointCreated(id=name, seq=seq, prompt=prompt, before=before, generated=generated))
+        return name
 
     def accept_everything(self, origin: Origin | None = None, paths: tuple[str, ...] = ()) -> list[str]:
         """Promote every change (of an origin, or of these paths) that may be accepted in bulk, many in a transaction.

@@ -203,6 +203,16 @@ class Turns:
             session.turn_id = ""
         self.suggest()
 
+    def forget(self) -> None:
+        """The conversation is another one now: what the model was told, read and counted no longer holds."""
+        if (context := self._context) is not None:
+            context.seen.clear()
+            context.told.clear()
+            context.steers.clear()
+            context.meter.forget()
+            context.floor = 0
+        self.suggest()
+
     def suggest(self) -> None:
         """Offer what the user may say next, if the provider knows."""
         state = self._session.state

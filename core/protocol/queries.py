@@ -300,6 +300,7 @@ class Checkpoints(Answer, frozen=True, kw_only=True, tag="checkpoints"):
 
 
 Effect = Literal["", "create", "edit", "delete"]
+PendingEffect = Literal["", "propose", "revise", "resolve"]
 
 
 class RestoredPath(Struct, frozen=True, kw_only=True):
@@ -307,7 +308,7 @@ class RestoredPath(Struct, frozen=True, kw_only=True):
     the file on disk. `reason`: why it is left alone ("" = it is not)."""
 
     path: str
-    pending: Literal["", "propose", "revise", "resolve"] = ""
+    pending: PendingEffect = ""
     disk: Effect = ""
     reason: str = ""
 

@@ -16,6 +16,7 @@ from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
+from core.sessions.rewind import Line, Mark, marked, rewound, shelve
 
 
 class ReviewFold(Protocol):
@@ -75,7 +76,7 @@ def total(first: Usage, second: Usage) -> Usage:
 @dataclass(slots=True, kw_only=True)
 class SessionState:
     """Everything a session is, at one moment. `seq` is that of the last durable event. `jobs` run now, `job_count` were
-    ever begun; the model has not been told of `terminal_news` yet."""
+    ever begun; the model was not told of `terminal_news` yet. `marks` are the checkpoints, `lines` what was left."""
 
     review: ReviewFold = field(default_factory=NoReview)
     id: str = ""
@@ -111,6 +112,8 @@ class SessionState:
     jobs: dict[str, ev.JobStarted] = field(default_factory=dict)
     job_count: int = 0
     terminal_news: dict[str, ev.JobEnded | ev.CommandRan] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -226,6 +229,7 @@ def _message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> 
 
 
 def _compacted(state: SessionState, _: ev.Envelope, event: ev.ContextCompacted) -> None:
+    shelve(state)
     state.messages[:] = event.messages
     state.context_used = event.after_tokens
 
@@ -391,4 +395,6 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.JobEnded: _job_ended,
     ev.CommandRan: _command_ran,
     ev.TerminalReported: _terminal_reported,
+    ev.CheckpointCreated: marked,
+    ev.ConversationRewound: rewound,
 }

@@ -36,6 +36,12 @@ def encode(envelope: Envelope) -> bytes:
     return b'{"crc":"%08x","e":%s}\n' % (zlib.crc32(raw), raw)
 
 
+def renamed(envelope: Envelope, old: bytes, new: bytes) -> bytes:
+    """One record in which `new` stands wherever `old` did: for an id that occurs as nothing else."""
+    raw = _encoder.encode(envelope).replace(old, new)
+    return b'{"crc":"%08x","e":%s}\n' % (zlib.crc32(raw), raw)
+
+
 def decode(line: bytes) -> Envelope | None:
     """The envelope of one record (without its line feed), or None if the record is damaged.
 

@@ -173,6 +173,14 @@ class Layers:
             return True  # without its record, the checkpoint can say that there was something
         return True
 
+    def unfreeze(self, checkpoint: str) -> None:
+        """Let go of what `freeze` kept; for one that was made for a while only."""
+        path = self.frozen.path(checkpoint)
+        names = self.frozen.named[path.name] if path else ()
+        self.frozen.drop(checkpoint)
+        for each in set(names) - set(self.kept.layers):
+            self.close(each, keep=False)
+
     def thawed(self, checkpoint: str) -> Kept | None:
         """The record that a checkpoint keeps; None: it, or a layer that it names, is not there any more."""
         path = self.frozen.path(checkpoint)

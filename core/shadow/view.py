@@ -243,6 +243,10 @@ class Shadow:
         """
         return self._bulks.resolve(root, verdict, reason, self._emit)
 
+    def beside(self) -> list[str]:
+        """The directories, beside the layers, that undoing verdicts on bulks needs."""
+        return self._bulks.again.named()
+
     # reviewing
 
     def diff(self, rel: str, context: int = 3) -> ChangeDiff | None:
@@ -298,7 +302,7 @@ class Shadow:
         if lost := self.layers.missing():
             self.layers.record(Kept(gone=self.layers.kept.gone))
             told.append(f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers).")
-        self.layers.sweep([self._pending.name, *self._bulks.again.named()])
+        self.layers.sweep([self._pending.name, *self.beside()])
         if self.state.layers != self.layers.kept.layers:
             self._emit(layers_changed(self.layers, self.seen))
         return told

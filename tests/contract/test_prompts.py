@@ -34,6 +34,7 @@ VARIABLES = {
         "note": "Look.",
         "comments": [{"path": "a.py", "lines": "line 1", "excerpt": "+x", "fence": "```", "text": "Why?"}],
     },
+    "reminders/restored": {"files": ["a.py"], "more": 2},
     "reminders/terminal": {
         "ended": [{"id": "job_1", "line": "`make`: exit code 0"}],
         "ran": [
