@@ -233,6 +233,7 @@ async def test_x1_a_project_with_a_core_and_a_tui_of_its_own_is_no_obstacle(proj
 def repository(project) -> Path:
     subprocess.run(["git", "init", "-q", project], check=True)
     subprocess.run(["git", "add", "a.txt"], cwd=project, check=True)
+    trust(project)
     return project
 
 

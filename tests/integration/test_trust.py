@@ -1,0 +1,185 @@
+"""A project's own words are heard when its user trusts it, and not before."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from core.engine import Engine, EngineOptions
+from core.exits import ExitCode
+from core.permissions.trust import Trust
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.messages import UserMessage
+from tests.support.agent_case import calls, says
+from tests.support.program import ask
+from tests.support.provider_streams import Call
+from tests.support.provider_streams import Step as Said
+from tests.support.story import access
+
+RULE = "Speak like a pirate."
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A repository that tries everything before anybody trusted it."""
+    root = tmp_path / "project"
+    (root / ".agent-tui").mkdir(parents=True)
+    (root / ".cursor" / "rules").mkdir(parents=True)
+    (root / "sub").mkdir()
+    (root / "AGENTS.md").write_text(f"{RULE}\n")
+    (root / "sub" / "AGENTS.md").write_text(f"{RULE}\n")
+    (root / ".cursor" / "rules" / "a.mdc").write_text(f"---\nalwaysApply: true\n---\n{RULE}\n")
+    (root / ".agent-tui" / "config.toml").write_text('[permissions]\nask = ["Write(**)"]\n')
+    (root / "sub" / "a.txt").write_text("one\n")
+    return root
+
+
+@pytest.fixture
+def trap(project, tmp_path) -> Path:
+    """Is there when a program of the repository's was run."""
+    sprung = tmp_path / "sprung"
+    subprocess.run(["git", "init", "-q", project], check=True)
+    with (project / ".git" / "config").open("a") as config:
+        config.write(f'[core]\nfsmonitor = "touch {sprung}; false"\n')
+    return sprung
+
+
+@contextlib.asynccontextmanager
+async def engine_of(project: Path, *steps, **options):
+    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(list(steps)))
+    reply = await engine.submit(cmd.SessionOpen())
+    assert isinstance(reply, cmd.Ack), reply
+    try:
+        yield engine, reply.session
+    finally:
+        await engine.close()
+
+
+async def turn(engine: Engine, session: str, text: str = "look at sub/a.txt") -> list[ev.AnyEvent]:
+    before = engine.state(session).seq
+    await engine.submit(cmd.TurnSubmit(session=session, text=text, open_files=("sub/a.txt",)))
+    seen: list[ev.AnyEvent] = []
+    async with contextlib.aclosing(engine.events(session, after=before)) as stream:
+        async for envelope in stream:
+            seen.append(envelope.event)
+            if isinstance(envelope.event, ev.TurnFinished):
+                return seen
+    raise AssertionError("the stream ended before the turn")
+
+
+def told(engine: Engine, session: str) -> str:
+    """All that the model of a session was told."""
+    live = engine._live(session)
+    said = [each.content for each in live.runtime.state.messages if isinstance(each, UserMessage)]
+    return (live.runtime.directory.path / "prefix.json").read_text() + "".join(said)
+
+
+def stated(engine: Engine, session: str) -> str:
+    return engine.state(session).trust
+
+
+WRITE = calls(("write", {"file_path": "b.txt", "contents": "x"}))
+
+
+async def test_i1_before_a_yes_nothing_of_the_project_is_heard_and_the_work_goes_on(project, trap):
+    async with engine_of(project, WRITE, says("ok")) as (engine, session):
+        assert stated(engine, session) == "asked"
+        seen = await turn(engine, session)
+        assert RULE not in told(engine, session)
+        assert "git_status" not in told(engine, session)
+        assert not any(isinstance(each, ev.RulesLoaded | ev.ApprovalRequested) for each in seen)
+        assert list(engine.state(session).changes) == ["b.txt"]
+    assert not trap.exists()
+
+
+async def test_i1_a_broken_configuration_of_a_stranger_stops_nobody(project):
+    (project / ".agent-tui" / "config.toml").write_text("[[[")
+    async with engine_of(project, says("ok")) as (engine, session):
+        assert (await turn(engine, session))[-1].reason == "done"
+        reply = await engine.submit(cmd.TrustSet(session=session, trusted=True))
+        assert isinstance(reply, cmd.Reject)
+        assert "config.toml" in reply.message
+        assert not Trust(project).given()
+
+
+async def test_i1_a_yes_before_the_first_prompt_gives_the_rules_their_place(project):
+    async with engine_of(project, WRITE, says("ok")) as (engine, session):
+        await engine._live(session).turns._warming
+        assert isinstance(await engine.submit(cmd.TrustSet(session=session, trusted=True)), cmd.Ack)
+        assert stated(engine, session) == "trusted"
+        await engine.submit(cmd.TurnSubmit(session=session, text="look at sub/a.txt", open_files=("sub/a.txt",)))
+        async with contextlib.aclosing(engine.events(session)) as stream:
+            async for envelope in stream:
+                if isinstance(envelope.event, ev.ApprovalRequested):
+                    break
+        assert told(engine, session).count(RULE) == 3
+        await engine.submit(cmd.TurnInterrupt(session=session))
+    async with engine_of(project, says("ok")) as (engine, session):
+        assert stated(engine, session) == "trusted"
+
+
+async def test_i1_a_yes_in_the_middle_brings_the_rules_with_the_next_prompt_once(project):
+    async with engine_of(project, says("ok"), says("ok"), says("ok")) as (engine, session):
+        await turn(engine, session)
+        await engine.submit(cmd.TrustSet(session=session, trusted=True))
+        await turn(engine, session)
+        await turn(engine, session)
+        assert told(engine, session).count(RULE) == 3
+
+
+async def test_i1_a_no_is_not_kept_and_ends_the_question(project):
+    async with engine_of(project, says("ok")) as (engine, session):
+        await engine.submit(cmd.TrustSet(session=session, trusted=False))
+        assert stated(engine, session) == "restricted"
+        await turn(engine, session)
+        assert RULE not in told(engine, session)
+    async with engine_of(project) as (engine, session):
+        assert stated(engine, session) == "asked"
+
+
+async def test_an_empty_directory_is_not_asked_about(tmp_path):
+    async with engine_of(tmp_path, says("ok")) as (engine, session):
+        assert stated(engine, session) == "trusted"
+
+
+async def test_i1_without_trust_a_command_that_nothing_holds_does_not_run(project, monkeypatch):
+    from core.engine.boxes import Boxes, Found
+    from core.sandbox.box import Tier
+
+    async def none(_wanted):
+        return Found(box=None, tier=Tier.NONE)
+
+    models = access([calls(("run_terminal_cmd", {"command": "touch x"})), says("ok")])
+    engine = Engine(project, options=EngineOptions(watch=False), models=models, boxes=Boxes(none))
+    session = (await engine.submit(cmd.SessionOpen())).session
+    seen = await turn(engine, session)
+    assert not any(isinstance(each, ev.ApprovalRequested) for each in seen)
+    assert not (project / "x").exists()
+    await engine.close()
+
+
+async def test_i1_without_a_screen_it_works_and_says_what_it_did_not_hear(project, trap):
+    write = Said(calls=[Call(name="write", arguments={"file_path": "b.txt", "contents": "x"})])
+    look = Said(calls=[Call(name="run_terminal_cmd", arguments={"command": "cat sub/a.txt"})])
+    config = {"AGENT_TUI_CONFIG_DIR": str(project.parent / "config")}
+    (project.parent / "config").mkdir()
+    (project.parent / "config" / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    ended, requests = await ask(project, write, look, "ok", arguments=("--accept", "all"), env=config)
+    assert (ended.code, ended.out) == (ExitCode.DONE, "ok\n")
+    assert "not trusted: AGENTS.md, .cursor/rules, .agent-tui/config.toml, .git not read" in ended.err
+    assert "--trust" in ended.err
+    assert RULE not in str([each.json for each in requests])
+    assert "one" in str(requests[-1].json)
+    assert (project / "b.txt").read_text() == "x"
+    assert not trap.exists()
+
+
+async def test_the_flag_trusts_for_one_run(project):
+    ended, requests = await ask(project, "ok", arguments=("--trust",))
+    assert (ended.code, ended.err) == (ExitCode.DONE, "")
+    assert RULE in str(requests[0].json)
+    assert not Trust(project).given()
