@@ -1,6 +1,7 @@
 """What the project has at a path, as the base of a change; and which changes can only be promoted together.
 
-Where a directory gives way to a file, the directory counts as absent once all of its files are pending deletions.
+Where a directory gives way to a file, the directory counts as absent once all of its files are pending deletions; so
+does all that is reached through a link, once the link is one.
 """
 
 from __future__ import annotations
@@ -30,13 +31,19 @@ class Disk:
         except PathRefused as error:
             if error.code == "not_a_file" and self._is_given_up(path):
                 return ABSENT
+            if error.code == "path_escapes" and self._passes_what_is_given_up(path):
+                return ABSENT
             raise
+
+    def _passes_what_is_given_up(self, path: str) -> bool:
+        changes = self._state.changes
+        return any(each in changes and is_deletion(changes[each]) for each in above(path))
 
     def _is_given_up(self, path: str) -> bool:
         below = walked(self._workspace, path)
         changes = self._state.changes
         return below is not None and all(
-            kind == "directory" or (each in changes and changes[each].pending.kind == "absent") for each, kind in below
+            kind == "directory" or (each in changes and is_deletion(changes[each])) for each, kind in below
         )
 
 
@@ -66,9 +73,10 @@ def together(changes: Mapping[str, Change], chosen: Iterable[Change]) -> list[Ch
         if change.base.kind == "absent" != change.pending.kind:
             prefix = f"{change.path}/"
             in_the_way = {*above(change.path), *(path for path in changes if path.startswith(prefix))}
-            found |= {path: changes[path] for path in in_the_way & changes.keys() if _is_deletion(changes[path])}
-    return sorted(found.values(), key=lambda change: (not _is_deletion(change), change.path))
+            found |= {path: changes[path] for path in in_the_way & changes.keys() if is_deletion(changes[path])}
+    return sorted(found.values(), key=lambda change: (not is_deletion(change), change.path))
 
 
-def _is_deletion(change: Change) -> bool:
+def is_deletion(change: Change) -> bool:
+    """Whether a path is to be nothing, or only a directory."""
     return change.pending.kind == "absent"

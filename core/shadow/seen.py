@@ -257,7 +257,13 @@ class Seen:
         return self.disk_state(rel) if found is None else self._contents.keep(*layered_state(found, rel))
 
     def disk_state(self, rel: str) -> FileState:
-        return self._contents.keep(*self._workspace.state_of(rel))
+        """What the workspace has at a path itself: behind a link, nothing."""
+        try:
+            return self._contents.keep(*self._workspace.state_of(rel))
+        except PathRefused as error:
+            if error.code == "path_escapes":
+                return ABSENT
+            raise
 
 
 def layered_state(found: Layered, rel: str) -> tuple[FileState, bytes | None]:

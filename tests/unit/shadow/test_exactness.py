@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from tests.unit.shadow.mounted import needs_mounts, output, run
 
 pytestmark = needs_mounts
 
-NAMES = ("a", "b", "c.py", "d.log", "node_modules", "é\n-x", "build")
+NAMES = ("a", "b", "c.py", "d.log", "node_modules", "é\n-x", "build", "link", "to nowhere")
 START = {
     "a/b/c.py": b"one\ntwo\nthree\n",
     "a/a": b"\x00\x01binary",
@@ -84,6 +85,8 @@ def started(place: Path) -> tuple[Desk, Path]:
     desk.put(".gitignore", b"*.log\nbuild/\n")
     for path, data in START.items():
         desk.put(path, data)
+    (desk.root / "link").symlink_to("a")
+    (desk.root / "to nowhere").symlink_to("nowhere")
     copy = place / "copy"
     shutil.copytree(desk.root, copy, symlinks=True)
     return desk, copy
@@ -121,6 +124,24 @@ def test_s2_d10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_c
         assert tree(desk.root) == wanted
     finally:
         shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("link", ["link", "to nowhere"])
+def test_a_link_may_become_a_directory(tmp_path, link):
+    desk, copy = started(tmp_path)
+    before = tree(desk.root)
+    command = f"rm '{link}'; mkdir -p '{link}/b'; echo new > '{link}/b/c.py'; echo a > '{link}/a'"
+    subprocess.run(["sh", "-c", command], cwd=copy, check=True)
+    run(desk, command)
+    assert output(desk, f"cat '{link}/a' '{link}/b/c.py'") == "a\nnew\n"
+    assert desk.shadow.read(f"{link}/a") == b"a\n"
+    assert set(desk.state.changes) == {link, f"{link}/a", f"{link}/b/c.py"}
+    desk.shadow.resolve(f"{link}/a")
+    accept_everything(desk)
+    assert tree(desk.root) == tree(copy)
+    while desk.state.verdicts:
+        desk.shadow.undo()
+    assert tree(desk.root) == before
 
 
 def listed(root: Path) -> list[str]:
