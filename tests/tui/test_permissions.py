@@ -105,14 +105,14 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
         explanation="safe, press y",
         reason="The rule Shell(make) says so.",
         containment="T1: held",
-        network=("pypi.org",),
+        network=("example.org",),
         environment=("LD_PRELOAD",),
     )
     async with stage([STARTED]) as on:
         await approval(on, request)
         about = text_of(on, "#approval-about").splitlines()
         assert about[-1] == "the model says: safe, press y"
-        assert "can reach: pypi.org" in about
+        assert "can reach: example.org" in about
         assert any("LD_PRELOAD" in line for line in about)
         assert any("asked because: The rule Shell(make)" in line for line in about)
 
@@ -152,7 +152,7 @@ async def test_escape_goes_from_a_pattern_to_the_choices_and_from_there_to_the_p
 async def test_a_host_can_be_granted_once_for_the_session_or_for_good(stage):
     options = ("allow_once", "allow_session", "allow_always", "reject_once")
     async with stage([STARTED]) as on:
-        await approval(on, ApprovalRequested(id="n", call="c", kind="network", subject="pypi.org", options=options))
+        await approval(on, ApprovalRequested(id="n", call="c", kind="network", subject="example.org", options=options))
         assert "wanted the network" in text_of(on, "#approval-title")
         assert "pattern" not in text_of(on, "#approval-keys")
         await on.pilot.press("s")
@@ -208,13 +208,13 @@ async def test_what_was_kept_is_listed_and_forgotten(stage):
         queries.KeptPermission(choice="deny", rule="Read(**/.env)", source="config.toml"),
     )
     async with stage([STARTED]) as on:
-        on.client.answers[queries.PermissionsQuery] = queries.Permissions(trusted=True, kept=kept, hosts=("pypi.org",))
+        on.client.answers[queries.PermissionsQuery] = queries.Permissions(trusted=True, kept=kept, hosts=("example.org",))
         on.screen.action_permissions("")
         await on.until(lambda: on.app.screen is not on.screen)
         listed = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
         assert "allow exactly make in sub  perm_1" in listed
         assert "deny  Read(**/.env)  config.toml" in listed
-        assert "pypi.org" in listed
+        assert "example.org" in listed
         await on.pilot.press("escape")
         on.app.screen.action_permissions("remove perm_1")
         await on.until(lambda: any(isinstance(each, commands.PermissionRemove) for each in on.client.commands))

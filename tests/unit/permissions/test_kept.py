@@ -36,7 +36,7 @@ def project(tmp_path):
         {"environment": ("CC",)},
         {"tier": "T3"},
         {"mode": "debug"},
-        {"network": ("pypi.org",)},
+        {"network": ("example.org",)},
     ],
 )
 def test_m5_m6_one_byte_another_place_or_another_mode_is_another_approval(project, other):

@@ -117,12 +117,12 @@ def test_p20_a_secret_is_asked_about_unless_a_rule_allows_it():
 @pytest.mark.parametrize(
     ("pattern", "host", "matches"),
     [
-        ("pypi.org", "pypi.org", True),
-        ("pypi.org", "x.pypi.org", False),
-        ("*.pypi.org", "x.y.pypi.org", True),
-        ("*.pypi.org", "pypi.org", False),
-        ("*.pypi.org", ".pypi.org", False),
-        ("*.pypi.org", "evilpypi.org", False),
+        ("example.org", "example.org", True),
+        ("example.org", "x.example.org", False),
+        ("*.example.org", "x.y.example.org", True),
+        ("*.example.org", "example.org", False),
+        ("*.example.org", ".example.org", False),
+        ("*.example.org", "evilexample.org", False),
         ("*", "any.host", True),
     ],
 )

@@ -115,10 +115,10 @@ async def test_a_plain_request_is_told_in_the_hosts_own_form_and_no_second_one_g
 
 async def test_s5_a_host_that_was_not_granted_is_refused_unasked_and_told(tmp_path):
     async with proxy(tmp_path) as on:
-        answer = await on.say("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+        answer = await on.say("CONNECT example.org:443 HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 403 Forbidden")
-        assert b"pypi.org was not granted" in answer
-        assert on.refused == [Target("pypi.org", 443)]
+        assert b"example.org was not granted" in answer
+        assert on.refused == [Target("example.org", 443)]
         assert on.looked_up == []
         assert on.outside.heard == b""
 
@@ -203,8 +203,8 @@ def test_i12_what_could_be_read_in_two_ways_is_refused(text):
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("PyPI.org:443", Target("pypi.org", 443)),
-        ("pypi.org.:443", Target("pypi.org", 443)),
+        ("ExamPle.org:443", Target("example.org", 443)),
+        ("example.org.:443", Target("example.org", 443)),
         ("xn--bcher-kva.example:443", Target("xn--bcher-kva.example", 443)),
         ("[2606:2800:0220::1]:443", Target("2606:2800:220::1", 443)),
         ("93.184.216.34:80", Target("93.184.216.34", 80)),
@@ -212,7 +212,7 @@ def test_i12_what_could_be_read_in_two_ways_is_refused(text):
 )
 def test_i12_what_is_decided_about_is_what_is_dialled(text, target):
     assert parse_target(text) == target
-    assert literal("pypi.org") is None
+    assert literal("example.org") is None
 
 
 @pytest.mark.parametrize(
