@@ -232,6 +232,7 @@ class Bridge:
                 | commands.HunkResolve()
                 | commands.PlanBuild()
                 | commands.ContextCompact()
+                | commands.CheckpointRestore()
             ):
                 message = "The engine ended before it answered."
                 return commands.Reject(code="engine_gone", message=message, hint="Look first; it may have been done.")
@@ -251,7 +252,9 @@ class Bridge:
         except EngineGone as gone:
             return queries.Refused(code="engine_gone", message=f"The engine ended: {gone.detail}")
 
-    async def switch(self, command: commands.SessionOpen | commands.SessionResume) -> commands.Reply:
+    async def switch(
+        self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork
+    ) -> commands.Reply:
         """Open another session in this window; the old one is closed."""
         await self._connected.wait()
         assert self._client is not None

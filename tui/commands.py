@@ -36,6 +36,8 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("resume", "sessions", "Go on with another session", "id"),
     Slash("compact", "compact", "Make the history shorter"),
     Slash("context", "show_context", "What the model is sent, by part"),
+    Slash("rewind", "rewind", "Go back to an earlier prompt: files, conversation or both"),
+    Slash("fork", "fork", "Go on in a second session with all of this one"),
     Slash("jobs", "jobs", "Commands in the background: see, stop", "id, or all"),
     Slash("reset_shell", "reset_shell", "Commands start in the workspace again"),
     Slash("permissions", "permissions", "What is allowed and refused; forget it", "remove ID"),

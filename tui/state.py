@@ -15,6 +15,7 @@ from core.protocol.messages import Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Bulk, Change, Comment
 from tui.review_fold import fold_review
+from tui.rewind_fold import fold_rewind, told_of
 
 Topic = Literal["blocks", "review", "plan", "ask", "status", "files", "session"]
 
@@ -98,6 +99,8 @@ class ViewState:
     noted: set[str] = field(default_factory=set)
     touched_paths: set[str] = field(default_factory=set)
     removed_blocks: int = 0
+    marks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    lines: list[list[Block]] = field(default_factory=list)
     suggestion: events.PromptSuggested | None = None
     box: events.BoxFound | None = None
     jobs: dict[str, events.JobStarted] = field(default_factory=dict)
@@ -266,6 +269,8 @@ class ViewState:
         block.revision += 1
 
     def _review_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
+        if (is_other := fold_rewind(self, event)) is not None:
+            return _topics("blocks", "status", "session") if is_other else _NOTHING
         if fold_review(self, event):
             return _topics("review", "status", "files")
         match event:
@@ -339,6 +344,8 @@ class ViewState:
         match event:
             case events.SessionResumed(repaired=repaired) if repaired:
                 self._add(Block(key, "notice", turn, text=repaired, level="info"))
+            case events.CheckpointRestored():
+                self._add(Block(key, "notice", turn, text=told_of(event), hint="/rewind takes that back", level="info"))
             case events.Notice():
                 self._add(Block(key, "notice", turn, text=event.message, hint=event.hint, level=event.level))
             case events.RulesLoaded(rules=rules):

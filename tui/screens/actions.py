@@ -247,7 +247,7 @@ class ActingScreen(Screen[None]):
     def action_new_session(self, _: str = "") -> None:
         """Start a new session with the same mode and model."""
         command = commands.SessionOpen(mode=self.mode, model=self.state.model)
-        self.run_worker(self._switch(command), group="session", exclusive=True)
+        self.run_worker(self.switch_to(command), group="session", exclusive=True)
 
     def action_sessions(self, session: str = "") -> None:
         """Go on with a session by id, or choose from a list."""
@@ -266,9 +266,10 @@ class ActingScreen(Screen[None]):
             )
             session = picked or ""
         if session and session != self.state.session:
-            await self._switch(commands.SessionResume(session=session))
+            await self.switch_to(commands.SessionResume(session=session))
 
-    async def _switch(self, command: commands.SessionOpen | commands.SessionResume) -> None:
+    async def switch_to(self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork) -> None:
+        """Another session in this window, unless a turn runs."""
         if self.state.running:
             self.say("A turn is running.", "Stop it with escape first.", is_error=True)
             return

@@ -20,7 +20,7 @@ from core.protocol.events import ModeName
 from tui.bridge import Bridge, Connect, Wish
 from tui.keymap import bindings, checked
 from tui.screens.actions import MODES
-from tui.screens.permitting import PermittingScreen
+from tui.screens.rewinding import RewindingScreen
 from tui.state import Topic
 from tui.text import one_line
 from tui.widgets.greeting import Greeting
@@ -39,7 +39,7 @@ TOO_SMALL = (
 )
 
 
-class MainScreen(PermittingScreen):
+class MainScreen(RewindingScreen):
     """One session in one window."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")

@@ -1,0 +1,37 @@
+"""The screen's fold of going back: where each checkpoint stands in the transcript, and what was left behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.protocol import events
+
+if TYPE_CHECKING:
+    from tui.state import ViewState
+
+
+def fold_rewind(state: ViewState, event: events.AnyEvent) -> bool | None:
+    """Take in an event that is about checkpoints. Whether the transcript is another one; None: it was no such event."""
+    match event:
+        case events.CheckpointCreated(id=name):
+            state.marks[name] = (len(state.lines), len(state.blocks))
+            return False
+        case events.ConversationRewound(checkpoint=name) if name in state.marks:
+            line, count = state.marks[name]
+            state.lines.append(state.blocks)
+            state.blocks = state.lines[line][:count]
+            state.queued.clear()
+            state.suggestion = None
+            return True
+        case _:
+            return None
+
+
+def told_of(event: events.CheckpointRestored) -> str:
+    """What a restore did to the files, in a sentence."""
+    count = len(event.files)
+    if not count:
+        return "The files were as they had been: nothing was taken back."
+    return (
+        f"{count} file{' was' if count == 1 else 's were'} taken back to how {'it' if count == 1 else 'they'} had been."
+    )

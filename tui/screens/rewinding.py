@@ -1,0 +1,88 @@
+"""Going back on the main screen: choose a prompt, see what would change, choose what goes back; and forks."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from core.protocol import commands, queries
+from tui.screens.permitting import PermittingScreen
+from tui.widgets.prompt import Prompt
+
+TWICE: Final = 1.0  # seconds between two strokes of escape that belong together
+_NEVER: Final = float("-inf")
+
+
+class RewindingScreen(PermittingScreen):
+    """Escape twice on an empty prompt, while nothing runs, is `/rewind`."""
+
+    clock = staticmethod(time.monotonic)
+    _escaped = _NEVER
+
+    async def action_interrupt(self) -> None:
+        """From a pane back to the prompt; from the prompt: stop the turn; twice with nothing to stop: go back."""
+        prompt = self.query_one(Prompt)
+        rests = prompt.has_focus and not (prompt.text or self.state.running or self.state.runs_command)
+        await super().action_interrupt()
+        now = self.clock()
+        if rests and now - self._escaped <= TWICE:
+            self._escaped = _NEVER
+            self.action_rewind()
+        else:
+            self._escaped = now if rests else _NEVER
+
+    def action_rewind(self, _: str = "") -> None:
+        """Go back to an earlier prompt: with the files, the conversation or both."""
+        self.run_worker(self._rewind(), group="picker", exclusive=True)
+
+    async def _rewind(self) -> None:
+        from tui.screens.picker import Picker
+        from tui.screens.rewind import choices
+
+        found = await self.bridge.query(queries.CheckpointsQuery())
+        if not isinstance(found, queries.Checkpoints):
+            self.say(getattr(found, "message", "The checkpoints can't be listed."), is_error=True)
+        elif not found.checkpoints:
+            self.say("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
+        else:
+            listed = choices(found.checkpoints, time.time_ns() // 1_000_000)
+            picked = await self.app.push_screen_wait(Picker("Go back to before…", listed))
+            info = next((each for each in found.checkpoints if each.id == picked), None)
+            if info is not None:
+                await self._preview_restore(info)
+
+    async def _preview_restore(self, info: queries.CheckpointInfo) -> None:
+        from tui.screens.rewind import Rewind
+
+        answer = await self.bridge.query(queries.CheckpointPreviewQuery(id=info.id))
+        if not isinstance(answer, queries.CheckpointPreview):
+            self.say(getattr(answer, "message", "The checkpoint can't be looked at."), is_error=True)
+            return
+        match await self.app.push_screen_wait(Rewind(answer)):
+            case "files":
+                await self.deliver(commands.CheckpointRestore(id=info.id, what="files"))
+            case "conversation":
+                await self._go_back(commands.CheckpointRestore(id=info.id, what="conversation"), info.prompt)
+            case "both":
+                await self._go_back(commands.CheckpointRestore(id=info.id, what="both"), info.prompt)
+            case _:
+                return
+
+    async def _go_back(self, command: commands.CheckpointRestore, said: str) -> None:
+        """What was said there returns to the prompt, unless something else is written there."""
+        prompt = self.query_one(Prompt)
+        if await self.deliver(command):
+            if not prompt.text:
+                prompt.text = said
+                prompt.move_cursor(prompt.document.end)
+            prompt.focus()
+
+    def action_fork(self, _: str = "") -> None:
+        """Go on in a second session with all that this one is now."""
+        self.run_worker(self._fork(), group="session", exclusive=True)
+
+    async def _fork(self) -> None:
+        before = self.state.session
+        await self.switch_to(commands.SessionFork(session=before))
+        if self.state.session != before:
+            self.say("This is a fork.", f"/resume {before} goes back to the session that it was made from.")
