@@ -50,13 +50,13 @@ class Withheld:
         self._known.clear()
 
     def paths(self) -> tuple[str, ...]:
-        """Workspace-relative, a directory in place of all that is below it."""
+        """Workspace-relative and sorted, a directory in place of all that is below it."""
         found = list(self._below(""))
         if self._rules_changed():
             self._known.clear()
             found = list(self._below(""))
             self._rules_changed()
-        return tuple(found)
+        return tuple(sorted(found))
 
     def _rules_changed(self) -> bool:
         """Whether files with rules have come, gone or changed since this was asked last."""
