@@ -100,6 +100,11 @@ def disk(project: Path) -> dict[str, bytes]:
     return {each.relative_to(project).as_posix(): each.read_bytes() for each in found}
 
 
+def subjects(project: Path) -> str:
+    done = subprocess.run(["git", "log", "--format=%s"], cwd=project, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
 async def test_every_prompt_makes_a_checkpoint_before_its_first_message(project):
     async with session_of(project, says("Yes."), write("b", "b\n"), says("Done.")) as (engine, session):
         await turn(engine, session, "Hello")
@@ -145,8 +150,7 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         assert disk(project) == before
         assert (state.messages, state.turns, state.review.bulks) == (messages, turns, bulks)
         assert faults(state.messages) == []
-        log = subprocess.run(["git", "log", "--format=%s"], cwd=project, check=True, capture_output=True, text=True)
-        assert log.stdout == "first\n"
+        assert subjects(project) == "first\n"
         left = [each.id for each in await listed(engine, session) if each.left]
         assert second.id not in left
 
