@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 from core.agent.capabilities import CommandRunner, FileEditor, Lease, UserDesk, capability_for
+from core.agent.consent import approval_of
 from core.errors import ToolFailed
 from core.modes import Access
 from core.protocol.plans import Plan
@@ -32,7 +33,9 @@ DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 
 
 def made(case: Case, access: Access, lease: Lease | None = None) -> object:
-    return capability_for(case.session, access, Origin(call="call_1"), "true", lease or Lease())
+    return capability_for(
+        case.session, access, Origin(call="call_1"), approval_of(case.session, "true"), lease or Lease()
+    )
 
 
 def reachable(thing: object, depth: int = 4, done: set[int] | None = None) -> set[str]:
@@ -111,10 +114,12 @@ async def test_m14_a_capability_dies_with_its_call(tmp_path):
 
 async def test_m5_only_the_approved_command_runs_and_only_once(tmp_path):
     case = Case(tmp_path)
-    runner = made(case, Access.EXEC)
+    other, runner = made(case, Access.EXEC), made(case, Access.EXEC)
+    assert isinstance(other, CommandRunner)
     assert isinstance(runner, CommandRunner)
-    with pytest.raises(ToolFailed):
-        await runner.run_command("true ", time_limit=1, on_output=lambda _: None)
+    for command in ("true ", "true"):  # the answer is used up by an attempt to run something else
+        with pytest.raises(ToolFailed):
+            await other.run_command(command, time_limit=1, on_output=lambda _: None)
     result = await runner.run_command("true", time_limit=5, on_output=lambda _: None)
     assert result.exit_code == 0
     with pytest.raises(ToolFailed):
