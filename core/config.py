@@ -28,6 +28,7 @@ MAX_BYTES = 256 * 1024
 CommandPolicy = Literal["confirm", "auto", "human"]
 EditPolicy = Literal["review", "auto"]
 DialectName = Literal["native", "tags", "command"]
+EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "lazy", "blocks"]
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
 _KeyId = Annotated[str, Meta(pattern=r"^[a-z_]+\.[a-z_]+$")]
@@ -87,9 +88,13 @@ class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model, by its id `provider/name`. `dialect`: how it says what it wants done; function calls are native."""
+    """One model, by its id `provider/name`. `dialect`: how it says what it wants done; function calls are native.
+
+    `edits`: the format in which it is offered to edit files; "" = the one that models of its name are best at.
+    """
 
     dialect: DialectName = "native"
+    edits: EditFormat | Literal[""] = ""
 
 
 class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,10 +119,14 @@ class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that can be configured; the defaults are the program's."""
+    """Everything that can be configured; the defaults are the program's.
+
+    `small_model` writes notes, `apply_model` fits edits into files; "" = the chosen model does.
+    """
 
     model: str = ""
     small_model: str = ""
+    apply_model: str = ""
     mode: Mode = Mode.AGENT
     limits: Limits = Limits()
     commands: Commands = Commands()
@@ -282,6 +291,7 @@ _VALUES = {
     "edits.policy": "review, auto",
     "context.compact_at": "a number from 0.1 to 0.98",
     "models.dialect": "native, tags, command",
+    "models.edits": "search_replace, str_replace, multi_edit, patch, lazy, blocks",
     "ui.theme": "the name of a theme, such as nord (/theme lists them)",
     "ui.keymap": '"scope.action" = "keys", such as "review.accept" = "a" or "prompt.newline" = "ctrl+j,shift+enter"',
     **dict.fromkeys(

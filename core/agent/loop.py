@@ -61,6 +61,7 @@ class Turn:
         self.open_files = tuple(open_files)
         self.documents = Documents(session.emit)
         self.spent = Spent(session.settings.limits)
+        session.spend = self.spent.add
         self.repeats = Repeats()
         self.started = monotonic()
         self.nudges = Nudges(session)

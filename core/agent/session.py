@@ -148,8 +148,12 @@ def unpriced(_model_id: str, _usage: Usage) -> float | None:
     return None
 
 
+def _not_counted(_: Usage) -> None:
+    """Outside of a turn nothing counts what a model takes."""
+
+
 class SessionContext(Struct, kw_only=True):
-    """One open session. Mutable fields are the engine's to set between turns: `route`, `small`, `settings`.
+    """One open session. Mutable fields are the engine's to set between turns: `route`, `small`, `apply`, `settings`.
 
     `directory` is the session's own (`outputs/` and `prefix.json` go below it). `interactive` False: nobody can be
     asked, so whatever needs the user is refused.
@@ -158,6 +162,7 @@ class SessionContext(Struct, kw_only=True):
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
     `trusted`: whether the user trusts the project, so that what it says to its agent is heard; `kept` and `exit` are
     made at first use.
+    `spend` counts what a call of a model within a tool took, for the turn that runs.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     """
 
@@ -172,6 +177,7 @@ class SessionContext(Struct, kw_only=True):
     directory: Path
     terminal: Terminal
     small: Route | None = None
+    apply: Route | None = None
     price: Callable[[str, Usage], float | None] = unpriced
     interactive: bool = True
     turn: str = ""
@@ -187,6 +193,7 @@ class SessionContext(Struct, kw_only=True):
     spoken: dict[str, dict[str, object]] = field(default_factory=dict)
     working: asyncio.Task[None] | None = None
     trusted: bool = True
+    spend: Callable[[Usage], None] = _not_counted
     kept: Remembered | None = None
     exit: WayOut | None = None
     python_room: PythonRoom | None = None

@@ -12,20 +12,16 @@ from core.agent.session import Route, SessionContext
 from core.engine.faults import explained
 from core.engine.models import ModelAccess
 from core.engine.recovery import close_open_turn
+from core.engine.routes import Routes
 from core.engine.runtime import SessionRuntime
-from core.errors import AgentTuiError, CommandRejected, ConfigError
+from core.errors import AgentTuiError, CommandRejected
 from core.ids import new_id
 from core.modes import Mode
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted, TurnSteered
-from core.providers.base import Provider, Suggesting
+from core.providers.base import Suggesting
 
 Work = Callable[[SessionContext], Awaitable[None]]
 STOP_LIMIT = 5.0
-NO_MODEL = "no model is chosen."
-NO_MODEL_HINT = (
-    "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or start a local model server; then choose one with "
-    '--model PROVIDER/NAME (or `model = "PROVIDER/NAME"` in config.toml).'
-)
 
 
 def _preload(models: ModelAccess, model: str) -> None:
@@ -43,9 +39,7 @@ class Turns:
         self._models = session.models
         self._task: asyncio.Task[None] | None = None
         self._context: SessionContext | None = None
-        self._route: Route | None = None
-        self._small: Route | None = None
-        self._small_problem: AgentTuiError | None = None
+        self._routes = Routes(session)
         self._warming: asyncio.Task[None] | None = None
         self._reserved = False
 
@@ -60,34 +54,7 @@ class Turns:
 
     def route(self) -> Route:
         """The provider of the chosen model. Raises `ConfigError` or `ProviderError` if there is none of that name."""
-        model = self._session.state.model
-        if not model:
-            raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
-        if self._route is None or self._route.id != model:
-            provider, name = self._models.resolve(model, self._session.settings)
-            self._route = Route(provider=provider, model=name, id=model, window=self._window(model))
-        return self._route
-
-    def _window(self, model: str) -> int:
-        return self._session.settings.context.window or self._session.state.context_window or self._models.window(model)
-
-    def _resolve(self) -> None:
-        """Both routes. What `route` raises is raised; a small model that can't be used is done without, and said."""
-        self.route()
-        name, settings = self._session.settings.small_model, self._session.settings
-        if not name or name == self._session.state.model or (self._small is not None and self._small.id == name):
-            return
-        try:
-            provider, model = self._models.resolve(name, settings)
-            self._small = Route(provider=provider, model=model, id=name, window=self._models.window(name))
-        except AgentTuiError as problem:
-            self._small, self._small_problem = None, problem
-
-    def _complain_of_small_model(self) -> None:
-        if (problem := self._small_problem) is not None:
-            message = f"The small model {self._session.settings.small_model} can't be used: {problem.message}"
-            self._small_problem = None
-            self._session.emit(Notice(level="warning", message=message, hint=problem.hint))
+        return self._routes.chosen()
 
     def check_model(self, model: str) -> None:
         """Raises `ConfigError` or `ProviderError` for a model that can't be used."""
@@ -117,7 +84,7 @@ class Turns:
     async def _warm_up(self) -> None:
         """Read rules and layout and make the prefix while the user still types; the turn meets every fault again."""
         with contextlib.suppress(Exception):
-            await asyncio.to_thread(self._resolve)
+            await asyncio.to_thread(self._routes.resolve)
             await asyncio.to_thread(importlib.import_module, "core.agent.loop")
             if not self.running:
                 from core.agent.context import prepared
@@ -133,7 +100,7 @@ class Turns:
         self._reserved = True
         try:
             self._session.log.flush()
-            await asyncio.to_thread(self._resolve)
+            await asyncio.to_thread(self._routes.resolve)
         except BaseException:
             self._reserved = False
             raise
@@ -216,7 +183,7 @@ class Turns:
     def suggest(self) -> None:
         """Offer what the user may say next, if the provider knows."""
         state = self._session.state
-        provider: object = self.route().provider if state.demo else self._route and self._route.provider
+        provider: object = self.route().provider if state.demo else self._routes.known and self._routes.known.provider
         if not isinstance(provider, Suggesting):
             return
         if (found := provider.suggestion(state.messages)) is not None:
@@ -243,8 +210,9 @@ class Turns:
             )
         self._context.trusted = session.trusted
         self._context.route, self._context.settings = route, session.settings
-        self._context.small = self._small
-        self._complain_of_small_model()
+        self._context.small = self._routes.beside("small_model")
+        self._context.apply = self._routes.beside("apply_model")
+        self._routes.complain()
         return self._context
 
     def steer(self, text: str) -> None:
@@ -274,9 +242,4 @@ class Turns:
 
     async def drop_provider(self) -> None:
         """Forget the providers (a model, a key or an address has changed)."""
-        routes = (self._route, self._small)
-        self._route = self._small = None
-        for route in routes:
-            if route is not None:
-                provider: Provider = route.provider
-                await provider.close()
+        await self._routes.close()
