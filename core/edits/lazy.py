@@ -32,6 +32,10 @@ _MOST_LOST: Final = 12
 _SEGMENT: Final = 300_000
 
 
+class UndecidedEdit(EditError):
+    """The draft has no one meaning for this file; whoever understands it can still make it into an edit."""
+
+
 class LazyResult(Struct, frozen=True, kw_only=True):
     """`kept`, `added` and `removed` count lines that are not blank."""
 
@@ -63,8 +67,8 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
     return _checked(path, text, done)
 
 
-def undecided(why: str) -> EditError:
-    return EditError(f"The edit does not tell how it fits the file: {why}.", hint=_HINT)
+def undecided(why: str) -> UndecidedEdit:
+    return UndecidedEdit(f"The edit does not tell how it fits the file: {why}.", hint=_HINT)
 
 
 def draft_lines(draft: str) -> list[str]:

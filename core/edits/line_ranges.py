@@ -152,7 +152,7 @@ def strayed(before: str, after: str, plan: Sequence[LineRange]) -> list[int]:
 
 def changed_span(before: str, after: str) -> tuple[int, int, int]:
     """(first, last, last afterwards): the smallest region of lines (1-indexed, inclusive) that holds every change."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old, new = whole_lines(before), whole_lines(after)
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -160,3 +160,9 @@ def changed_span(before: str, after: str) -> tuple[int, int, int]:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     return head + 1, len(old) - tail, len(new) - tail
+
+
+def whole_lines(text: str) -> list[str]:
+    """The lines of a text with their endings."""
+    lines = split_lines(text)
+    return [body + end for body, end in zip(lines.bodies, lines.ends, strict=True)]
