@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar, assert_never
 from msgspec.structs import replace
 
 from core.agent.consent import ALLOWING, approval_of, guard_of
+from core.agent.edit_agent import worked_out
 from core.agent.edit_detail import detail_of
 from core.agent.execution import DROPPED, Order
 from core.agent.session import SessionContext, as_mode
@@ -35,7 +36,7 @@ from core.protocol.events import (
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.shadow import ShadowView
-from core.tools.base import CommandResult, DirEntry, FileEditDetail, FileStat, JobReport
+from core.tools.base import CommandResult, DirEntry, EditOrder, FileEditDetail, FileStat, JobReport
 
 Given = ParamSpec("Given")
 Got = TypeVar("Got")
@@ -120,13 +121,14 @@ class FileReader:
 class FileEditor(FileReader):
     """PROPOSE: reading, and writes that land in the shadow."""
 
-    __slots__ = ("_delete", "_lease", "_write")
+    __slots__ = ("_delete", "_lease", "_work_out", "_write")
 
     def __init__(self, session: SessionContext, origin: Origin, lease: Lease, approved: Sequence[str] = ()) -> None:
         super().__init__(session, approved)
         view = ShadowView(session.shadow, origin)
         self._write = view.write
         self._delete = view.delete
+        self._work_out = partial(worked_out, session)
         self._lease = lease
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
@@ -145,6 +147,10 @@ class FileEditor(FileReader):
 
     def seen_current(self, path: str) -> bool:
         return self._seen.get(self._relative(path)) == self._digest(path)
+
+    async def work_out(self, order: EditOrder) -> str:
+        self._lease.check()
+        return await self._work_out(order)
 
 
 class UserDesk:

@@ -17,7 +17,7 @@ from core.agent.prefix import Prefix, Prepared, kept_or_made
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.agent.tags import as_data, attribute
-from core.config import config_dir
+from core.config import EditFormat, config_dir
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
 from core.dialects.native import NativeDialect
@@ -26,6 +26,7 @@ from core.modes import Access
 from core.prompts import render, tool_text
 from core.protocol.documents import Text
 from core.tools.base import TerminalDetail
+from core.tools.offers import edit_format
 
 # What the tags dialect has tags of its own for.
 _HAS_TAGS = frozenset({"search_replace", "edit_blocks"})
@@ -36,12 +37,31 @@ async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
     """What was prepared, for the dialect of the session's model. Raises `ConfigError` for its texts."""
     name = session.settings.dialect_of(session.route.id)
     if name == "native":
-        return made
+        return await _with_edits(session, made)
     await session.terminal.find()
     key = f"{name} {session.route.id} {session.settings.dialects.command}"
     if key not in session.spoken:
         session.spoken[key] = await asyncio.to_thread(_spoken, session, made)
     return replace(made, **session.spoken[key])
+
+
+async def _with_edits(session: SessionContext, made: Prepared) -> Prepared:
+    """The prefix with the edit tool that the session's model is best at: for one model of a session always the same."""
+    edits = edit_format(session.route.id, session.settings)
+    if edits == "search_replace":
+        return made
+    key = f"native {edits}"
+    if key not in session.spoken:
+        session.spoken[key] = await asyncio.to_thread(_offering, session, made, edits)
+    return replace(made, **session.spoken[key])
+
+
+def _offering(session: SessionContext, made: Prepared, edits: EditFormat) -> dict[str, object]:
+    from core.tools.registry import tool_specs
+
+    fresh = Prefix(system=made.prefix.system, tools=tool_specs(tool_text, edits))
+    prefix = kept_or_made(session.directory, f"prefix-{edits}.json", fresh)
+    return {"prefix": prefix, "size": prefix_size(prefix.system, prefix.tools)}
 
 
 def _spoken(session: SessionContext, made: Prepared) -> dict[str, object]:

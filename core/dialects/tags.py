@@ -1,13 +1,14 @@
 """The `tags` dialect: calls are tagged blocks in the text, for models without function calls.
 
-`<execute_bash>`, `<execute_ipython>`, `<file-edit filePath="…">` with SEARCH/REPLACE blocks, and `<tool_call>` with a
-JSON object for every other tool. A tag within backticks or a fence is text. `<chat>` and `<finish>` only frame text.
-The turn ends with an answer without a call.
+`<execute_bash>`, `<execute_ipython>`, `<file-edit filePath="…">` with SEARCH/REPLACE blocks, `<file_edit path=… start=…
+end=…>` with a draft, and `<tool_call>` with a JSON object for every other tool. A tag within backticks or a fence is
+text. `<chat>` and `<finish>` only frame text. The turn ends with an answer without a call.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -20,8 +21,10 @@ from core.dialects.terminal import STILL_RUNNING, wanted
 from core.protocol.messages import Message, ToolCall
 
 EDIT_TOOL: Final = "edit_blocks"
+DRAFT_TOOL: Final = "file_edit"
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
+_NUMBER = re.compile(r"[+-]?\d{1,9}")
 _FOR_PATH = ("filePath", "path", "file_path")
 _ONE_AT_A_TIME = "Not run: only one block that executes something is run per message. Read the result of the first one."
 TIMED_OUT = "Command timed out. Sending SIGINT to the process"
@@ -60,11 +63,14 @@ def _file_edit(block: Block) -> _Asked:
 
 
 def _draft(block: Block) -> _Asked:
+    lines = {name: int(text) for name in ("start", "end") if _NUMBER.fullmatch(text := block.attributes.get(name, ""))}
+    wrong = [name for name in ("start", "end") if name in block.attributes and name not in lines]
+    problem = f"{wrong[0]} is {block.attributes[wrong[0]]!r}, not a whole number. Nothing was changed." if wrong else ""
+    path = _path(block)
     return _Asked(
-        name="file_edit",
-        arguments=as_json({"path": _path(block), "draft": block.body}),
-        problem='Drafts are not understood yet: use <file-edit filePath="…"> with SEARCH/REPLACE blocks. '
-        "Nothing was changed.",
+        name=DRAFT_TOOL,
+        arguments=as_json({"path": path, "draft": block.body.removeprefix("\n"), **lines}),
+        problem=problem if path else 'The file is missing: write <file_edit path="the/file">.',
     )
 
 
@@ -93,7 +99,12 @@ _ASKED: Final[Mapping[str, Callable[[Block], _Asked]]] = {
     "tool_call": _tool_call,
 }
 # What a call will be as soon as its block begins; the name in a <tool_call> is only known at its end.
-_BEGUN: Final = {"execute_bash": TERMINAL_TOOL, "execute_ipython": PYTHON_TOOL, "file-edit": EDIT_TOOL}
+_BEGUN: Final = {
+    "execute_bash": TERMINAL_TOOL,
+    "execute_ipython": PYTHON_TOOL,
+    "file-edit": EDIT_TOOL,
+    "file_edit": DRAFT_TOOL,
+}
 
 
 class TagListener:

@@ -138,6 +138,16 @@ class Reader(Protocol):
         ...
 
 
+class EditOrder(Struct, frozen=True, kw_only=True):
+    """An edit that could not be decided by rules: the file's text, what was wanted, and why it was not decided."""
+
+    path: str
+    text: str
+    instructions: str
+    draft: str
+    problem: str
+
+
 class Editor(Reader, Protocol):
     """PROPOSE: reads, and writes that land in the shadow only."""
 
@@ -149,6 +159,10 @@ class Editor(Reader, Protocol):
 
     def seen_current(self, path: str) -> bool:
         """Whether the model has read (or written) this file in its present state."""
+        ...
+
+    async def work_out(self, order: EditOrder) -> str:
+        """The text that a model makes of the order, checked to change nothing else. Raises `EditError`."""
         ...
 
 

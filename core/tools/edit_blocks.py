@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.edits.search_replace import BatchResult, SearchReplace, apply_blocks, parse_blocks
+from core.edits.search_replace import BatchResult, SearchReplace, apply_blocks, blocks_for, parse_blocks
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.tools.base import Editor, Outcome, Tool
-from core.tools.search_replace import RUNGS, created
+from core.tools.edited import RUNGS, created, edited
 from core.tools.targets import editable
 
 _MAX_LINES = 20
@@ -36,10 +36,10 @@ class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
         return (self.file_path,)
 
     async def run(self, capability: Editor) -> Outcome:
-        blocks = parse_blocks(self.diff)
+        blocks = blocks_for(parse_blocks(self.diff), self.file_path)
         if len(blocks) == 1 and not blocks[0].search and capability.stat(self.file_path) is None:
             detail = capability.write(self.file_path, blocks[0].replace.encode("utf-8"))
-            return created(self.file_path, detail)
+            return await created(self.file_path, detail, blocks[0].replace)
         file = editable(capability, self.file_path)
         if any(not block.search for block in blocks) and not capability.seen_current(self.file_path):
             raise ToolInputInvalid(
@@ -49,13 +49,14 @@ class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
             )
         done = apply_blocks(file.text, blocks)
         detail = capability.write(self.file_path, file.encode(done.text))
-        return Outcome(content=self._told(done, blocks), summary=f"+{detail.added} -{detail.removed}", detail=detail)
+        return await edited(self.file_path, file.text, done.text, detail, how=_how(done, blocks))
 
-    def _told(self, done: BatchResult, blocks: tuple[SearchReplace, ...]) -> str:
-        rows = [
-            f"block {number}: line {line}{f', matched with {RUNGS[rung]}' if rung in RUNGS else ''}"
-            for number, (line, rung) in enumerate(zip(done.lines, done.rungs, strict=True), start=1)
-        ]
-        more = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
-        count = f"{len(blocks)} blocks" if len(blocks) > 1 else "1 block"
-        return "\n".join([f"Edited {self.file_path}: {count} applied.", *rows[:_MAX_LINES], *more])
+
+def _how(done: BatchResult, blocks: tuple[SearchReplace, ...]) -> str:
+    rows = [
+        f"block {number}: line {line}{f', matched with {RUNGS[rung]}' if rung in RUNGS else ''}"
+        for number, (line, rung) in enumerate(zip(done.lines, done.rungs, strict=True), start=1)
+    ]
+    more = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
+    count = f"{len(blocks)} blocks" if len(blocks) > 1 else "1 block"
+    return "\n".join([f"{count} applied.", *rows[:_MAX_LINES], *more])

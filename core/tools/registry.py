@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, cast
 
+from core.config import EditFormat
 from core.edits.similarity import nearest_names
 from core.errors import ToolInputInvalid
 from core.providers.base import ToolSpec
 from core.tools.arguments import convert
 from core.tools.base import Tool, ToolType
+from core.tools.offers import OFFERED
 from core.tools.schema import parameters
 
 # Name (also of the module) and class. The order is part of every request's prefix: append only.
@@ -31,10 +33,15 @@ _CLASSES = {
     "write_terminal": "WriteTerminal",
     "stop_terminal": "StopTerminal",
 }
-# Tools for which a dialect without function calls has words of its own: found like the others, but not in the list.
+# Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
+# for, and the edit formats, of which each model is offered one (`offers`).
 IN_TEXT = {
     "edit_blocks": "EditBlocks",
     "run_python": "RunPython",
+    "multi_edit": "MultiEdit",
+    "apply_patch": "ApplyPatch",
+    "edit_file": "EditFile",
+    "file_edit": "FileEdit",
 }
 ALIASES: Mapping[str, str] = {
     "Read": "read_file",
@@ -49,6 +56,12 @@ ALIASES: Mapping[str, str] = {
     "StrReplace": "search_replace",
     "str_replace": "search_replace",
     "Edit": "search_replace",
+    "MultiEdit": "multi_edit",
+    "multi_str_replace": "multi_edit",
+    "editTool": "edit_blocks",
+    "replace_in_file": "edit_blocks",
+    "ApplyPatch": "apply_patch",
+    "EditFile": "edit_file",
     "Write": "write",
     "write_file": "write",
     "create_file": "write",
@@ -67,6 +80,7 @@ ALIASES: Mapping[str, str] = {
 }
 
 
+EDITOR = "search_replace"  # its place in the list is that of whichever edit format is offered
 _ALL = {**_CLASSES, **IN_TEXT}
 
 
@@ -104,8 +118,10 @@ def parse_call(name: str, arguments_json: str) -> Tool[Any]:
     return convert(find_tool(name), arguments_json)
 
 
-def tool_specs(load_text: Callable[[str], str]) -> tuple[ToolSpec, ...]:
-    """What a model is told of the tools; `load_text(name)` gives the text of a tool."""
+def tool_specs(load_text: Callable[[str], str], edits: EditFormat = "search_replace") -> tuple[ToolSpec, ...]:
+    """What a model is told of the tools; `load_text(name)` gives the text of a tool. Of the tools that edit a file the
+    one of the format `edits` is in the list, under the name that models know it by."""
+    offered = [OFFERED[edits] if name == EDITOR else (name, name) for name in _CLASSES]
     return tuple(
-        ToolSpec(name=name, description=load_text(name), parameters=parameters(TOOLS[name])) for name in _CLASSES
+        ToolSpec(name=name, description=load_text(own), parameters=parameters(TOOLS[own])) for name, own in offered
     )

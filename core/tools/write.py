@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -11,7 +12,7 @@ from core.edits.textfile import TextFile
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.tools.base import Editor, Outcome, Tool
-from core.tools.search_replace import created
+from core.tools.edited import created, faults
 from core.tools.targets import editable
 
 
@@ -37,7 +38,8 @@ class Write(Tool[Editor], frozen=True, kw_only=True):
 
     async def run(self, capability: Editor) -> Outcome:
         if capability.stat(self.file_path) is None:
-            return created(self.file_path, capability.write(self.file_path, self.contents.encode("utf-8")))
+            detail = capability.write(self.file_path, self.contents.encode("utf-8"))
+            return await created(self.file_path, detail, self.contents)
         file = editable(capability, self.file_path)
         if not capability.seen_current(self.file_path):
             raise ToolInputInvalid(
@@ -49,7 +51,8 @@ class Write(Tool[Editor], frozen=True, kw_only=True):
         if text == file.text:
             return Outcome(content=f"{self.file_path} already has this content.", summary="no change")
         detail = capability.write(self.file_path, file.encode(text))
-        content = f"Replaced {self.file_path}: {detail.added} lines added, {detail.removed} removed."
+        head = f"Replaced {self.file_path}: {detail.added} lines added, {detail.removed} removed."
+        content = "\n".join([head, *await to_thread(faults, self.file_path, file.text, text)])
         return Outcome(content=content, summary=f"+{detail.added} -{detail.removed}", detail=detail)
 
     def _fitted(self, file: TextFile) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.agent.edit_detail import detail_of
+from core.errors import ToolFailed
 from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
-from core.tools.base import DirEntry, FileEditDetail, FileStat
+from core.tools.base import DirEntry, EditOrder, FileEditDetail, FileStat
 from core.workspace import Workspace
 
 
@@ -62,3 +63,6 @@ class WorkspaceEditor:
     def delete(self, path: str) -> FileEditDetail:
         edited = self.view.delete(path)
         return detail_of(self.relative(path), edited.before, edited.after)
+
+    async def work_out(self, order: EditOrder) -> str:
+        raise ToolFailed(f"Here is no model that could work out an edit of {order.path}: {order.problem}")

@@ -282,14 +282,14 @@ async def test_a_whole_file_is_not_replaced_unread(tmp_path):
     assert case.shadow.read("a.py") == b"y\n"
 
 
-async def test_unknown_tools_and_drafts_are_answered_in_words(tmp_path):
+async def test_unknown_tools_are_answered_in_words_and_drafts_are_laid_on_their_file(tmp_path):
     draft = '<file_edit path="a.py" start=1 end=-1>\nx = 3\n</file_edit>'
     call = '<tool_call>{"name": "fly", "arguments": {}}</tool_call>'
     case = case_in(tmp_path, "tags", says(f"{call}{draft}"), says("."))
     await case.turn()
     assert "no tool 'fly'" in case.results()[0]
-    assert "SEARCH/REPLACE" in case.results()[1]
-    assert all(isinstance(each, ToolCallDocument) for each in documents(case)[:2])
+    assert case.results()[1] == "OBSERVATION:\nEdited a.py: the draft was laid on the range.\n     1|x = 3"
+    assert [type(each) for each in documents(case)[:2]] == [ToolCallDocument, FileEdit]
     assert json.loads(case.of(ev.ToolRequested)[1].arguments)["path"] == "a.py"
 
 

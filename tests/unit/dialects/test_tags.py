@@ -219,12 +219,24 @@ def test_while_a_command_runs_a_block_goes_to_it(text, tool, more):
     assert found == [(tool, {"job": "job_1", **more}, "")]
 
 
-def test_browsing_and_drafts_are_refused_in_words():
-    text = '<execute_browse>the news</execute_browse>\n<file_edit path="a" start=1 end=-1>\nx\n</file_edit>'
-    found = calls(TagListener, text)
-    assert [tool for tool, _, _ in found] == ["execute_browse", "file_edit"]
-    assert "no browser" in found[0][2]
-    assert "SEARCH/REPLACE" in found[1][2]
+def test_browsing_is_refused_in_words():
+    found = calls(TagListener, "<execute_browse>the news</execute_browse>")
+    assert [(tool, "no browser" in problem) for tool, _, problem in found] == [("execute_browse", True)]
+
+
+def test_drafts_and_blocks_for_several_files_are_a_call_each():
+    draft = '<file_edit path="a.py" start=2 end=-1>\n    x\n# no changes below\n</file_edit>'
+    blocks = '<file-edit filePath="b.py">\n------- SEARCH\na\n=======\nb\n+++++++ REPLACE\n</file-edit>'
+    found = calls(TagListener, f"Both.\n{draft}\n{blocks}\n{draft.replace(' start=2 end=-1', '')}")
+    body = "    x\n# no changes below\n"
+    assert found[0] == ("file_edit", {"path": "a.py", "draft": body, "start": 2, "end": -1}, "")
+    assert (found[1][0], found[1][1]["file_path"]) == ("edit_blocks", "b.py")
+    assert found[2] == ("file_edit", {"path": "a.py", "draft": body}, "")
+
+
+def test_a_draft_whose_range_is_no_number_or_whose_file_is_missing_is_refused():
+    found = calls(TagListener, '<file_edit path="a" start="two">x</file_edit>\n<file_edit start=1>x</file_edit>')
+    assert ["'two'" in problem or "file is missing" in problem for _, _, problem in found] == [True, True]
 
 
 def test_text_flows_on_while_it_can_be_no_tag():

@@ -1,0 +1,54 @@
+"""multi_edit: several replacements in one file, each in the text that the one before it left; all or none."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct, to_builtins
+
+from core.edits.str_replace import multi_edit
+from core.modes import Access
+from core.tools.base import Editor, Outcome, Tool
+from core.tools.edited import created, edited
+from core.tools.targets import editable
+
+
+class Replace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    old_string: Annotated[str, Meta(description="The text to replace, exactly as it stands in the file.")]
+    new_string: Annotated[str, Meta(description="The text that takes its place; empty to delete.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+
+
+class MultiEdit(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "multi_edit"
+    access: ClassVar[Access] = Access.PROPOSE
+    argument_names: ClassVar = {
+        "path": "file_path",
+        "target_file": "file_path",
+        "filePath": "file_path",
+        "old_str": "old_string",
+        "new_str": "new_string",
+        "oldString": "old_string",
+        "newString": "new_string",
+        "replaceAll": "replace_all",
+    }
+
+    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    edits: Annotated[tuple[Replace, ...], Meta(min_length=1, description="The replacements, in order.")]
+
+    def subject(self) -> str:
+        return self.file_path
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.file_path,)
+
+    async def run(self, capability: Editor) -> Outcome:
+        wanted = to_builtins(self.edits)
+        if not self.edits[0].old_string and capability.stat(self.file_path) is None:
+            text = multi_edit(None, list(wanted))
+            return await created(self.file_path, capability.write(self.file_path, text.encode("utf-8")), text)
+        file = editable(capability, self.file_path)
+        text = multi_edit(file.text, list(wanted))
+        detail = capability.write(self.file_path, file.encode(text))
+        count = f"{len(self.edits)} replacements" if len(self.edits) > 1 else "1 replacement"
+        return await edited(self.file_path, file.text, text, detail, how=f"{count} made.")

@@ -1,0 +1,40 @@
+"""Which edit format a model is offered: the one that models of its name are best at, or the one that was configured.
+
+The other formats are understood all the same, under whatever name a model calls them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from core.config import EditFormat, Settings
+
+# What models were trained on, by their name without the provider; the first that fits counts.
+FAMILIES: Final[tuple[tuple[re.Pattern[str], EditFormat], ...]] = (
+    (re.compile(r"claude|sonnet|opus|haiku"), "str_replace"),
+    (re.compile(r"(?:^|[/-])(?:gpt|chatgpt|codex|o\d)\b"), "patch"),
+)
+OTHERS: Final[EditFormat] = "search_replace"
+# The name under which a format's tool is offered, and that tool.
+OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
+    "search_replace": ("search_replace", "search_replace"),
+    "str_replace": ("str_replace", "search_replace"),
+    "multi_edit": ("multi_edit", "multi_edit"),
+    "patch": ("apply_patch", "apply_patch"),
+    "lazy": ("edit_file", "edit_file"),
+    "blocks": ("editTool", "edit_blocks"),
+}
+
+
+def edit_format(model: str, settings: Settings) -> EditFormat:
+    """The format for a model, by its id `provider/name`."""
+    chosen = settings.models[model].edits if model in settings.models else ""
+    return chosen or by_name(model)
+
+
+def by_name(model: str) -> EditFormat:
+    """The format that models of this name are best at."""
+    name = model.partition("/")[2].lower() or model.lower()
+    return next((edits for pattern, edits in FAMILIES if pattern.search(name)), OTHERS)
