@@ -1,0 +1,131 @@
+"""Commands of every day in the box, through the engine: the project is not touched, the review shows what happened, and
+accepting all of it gives what the command would have done in a plain copy."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.sandbox.box import Tier
+from tests.support.box_cases import boxes
+from tests.support.everyday import CHAIN, DATES, copied, everyday, plainly, reviewed, shown, tree, untouched
+from tests.support.story import access
+from tests.support.trust import trust
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory) -> Path:
+    return everyday(tmp_path_factory.mktemp("everyday") / "sample")
+
+
+@contextlib.asynccontextmanager
+async def session_in(project: Path, tier: Tier, mode: ev.ModeName = "agent") -> AsyncIterator[tuple[Engine, str]]:
+    trust(project)
+    engine = Engine(project, options=EngineOptions(watch=False, tier=tier), models=access([]))
+    try:
+        reply = await engine.submit(cmd.SessionOpen(mode=mode))
+        assert isinstance(reply, cmd.Ack), reply
+        yield engine, reply.session
+    finally:
+        await engine.close()
+
+
+async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
+    reply = await engine.submit(command)
+    assert isinstance(reply, cmd.Ack), reply
+    await engine.settled(session)
+
+
+async def ran(engine: Engine, session: str, command: str) -> ev.CommandRan:
+    """Run a user's own command to its end."""
+    after = engine.state(session).seq
+    await submitted(engine, session, cmd.CommandRun(session=session, command=command))
+    async with contextlib.aclosing(engine.events(session, after=after)) as stream:
+        async for envelope in stream:
+            if isinstance(envelope.event, ev.CommandRan):
+                return envelope.event
+    raise AssertionError("the command never ended")
+
+
+async def accept_everything(engine: Engine, session: str) -> None:
+    """All that may be accepted at once, then what has to be named."""
+    await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+    state = engine.state(session)
+    for path in sorted(state.changes):
+        if path in state.changes:
+            each = cmd.HunkResolve(session=session, path=path, verdict="accept", confirmed=True)
+            await submitted(engine, session, each)
+    for bulk in state.review.bulks:
+        each = cmd.BulkResolve(session=session, root=bulk.root, verdict="accept", confirmed=True)
+        await submitted(engine, session, each)
+    assert (dict(state.changes), state.review.bulks) == ({}, ())
+
+
+@pytest.mark.parametrize("tier", boxes())
+async def test_s2_s3_what_is_accepted_is_what_the_command_would_have_done(sample, tmp_path, tier):
+    project, plain = copied(sample, tmp_path / "project"), copied(sample, tmp_path / "plain")
+    now = tree(plain)
+    assert tree(project) == now
+    async with session_in(project, tier) as (engine, session):
+        for name, command in CHAIN.items():
+            marks = untouched(project)
+            done = await ran(engine, session, DATES + command)
+            assert done.exit_code == 0, (name, done)
+            assert untouched(project) == marks, name
+            plainly(plain, DATES + command)
+            before, now = now, tree(plain)
+            state = engine.state(session)
+            assert shown(state.changes) == reviewed(before, now), name
+            is_git_changed = any(path.startswith(".git/") and before.get(path) != entry for path, entry in now.items())
+            assert not is_git_changed or ".git" in {bulk.root for bulk in state.review.bulks}, name
+            await accept_everything(engine, session)
+            found = tree(project)
+            assert {path for path in {*found, *now} if found.get(path) != now.get(path)} == set(), name
+    assert now == {}
+
+
+async def test_s2_a_formatter_over_500_files_is_500_edits_and_accepted_at_once(tmp_path):
+    project = everyday(tmp_path / "project", modules=500)
+    async with session_in(project, next(iter(boxes()))) as (engine, session):
+        marks = untouched(project)
+        await ran(engine, session, "python3 formatter.py")
+        assert untouched(project) == marks
+        wanted = {f"pkg/m{number}.py": "edit" for number in range(500)}
+        assert shown(engine.state(session).changes) == wanted
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        assert dict(engine.state(session).changes) == {}
+        assert (project / "pkg" / "m7.py").read_text() == "x = 7\ndef f(a, b):\n  return a\n"
+
+
+PACKAGE = '{"name": "left", "version": "1.0.0", "main": "i.js", "bin": {"left": "i.js"}}\n'
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm on this machine")
+@pytest.mark.parametrize("tier", boxes())
+async def test_npm_install_is_one_bulk_and_a_lock_file_and_comes_out_as_without_the_box(tmp_path, tier):
+    project = tmp_path / "project"
+    (project / "vendor" / "left").mkdir(parents=True)
+    (project / "vendor" / "left" / "package.json").write_text(PACKAGE)
+    (project / "vendor" / "left" / "i.js").write_text("#!/usr/bin/env node\nmodule.exports = 'left'\n")
+    (project / "package.json").write_text('{"name": "app", "version": "1.0.0"}\n')
+    (project / ".gitignore").write_text("node_modules/\n")
+    plain = copied(project, tmp_path / "plain")
+    install = "npm install --offline --no-audit --no-fund --install-links --cache $HOME/npm ./vendor/left"
+    async with session_in(project, tier) as (engine, session):
+        before = tree(project)
+        done = await ran(engine, session, f"{install} && node -e \"process.exit(require('left') === 'left' ? 0 : 9)\"")
+        assert done.exit_code == 0, done
+        assert tree(project) == before
+        plainly(plain, install.replace("$HOME", str(tmp_path)))
+        state = engine.state(session)
+        assert shown(state.changes) == {"package.json": "edit", "package-lock.json": "create"}
+        assert [(bulk.root, bulk.kind) for bulk in state.review.bulks] == [("node_modules", "generated")]
+        await accept_everything(engine, session)
+        assert tree(project) == tree(plain)
