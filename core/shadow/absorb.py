@@ -61,7 +61,7 @@ class Absorber:
             sorting.sort()
             left = self._left(layer, sorting, origin, started_ns)
             for each in left:
-                if each.path in sorting.puts:
+                if each.path in sorting.puts and not self._would_be_hidden(each, sorting):
                     pending.adopt(each.path, each.wanted, sorting.at(each.path))
             sorting.settle()
             kept, count = self._kept(layer, sorting, origin, started_ns)
@@ -73,6 +73,13 @@ class Absorber:
         effects = _effects(origin, left, done, count, tuple(sorting.notes()))
         emit(effects)
         return effects
+
+    def _would_be_hidden(self, left: Left, sorting: Sorting) -> bool:
+        """Whether what the project has again, so that it is not pending, only shows if the layer holds it."""
+        try:
+            return sorting.is_closed(left.path) and self._seen.disk_state(left.path) == left.wanted
+        except PathRefused:
+            return False
 
     def _keep(self, layer: LayerDirs, kept: Kept, touched: tuple[str, ...], emit: Callable[[AnyEvent], None]) -> None:
         before = self._layers.kept

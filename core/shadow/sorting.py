@@ -40,6 +40,7 @@ class Sorting:
         self._stripped: list[str] = []
         self._large: list[str] = []
         self._bare: list[str] = []
+        self._closed: set[str] = set()
         self.puts: dict[str, Found] = {}
         self.deletes: dict[str, None] = {}
         self.tops: dict[str, Top] = {}
@@ -51,6 +52,10 @@ class Sorting:
     def at(self, path: str) -> Path:
         return self._upper / os.fsdecode(to_os(path))
 
+    def is_closed(self, path: str) -> bool:
+        """Whether the path lies in a directory that stays in the layer and hides all that is below it."""
+        return any(each in self._closed for each in above(path))
+
     def sort(self) -> None:
         """Fill the fields. Raises OSError."""
         for path in self._scanned.too_deep:
@@ -60,7 +65,13 @@ class Sorting:
             self._one(each)
 
     def settle(self) -> None:
-        """Bring the layer to what stays in it; for when the puts have been taken out. Raises OSError."""
+        """Bring the layer to what stays in it; for when the puts that are pending have been taken out. Raises OSError.
+
+        A put that was there before as it is goes, unless it would be hidden then.
+        """
+        for path in self.puts:
+            if not self.is_closed(path):
+                self.at(path).unlink(missing_ok=True)
         covered = set(self.puts)
         for path, top in self._hidden.items():
             if not covered.intersection(above(path)):
@@ -142,7 +153,7 @@ class Sorting:
             self._stripped.append(found.path)
             self.at(found.path).chmod(found.mode & 0o777)
         node = self._seen.node(found.path)
-        if node is not None and self._is_as_before(found, node):
+        if node is not None and not self.is_closed(found.path) and self._is_as_before(found, node):
             self.at(found.path).unlink()
         else:
             self.tops.setdefault(cls.top, _top(cls))
@@ -168,6 +179,7 @@ class Sorting:
         if cls.kind != "reviewed":
             self.tops.setdefault(cls.top, _top(cls))
             if found.opaque:
+                self._closed.add(found.path)
                 self._delete_pending(found.path)
             return
         self.returned.add(found.path)
@@ -250,6 +262,7 @@ class Sorting:
                     self._replace(child)
                 else:
                     set_opaque(self.at(child), True)
+                    self._closed.add(child)
 
     # what stays
 
@@ -269,6 +282,8 @@ class Sorting:
         mode = found.mode & 0o777
         if found.mode != mode:
             place.chmod(mode)
+        if self.is_closed(found.path):
+            return
         reviewed = self._class(found).kind == "reviewed"
         node = self._seen.node(found.path) or (self._seen.below(found.path) if reviewed else None)
         if node is not None and node.kind == "directory":

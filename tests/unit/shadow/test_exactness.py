@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -101,29 +102,60 @@ def accept_everything(desk: Desk) -> None:
         desk.shadow.resolve_bulk(bulk.root)
 
 
+def come_to_the_same(place: Path, given_commands: Sequence[str]) -> None:
+    """Each command over the ones before it; then everything accepted, taken back, and accepted again."""
+    desk, copy = started(place)
+    before = tree(desk.root)
+    for command in given_commands:
+        subprocess.run(["sh", "-c", command], cwd=copy, check=True, capture_output=True)
+        run(desk, command)
+        assert tree(desk.root) == before
+        assert output(desk, "find . | sort").split("\n") == listed(copy)
+    wanted = tree(copy)
+    accept_everything(desk)
+    assert tree(desk.root) == wanted
+    assert (desk.state.changes, desk.state.bulks, desk.shadow.lowers()) == ({}, (), ())
+    while desk.state.verdicts:
+        desk.shadow.undo()
+    assert tree(desk.root) == before
+    accept_everything(desk)
+    assert tree(desk.root) == wanted
+
+
 @given(st.lists(commands, min_size=1, max_size=3))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_s2_d10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_commands):
     place = Path(tempfile.mkdtemp())
     try:
-        desk, copy = started(place)
-        before = tree(desk.root)
-        for command in given_commands:
-            subprocess.run(["sh", "-c", command], cwd=copy, check=True, capture_output=True)
-            run(desk, command)
-            assert tree(desk.root) == before
-            assert output(desk, "find . | sort").split("\n") == listed(copy)
-        wanted = tree(copy)
-        accept_everything(desk)
-        assert tree(desk.root) == wanted
-        assert (desk.state.changes, desk.state.bulks, desk.shadow.lowers()) == ({}, (), ())
-        while desk.state.verdicts:
-            desk.shadow.undo()
-        assert tree(desk.root) == before
-        accept_everything(desk)
-        assert tree(desk.root) == wanted
+        come_to_the_same(place, given_commands)
     finally:
         shutil.rmtree(place)
+
+
+AGAIN = "rm -rf build; mkdir -p build/empty; echo made > build/out"
+NAMED = {
+    "a generated directory is made again as it was": [AGAIN, AGAIN],
+    "a generated directory of the project is made again": [
+        "rm -rf node_modules; mkdir -p node_modules/a; printf 'module\\n' > node_modules/a/b"
+    ],
+    "a directory with a generated one in it is made again": [
+        "mkdir -p a/build; echo 1 > a/build/x",
+        "rm -rf a; mkdir -p a/build/empty; echo 1 > a/build/x; echo 2 > a/build/y",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_s2_d10_it_comes_to_the_same_when(tmp_path, name):
+    come_to_the_same(tmp_path, NAMED[name])
+
+
+def test_a_file_that_was_only_touched_stays_the_users(tmp_path):
+    desk, _ = started(tmp_path)
+    run(desk, "touch b; echo more >> d.log")
+    desk.put("b", b"the user's\n")
+    assert output(desk, "cat b d.log") == "the user's\nlog\nmore\n"
+    assert [(each.root, each.files) for each in desk.state.bulks] == [("**/*.log", 1)]
 
 
 @pytest.mark.parametrize("link", ["link", "to nowhere"])
