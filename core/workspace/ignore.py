@@ -43,6 +43,12 @@ class IgnoreRules:
             return lambda _name, _is_dir: True
         return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
 
+    def withheld_within(self, directory: str) -> Callable[[str, bool], bool]:
+        """`is_withheld` for the names of a directory that is not withheld itself, with its rules looked up once."""
+        above = "" if directory == "." else f"{directory}/"
+        stack = self._stack(f"{above}x", _WITHHELD)
+        return lambda name, is_dir: _matches(stack, above + name, is_dir)
+
     def is_withheld(self, rel: str, is_dir: bool = False) -> bool:
         """Whether a `.cursorignore` keeps the path from the agent."""
         return _decided(self._stack(rel, _WITHHELD), rel, is_dir)

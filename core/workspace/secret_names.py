@@ -20,6 +20,8 @@ _SECRET_IF_IGNORED = re.compile(
     r".+\.(env|pem|key|p12|pfx|tfvars|tfstate)|\.npmrc|(secrets?|credentials?)(\.[\w-]+)?\.(json|ya?ml|toml|ini|txt)"
     r"|service[-_]?account[\w-]*\.json|kubeconfig|.*[-_.]secrets?|\.?secrets?|client_secret[\w.-]*\.json|\.dev\.vars"
 )
+# Part of every name that may be one: most names are none, and this is told fast.
+_HINT = re.compile(r"(?i)env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account")
 
 Ignored = Callable[[str, bool], bool]
 
@@ -36,6 +38,8 @@ def is_secret(rel: str, ignored: Ignored) -> bool:
 
 def may_be_secret(name: str) -> bool:
     """Whether a name is worth a closer look."""
+    if name.isascii() and not _HINT.search(name):
+        return False
     name = folded(name)
     found = _SECRET.fullmatch(name) or _SECRET_IF_IGNORED.fullmatch(name)
     return found is not None and not _HARMLESS.search(name)

@@ -85,19 +85,20 @@ class Withheld:
                 names = sorted((each.name, each.is_dir(follow_symlinks=False)) for each in entries)
         except OSError:
             return found
+        directory = above.removesuffix("/") or "."
+        is_withheld = self._ignore.withheld_within(directory)
+        is_ignored = self._ignore.within(directory)
         for name, is_dir in names:
             path = above + name
             if name in RULES:
                 found.rules.append(path)
-            if self._is_kept(path, is_dir):
+            if is_withheld(name, is_dir) or self._is_kept(path, is_dir):
                 found.withheld.append(path)
-            elif is_dir and path != ".git" and not self._ignore.is_ignored(path, True):
+            elif is_dir and path != ".git" and not is_ignored(name, True):
                 found.deeper.append(f"{path}/")
         return found
 
     def _is_kept(self, path: str, is_dir: bool) -> bool:
-        if self._ignore.is_withheld(path, is_dir):
-            return True
         said = None if is_dir else self._may_read(path)
         if said is not None:
             return not said

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.workspace import IgnoreRules, Workspace
-from core.workspace.secret_names import is_secret
+from core.workspace.secret_names import is_secret, may_be_secret
 from core.workspace.withheld import Withheld, withheld_paths
 
 
@@ -111,3 +111,16 @@ def test_a_directory_that_can_not_be_read_and_odd_names_are_no_trouble(project):
 )
 def test_p20_secrets_are_told_by_their_names(name, ignored, secret):
     assert is_secret(f"a/{name}", lambda _path, _is_dir: ignored) is secret
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".env", ".env.local", ".envrc.private", "id_rsa", "id_ed25519_sk", ".netrc", "_netrc", ".pypirc"),
+        *(".git-credentials", ".htpasswd", ".pgpass", ".my.cnf", "a.keystore", "a.jks", "a.kdbx", "a.ppk"),
+        *(".vault_pass", "a.pem", "a.key", "a.p12", "a.pfx", "a.tfvars", "a.tfstate", ".npmrc", "Secrets.yml"),
+        *("credentials.json", "service-account.json", "kubeconfig", "db-secret", "client_secret_1.json", ".dev.vars"),
+    ],
+)
+def test_the_fast_look_at_a_name_misses_none(name):
+    assert may_be_secret(name)
