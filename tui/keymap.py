@@ -54,7 +54,7 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     Key("app.editor", "ctrl+g", "external_editor", "Editor", "Write the prompt in your $EDITOR", priority=True),
     Key(
-        "app.rewind", "f3", "rewind", "Go back…", "Go back to an earlier prompt; esc twice does it, too", priority=True
+        "app.rewind", "f5", "rewind", "Go back…", "Go back to an earlier prompt; esc twice does it, too", priority=True
     ),
     Key("app.quit", "ctrl+q", "leave", "Quit", "Leave; asks first while a turn runs", priority=True),
     Key("prompt.send", "enter", "send", "Send", "Send; while a turn runs: steer it"),

@@ -60,10 +60,7 @@ class Rewind(Dialog[str | None]):
             yield Static(Content.assemble("Back to  ", (title(self._preview.info), "$accent")), classes="dialog-title")
             with VerticalScroll():
                 yield Static(Content("\n").join(self._lines()))
-            yield Static(id="rewind-keys")
-
-    def on_mount(self) -> None:
-        self.query_one("#rewind-keys", Static).update(hint(_KEYS, getattr(self.app, "keymap", {})))
+            yield Static(hint(_KEYS, getattr(self.app, "keymap", {})), id="rewind-keys")
 
     def _lines(self) -> Iterator[Content]:
         preview = self._preview
@@ -105,6 +102,6 @@ def _line(path: RestoredPath) -> Content:
         )
     what = [_DISK[path.disk]] if path.disk else []
     where = "your file     " if what else "review        "
-    return Content.assemble(
-        (where, "$foreground 60%"), name, "  ", ", ".join(what + [_PENDING[path.pending]] * bool(path.pending))
-    )
+    if path.pending:
+        what.append(_PENDING[path.pending])
+    return Content.assemble((where, "$foreground 60%"), name, "  ", ", ".join(what))
