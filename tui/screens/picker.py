@@ -38,22 +38,21 @@ class Picker(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Content(self._title), classes="dialog-title")
-            yield Input(placeholder=self._free or "type to filter", compact=True, select_on_focus=False)
-            yield OptionList(compact=True)
+            typed = Input(placeholder=self._free or "type to filter", compact=True, select_on_focus=False)
+            typed.cursor_blink = False
+            yield typed
+            options = OptionList(compact=True)
+            options.can_focus = False
+            self._fill(options, "")
+            yield options
 
-    def on_mount(self) -> None:
-        self.query_one(Input).cursor_blink = False
-        self.query_one(OptionList).can_focus = False
-        self._fill("")
-
-    def _fill(self, text: str) -> None:
+    def _fill(self, options: OptionList, text: str) -> None:
         words = text.lower().split()
         self._shown = [
             each for each in self._choices if all(word in f"{each.label} {each.note}".lower() for word in words)
         ]
         if words:
             self._shown.sort(key=lambda each: words[0] not in each.label.lower())
-        options = self.query_one(OptionList)
         options.set_options(Option(self._line(each)) for each in self._shown)
         at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not words), 0)
         options.highlighted = at if self._shown else None
@@ -65,7 +64,7 @@ class Picker(Dialog[str | None]):
         )
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._fill(event.value)
+        self._fill(self.query_one(OptionList), event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         at = self.query_one(OptionList).highlighted
