@@ -33,9 +33,8 @@ DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 
 
 def made(case: Case, access: Access, lease: Lease | None = None) -> object:
-    return capability_for(
-        case.session, access, Origin(call="call_1"), approval_of(case.session, "true"), lease or Lease()
-    )
+    approved = approval_of(case.session, "true")
+    return capability_for(case.session, access, Origin(call="call_1"), approved, lease or Lease())
 
 
 def reachable(thing: object, depth: int = 4, done: set[int] | None = None) -> set[str]:

@@ -9,14 +9,15 @@ from core.sandbox.box import Tier
 from core.sandbox.tiers import TierReason, TierReport
 from core.sessions.store import SessionStore
 from tests.support.provider_server import provider_server
-from tests.support.story import project_at
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     for name in ("OLLAMA_HOST", "OPENAI_BASE_URL"):  # nobody is asked that this machine may happen to run
         monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
-    return project_at(tmp_path / "project")
+    root = tmp_path / "project"
+    root.mkdir()
+    return root
 
 
 def told(project, capsys, *, probe: bool = False) -> tuple[int, dict[str, str], list[str]]:

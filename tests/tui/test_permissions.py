@@ -192,6 +192,8 @@ async def test_i1_a_prompt_is_sent_while_trust_is_still_open(stage):
         await on.until(
             lambda: any(each.trusted is False for each in on.client.commands if isinstance(each, commands.TrustSet))
         )
+        sent = [type(each) for each in on.client.commands]
+        assert sent.index(commands.TurnSubmit) < sent.index(commands.TrustSet)
 
 
 async def test_i1_a_key_for_trust_that_comes_too_soon_is_no_answer(stage, monkeypatch):
@@ -208,7 +210,9 @@ async def test_what_was_kept_is_listed_and_forgotten(stage):
         queries.KeptPermission(choice="deny", rule="Read(**/.env)", source="config.toml"),
     )
     async with stage([STARTED]) as on:
-        on.client.answers[queries.PermissionsQuery] = queries.Permissions(trusted=True, kept=kept, hosts=("example.org",))
+        on.client.answers[queries.PermissionsQuery] = queries.Permissions(
+            trusted=True, kept=kept, hosts=("example.org",)
+        )
         on.screen.action_permissions("")
         await on.until(lambda: on.app.screen is not on.screen)
         listed = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))

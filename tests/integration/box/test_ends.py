@@ -48,7 +48,7 @@ class Heard:
         self._more.set()
 
     async def wait_for(self, word: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while word not in self.text:
                 self._more.clear()
                 await self._more.wait()
