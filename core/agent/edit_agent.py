@@ -13,7 +13,7 @@ import re
 from core.agent.session import SessionContext
 from core.agent.streaming import closed_after
 from core.agent.tags import as_data, attribute, tagged
-from core.edits.breakage import broke
+from core.edits.breakage import first_flaw
 from core.edits.candidates import EditError
 from core.edits.line_ranges import apply_plan, numbered, parse_plan, strayed
 from core.edits.neighbourhood import astray
@@ -75,9 +75,10 @@ def _taken(order: EditOrder, answer: str) -> str:
     after = apply_plan(order.text, plan)
     if wrong := strayed(order.text, after, plan):
         raise EditError(f"Lines {wrong[:5]} changed although the plan does not name them.")
-    why = astray(order.text, after, order.draft) or broke(order.path, order.text, after)
-    if why:
+    if why := astray(order.text, after, order.draft):
         raise EditError(f"{why[0].upper()}{why[1:]}.")
+    if flaw := first_flaw(order.path, order.text, after):
+        raise EditError(f"The file parsed before and would not any more: {flaw}.")
     return after
 
 

@@ -36,12 +36,12 @@ def _keys(text: str, found: Sequence[Flaw]) -> list[tuple[str, str]]:
     return [(bodies[flaw.line - 1].strip() if flaw.line <= len(bodies) else "", flaw.missing) for flaw in found]
 
 
-def broke(path: str, before: str, after: str) -> str:
-    """One line when a text that parsed does not parse any more; "" else."""
+def first_flaw(path: str, before: str, after: str) -> str:
+    """The first place that does not parse, in words, when everything parsed before; "" else."""
     if before == after or flaws(path, before, limit=1) != ():
         return ""
     found = flaws(path, after, limit=1)
-    return f"the file parsed before and does not now: {told(found[0])}" if found else ""
+    return told(found[0]) if found else ""
 
 
 def told(flaw: Flaw) -> str:

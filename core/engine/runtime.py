@@ -15,6 +15,7 @@ from core.bus import Bus
 from core.clock import now_ms
 from core.config import Settings, config_dir, state_dir
 from core.engine.boxes import Boxes
+from core.engine.flagging import Flagging
 from core.engine.models import ModelAccess
 from core.engine.permits import Permits
 from core.engine.recovery import close_open_turn
@@ -85,7 +86,9 @@ class SessionRuntime:
         self.turn_id = ""
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
         self.bus = Bus(directory.id, lambda after, limit: log.read(after=after, limit=limit))
-        self.shadow = Shadow(around.workspace, BlobStore(directory.blobs), self.emit, self.review)
+        blobs = BlobStore(directory.blobs)
+        self.shadow = Shadow(around.workspace, blobs, self.emit, self.review)
+        self.flagging = Flagging(self.review, blobs, self.emit_apart)
         self.plans = PlanStore(PlanFolder(around.workspace))
         self.boxes = around.boxes
         self.permits = Permits(self)
@@ -170,6 +173,7 @@ class SessionRuntime:
     def _take_in(self, envelope: ev.Envelope) -> None:
         self.state.apply(envelope)
         self.bus.publish(envelope)
+        self.flagging.note(envelope.event)
 
     def _before(self, event: ev.AnyEvent) -> None:
         """What has to be done at the edges of steps and turns, ahead of the event that marks the edge."""
@@ -278,6 +282,7 @@ class SessionRuntime:
 
     def close(self, reason: str = "") -> None:
         """Write what is left, let the lock go. A session in which nothing happened leaves nothing behind."""
+        self.flagging.end()
         review = self.review
         if not (self.state.turns or self.state.pending or review.layers or review.verdicts):
             self.discard()
@@ -290,6 +295,7 @@ class SessionRuntime:
 
     def discard(self) -> None:
         """Let go of the session as if it had never been."""
+        self.flagging.end()
         self.bus.close()
         self.log.close()
         layers = self.directory.path / "layers"

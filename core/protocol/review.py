@@ -38,7 +38,8 @@ class Change(Struct, frozen=True, kw_only=True):
     `binary`, mode-only changes, symlinks, creations of empty files and deletions of them have exactly one hunk that
     stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can). A `check`
     holds for this pending state only. `risk`: what the file makes happen by itself ("" = nothing known); with
-    `protected` it is accepted only when that was confirmed, and never together with others.
+    `protected` it is accepted only when that was confirmed, and never together with others. `broken`: the first place
+    that does not parse in a file whose base does ("" = nothing known); found a moment after the change.
     """
 
     path: str
@@ -56,6 +57,7 @@ class Change(Struct, frozen=True, kw_only=True):
     renamed_from: str = ""
     check: Check | None = None
     risk: str = ""
+    broken: str = ""
 
 
 class Origin(Struct, frozen=True, kw_only=True):

@@ -91,6 +91,7 @@ def narrowed(change: Change, sides: Sides, left: tuple[Hunk, ...]) -> Change:
         added=sum(each.new_lines for each in left),
         removed=sum(each.old_lines for each in left),
         check=change.check if sides.pending == change.pending else None,
+        broken="",
     )
 
 

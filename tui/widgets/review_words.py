@@ -59,6 +59,8 @@ def badges(change: Change) -> list[Part]:
         found.append((" ! red ", "bold $text-error on $error-muted"))
     elif change.risk:
         found.append((" ⚑ runs ", "$text-warning"))
+    if change.broken:
+        found.append((" ✗ syntax ", "bold $text-error"))
     if change.check is not None:
         passed = change.check.passed
         found.append((" ✓ verified ", "$text-success") if passed else (" ✗ failing ", "bold $text-error"))
