@@ -15,6 +15,7 @@ from core.errors import ToolInputInvalid
 
 _SHOWN = 3
 _EXCERPT = 30
+_BEFORE = 2
 _WIDTH = 200
 _NEAR = 0.45
 _COMPARED = 8_000
@@ -42,15 +43,26 @@ class EditError(ToolInputInvalid):
         self.ambiguous = ambiguous
 
 
-def ambiguous(lines: Sequence[int], rung: str) -> EditError:
-    """The text stands at several places."""
+def ambiguous(hay: Haystack, lines: Sequence[int], rung: str) -> EditError:
+    """The text stands at several places: the first of them with what stands around them."""
     shown = ", ".join(map(str, lines[:20])) + (f" and {len(lines) - 20} more" if len(lines) > 20 else "")
     how = "" if rung == "exact" else f" (compared leniently: {rung.replace('_', ' ')})"
+    found = [_around(hay.lines, line) for line in lines[:_SHOWN]]
     return EditError(
-        f"The text to replace was found {len(lines)} times{how}, at lines {shown}.",
+        f"The text to replace was found {len(lines)} times{how}, at lines {shown}.\n"
+        + "\n   ...\n".join(each.text for each in found)
+        + "\n",
         hint="Nothing was changed. Add lines before or after it until it is unique, or set replace_all to change all.",
         ambiguous=True,
+        candidates=found,
     )
+
+
+def _around(lines: Lines, line: int) -> Candidate:
+    """A place where a text begins, with the lines next to it, numbered."""
+    first, last = max(1, line - _BEFORE), min(len(lines), line + 1)
+    rows = [f"{number:6}|{lines.bodies[number - 1][:_WIDTH]}" for number in range(first, last + 1)]
+    return Candidate(start_line=first, end_line=last, similarity=1.0, text="\n".join(rows))
 
 
 def unmatched(hay: Haystack, old: str) -> EditError:

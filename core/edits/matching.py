@@ -93,7 +93,7 @@ def locate(
         if len(named) == 1:
             return Found(rung, named)
         if not replace_all or rung in _ONE_PLACE:
-            raise ambiguous([line_number(hay.text, each.start) for each in splices], rung)
+            raise ambiguous(hay, [line_number(hay.text, each.start) for each in splices], rung)
         return Found(rung, splices)
     raise unmatched(hay, old)
 

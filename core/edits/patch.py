@@ -124,7 +124,7 @@ def _chosen(hay: Haystack, hunk: Hunk, blocks: Sequence[Block], fold: str, *, an
         gaps = [abs(block.first + 1 - line) for block in near[:2]]
         if gaps[0] * 3 <= gaps[1]:
             return near[0]
-    raise ambiguous([line_number(hay.text, hay.lines.starts[block.first]) for block in blocks], fold)
+    raise ambiguous(hay, [line_number(hay.text, hay.lines.starts[block.first]) for block in blocks], fold)
 
 
 def _reaches_end(hay: Haystack, block: Block) -> bool:
