@@ -19,6 +19,7 @@ from core.shadow.disk import above, walked
 from core.shadow.layers import Layers
 from core.shadow.review import ReviewState
 from core.shadow.stack import HIDDEN, Layered, Stack
+from core.shadow.transfer import lay_in
 from core.workspace import ABSENT, Entry, Workspace
 from core.workspace.beneath import DIRECTORY, open_direct
 from core.workspace.names import from_os, to_os
@@ -71,10 +72,15 @@ class Seen:
         return Stack(self._layers.stack()) if self._layers.kept.layers else Stack(())
 
     def forget(self, rel: str) -> None:
-        """Take a file, link or whiteout out of the kept layers, so that the workspace shows. Raises OSError."""
-        if self._layers.kept.layers and self.stack.find(rel) is not None:
-            self._layers.own()
-            self.stack.forget(rel)
+        """Let the workspace's file or link show, whatever the kept layers have at its place. Raises OSError."""
+        if not self._layers.kept.layers or self.stack.find(rel) is None:
+            return
+        self._layers.own()
+        self.stack.forget(rel)
+        layer = self.stack.hiding(rel)
+        node = self.disk_node(rel) if layer else None
+        if layer and node and node.kind in {"file", "symlink"}:
+            lay_in(self._workspace, rel, layer)
 
     def canonical(self, rel: str) -> str:
         """`rel` with the links of the merged tree followed; `PathRefused` when one leads out."""

@@ -18,8 +18,9 @@ from core.shadow.path_classes import PathClass, PathClasses, is_lever
 from core.shadow.scan import Found, Scanned
 from core.shadow.seen import LARGEST, Node, Seen
 from core.workspace.git_index import read_index
-from core.workspace.names import to_os
+from core.workspace.names import is_git_internal, to_os
 
+_LEVERLESS = {"refs", "logs"}  # directories of git's
 NAMED = 5  # of a kind, in a note
 
 
@@ -181,6 +182,7 @@ class Sorting:
             if found.opaque:
                 self._closed.add(found.path)
                 self._delete_pending(found.path)
+                self._delete_levers(found.path)
             return
         self.returned.add(found.path)
         if found.opaque:
@@ -196,6 +198,22 @@ class Sorting:
         for each in self._seen.pending_below(path):
             if each not in self._entries or self._entries[each].kind == "whiteout":
                 self.deletes[each] = None
+
+    def _delete_levers(self, path: str) -> None:
+        """A directory of git's was made again: what made git run something in the old one goes file by file."""
+        waiting = [path] if is_git_internal(path) else []
+        while waiting:
+            directory = waiting.pop()
+            is_crowd = directory.endswith("/objects")
+            for name, kind in self._seen.names(directory).items():
+                each = f"{directory}/{name}"
+                if kind == "directory":
+                    waiting += [each] if name not in _LEVERLESS and (name == "info" or not is_crowd) else []
+                elif is_lever(each) and not self._is_put(each):
+                    self.deletes[each] = None
+
+    def _is_put(self, path: str) -> bool:
+        return path in self._entries and self._entries[path].kind in {"file", "symlink"}
 
     def _whiteout(self, found: Found, cls: PathClass) -> None:
         node = self._seen.node(found.path)

@@ -90,6 +90,15 @@ class Stack:
                 if entry is not None and entry.is_directory:
                     waiting.append(path)
 
+    def hiding(self, rel: str) -> Path | None:
+        """The layer that says of a path that nothing is there; None: none does."""
+        parts = to_os(rel).split(b"/")
+        for layer in self._layers:
+            found = _in_layer(layer, parts)
+            if found is not None:
+                return layer if found == HIDDEN else None
+        return None
+
     def forget(self, rel: str) -> None:
         """Take a file, link or whiteout out of every layer, so that the workspace shows. Raises OSError."""
         parts = to_os(rel).split(b"/")

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from core.protocol.review import FileState
 from core.shadow.disk import above, walked
+from core.shadow.overlay import is_whiteout, set_opaque
 from core.shadow.stack import Layered, Stack
 from core.workspace import ABSENT, Workspace
 from core.workspace.beneath import DIRECTORY, open_direct
@@ -231,6 +232,28 @@ def room_for(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
             place.mkdir(mode=0o700)
             place.chmod(mode(each) | 0o700)
     return layer / os.fsdecode(to_os(path))
+
+
+def lay_in(workspace: Workspace, rel: str, layer: Path) -> None:
+    """Copy a file or link of the workspace into a layer that hides its place. Raises OSError."""
+    for each in above(rel):
+        place = layer / os.fsdecode(to_os(each))
+        is_hidden = os.path.lexists(place) and is_whiteout(place.lstat())
+        if is_hidden:
+            place.unlink()
+        if not os.path.lexists(place):
+            with workspace.directory(each) as (directory, name):
+                mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode & PERMISSIONS
+            place.mkdir()
+            place.chmod(mode)
+            set_opaque(place, is_hidden)
+    target = layer / os.fsdecode(to_os(rel))
+    into = os.open(target.parent, DIRECTORY)
+    try:
+        with workspace.directory(rel) as source:
+            copy(source, (into, os.fsencode(target.name)), sync=False)
+    finally:
+        os.close(into)
 
 
 def _kind(mode: int) -> Kind:

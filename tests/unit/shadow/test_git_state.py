@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
+from tests.support.everyday import tree
 from tests.unit.shadow.desk import Desk
-from tests.unit.shadow.mounted import needs_mounts, run
+from tests.unit.shadow.mounted import needs_mounts, output, run
 
 pytestmark = needs_mounts
 GIT = "git -c user.name=t -c user.email=t@example.org -c safe.directory='*'"
@@ -69,3 +70,31 @@ def test_s3_a_hard_reset_and_clean_are_in_the_review_and_the_project_is_intact(p
     assert effects.deleted == (".gitignore", "a.py", "s/b.py")
     assert project.shadow.list_dir() == ()
     assert {path: data for path, data in project.files().items() if not path.startswith(".git/")} == before
+
+
+def test_s4_d10_a_repository_made_again_loses_its_hooks_one_by_one(project):
+    on_disk(project, "echo x > .git/hooks/pre-commit")
+    before = tree(project.root)
+    run(project, "rm -rf .git; git init -q")
+    assert [(each.path, each.operation, each.protected) for each in project.shadow.changes()] == [
+        (".git/hooks/pre-commit", "delete", True)
+    ]
+    project.shadow.resolve(".git/hooks/pre-commit")
+    project.shadow.resolve_bulk(".git")
+    assert on_disk(project, "git status --short").split() == ["??", ".gitignore", "??", "a.py", "??", "s/"]
+    assert not (project.root / ".git" / "hooks" / "pre-commit").exists()
+    project.shadow.undo()
+    project.shadow.undo()
+    assert tree(project.root) == before
+
+
+def test_what_was_accepted_shows_in_a_directory_that_is_still_to_be_decided(project):
+    project.put(".gitignore", b"build/\n")
+    project.put("build/old", b"old\n")
+    run(project, "rm -rf build .git; git init -q; git config core.pager cat")
+    project.shadow.write("build/sub/new", b"new\n")
+    project.shadow.resolve("build/sub/new")
+    project.shadow.resolve(".git/config")
+    assert output(project, "find build -type f; git config core.pager").split() == ["build/sub/new", "cat"]
+    assert project.shadow.read("build/sub/new") == b"new\n"
+    assert (project.disk("build/old"), project.disk("build/sub/new")) == (b"old\n", b"new\n")
