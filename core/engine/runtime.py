@@ -259,6 +259,7 @@ class SessionRuntime:
                     self.shadow.check_disk(path)
                 except AgentTuiError as problem:
                     self.complain(problem)
+        self.shadow.check_bulks()
         self.emit(ev.FilesChanged(paths=paths))
 
     def complain(self, problem: AgentTuiError, *, retryable: bool = False) -> None:

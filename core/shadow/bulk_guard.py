@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 
 from core.errors import AgentTuiError, PathRefused, ReviewConflict
 from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
-from core.shadow.bulk_notes import Decided
 from core.shadow.disk import above
+from core.shadow.layers import Top
+from core.shadow.overlay import is_opaque
+from core.shadow.stack import Stack
 from core.shadow.transfer import Op, Transfer
 from core.workspace import Workspace
 from core.workspace.git_index import read_index
+from core.workspace.names import to_os
 
 NAMED = 3  # paths in a message
+LOOKED_AT = 20_000
+GIT_BUSY = "git_busy"
+Tops = Mapping[str, Top]
+Bases = Mapping[str, FileState]
 
 
 class Guard:
@@ -24,16 +34,18 @@ class Guard:
         self._transfer = transfer
         self._blobs = blobs
 
-    def refuse_conflicts(self, decided: Decided, ops: list[Op]) -> None:
+    def refuse_conflicts(self, tops: Tops, bases: Bases, ops: list[Op]) -> None:
         """Raise `ReviewConflict` unless the project holds what the command saw there."""
-        if any(top.kind == "git" and self._transfer.kind(f"{path}/index.lock") for path, top in decided.tops.items()):
-            raise ReviewConflict("Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.")
-        in_the_way = {each for path in decided.tops for each in above(path) if self._is_file(each)}
+        if any(top.kind == "git" and self._transfer.kind(f"{path}/index.lock") for path, top in tops.items()):
+            raise ReviewConflict(
+                "Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
+            )
+        in_the_way = {each for path in tops for each in above(path) if self._is_file(each)}
         if in_the_way:
             raise ReviewConflict(
                 f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."
             )
-        found = [op.path for op in ops if not self._is_as_expected(op, decided)]
+        found = [op.path for op in ops if not self._is_as_expected(op, tops, bases)]
         if found:
             more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
             raise ReviewConflict(
@@ -44,9 +56,9 @@ class Guard:
     def _is_file(self, path: str) -> bool:
         return self._transfer.kind(path) not in {None, "directory"}
 
-    def _is_as_expected(self, op: Op, decided: Decided) -> bool:
+    def _is_as_expected(self, op: Op, tops: Tops, bases: Bases) -> bool:
         kind = self._transfer.kind(op.path)
-        base = decided.bases.get(op.path)
+        base = bases.get(op.path)
         if op.what == "directory" and kind == "directory":
             return True
         if op.what != "directory" and self._transfer.is_done(op):
@@ -56,10 +68,7 @@ class Guard:
         if base is not None and kind != "directory":
             return self._transfer.state(op.path) == base or self._is_same_index(op.path, base)
         is_known = op.what != "put" or kind == "directory"
-        return is_known and self._transfer.is_older(op.path, self._since(decided, op.path))
-
-    def _since(self, decided: Decided, path: str) -> int:
-        return next(top.since for each, top in decided.tops.items() if each == path or each in above(path))
+        return is_known and self._transfer.is_older(op.path, _since(tops, op.path))
 
     def _is_same_index(self, path: str, base: FileState) -> bool:
         """Looking at the project with git refreshes what the index remembers of the disk, and nothing that counts."""
@@ -75,3 +84,27 @@ class Guard:
             old, new = read_index(data), read_index(self._workspace.read_bytes(path))
             return old is not None and new is not None and old.facts == new.facts
         return False
+
+
+def _since(tops: Tops, path: str) -> int:
+    return next(top.since for each, top in tops.items() if each == path or each in above(path))
+
+
+def moved_on(workspace: Workspace, stack: Stack, tops: Tops, bases: Bases) -> bool:
+    """Whether the project may differ from what commands saw there, judged by times alone: a yes is to be looked into.
+
+    Directories that only lead to what a command left do not count, those that it replaced do, themselves. What this
+    does not see (deep in a directory that is to go, or beyond `LOOKED_AT` entries) is seen when the bulk is accepted.
+    """
+    root = os.fsencode(workspace.root)
+    for top, known in tops.items():
+        for path, entry in islice(stack.walk(top), LOOKED_AT):
+            if entry is not None and entry.is_directory and not is_opaque(entry.place):
+                continue
+            try:
+                changed = os.lstat(root + b"/" + to_os(path)).st_ctime_ns >= known.since
+            except OSError:
+                changed = path in bases
+            if changed:
+                return True
+    return False

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
 from core.ids import new_id
-from core.protocol.events import AnyEvent, VerdictGiven, VerdictUndone
-from core.protocol.review import Bulk, Verdict, VerdictRecord
+from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
+from core.protocol.review import Bulk, FileState, Verdict, VerdictRecord
 from core.shadow.again import Again
 from core.shadow.blobs import BlobStore
-from core.shadow.bulk_guard import NAMED, Guard
+from core.shadow.bulk_guard import GIT_BUSY, NAMED, Guard, moved_on
 from core.shadow.bulk_notes import Decided, Notes
 from core.shadow.disk import above
 from core.shadow.layers import Layers, Top
@@ -67,9 +67,8 @@ class Bulks:
         self, root: str, verdict: Verdict, reason: str, emit: Callable[[AnyEvent], None], *, name: str = ""
     ) -> VerdictRecord:
         """See `Shadow.resolve_bulk`. `name`: the id of a verdict that is given once more."""
-        kept = self._layers.kept
         bulk = next((each for each in self._state.bulks if each.root == root), None)
-        tops = {path: top for path, top in kept.tops.items() if top.root == root}
+        tops, bases = self._kept(root)
         if bulk is None or not tops:
             raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
         record = VerdictRecord(
@@ -85,18 +84,43 @@ class Bulks:
             excerpt=_described(bulk),
             bulk=bulk,
         )
-        bases = {path: base for path, base in kept.bases.items() if _covers(tops, path)}
         decided = Decided(verdict=record, tops=tops, bases=bases, phase="saving")
         if verdict == "accept":
-            decided = self._accept(decided)
+            decided = self._accept(decided, emit)
         else:
             self._notes.home(decided).mkdir(mode=0o700)
         self._settle(replace(decided, phase="applied"), emit)
         return record
 
-    def _accept(self, decided: Decided) -> Decided:
-        ops = self._ops(decided)
-        self._guard.refuse_conflicts(decided, ops)
+    def _kept(self, root: str) -> tuple[dict[str, Top], dict[str, FileState]]:
+        kept = self._layers.kept
+        tops = {path: top for path, top in kept.tops.items() if top.root == root}
+        return tops, {path: base for path, base in kept.bases.items() if _covers(tops, path)}
+
+    def look(self, emit: Callable[[AnyEvent], None]) -> None:
+        """Compare all bulks with the project, and tell the log which of them it has moved on below, if that is news."""
+        found = tuple(replace(each, conflict=self._conflict(each.root)) for each in self._state.bulks)
+        if found != self._state.bulks:
+            emit(LayersChanged(layers=self._layers.kept.layers, bulks=found))
+
+    def _conflict(self, root: str) -> str:
+        tops, bases = self._kept(root)
+        try:
+            if moved_on(self._workspace, self._seen.stack, tops, bases):
+                self._guard.refuse_conflicts(tops, bases, self._ops(tops))
+        except ReviewConflict as error:
+            return "" if error.code == GIT_BUSY else error.message
+        except (OSError, PathRefused):  # said when it is to be accepted
+            return ""
+        return ""
+
+    def _accept(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> Decided:
+        ops = self._ops(decided.tops)
+        try:
+            self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
+        except ReviewConflict:
+            self.look(emit)
+            raise
         try:
             return self._apply(decided, ops)
         except (OSError, PathRefused) as error:
@@ -147,8 +171,8 @@ class Bulks:
                 found[op.path] = stats.mode
         return found
 
-    def _ops(self, decided: Decided) -> list[Op]:
-        return self._transfer.ops(self._seen.stack, sorted(decided.tops), self._is_spared)
+    def _ops(self, tops: Mapping[str, Top]) -> list[Op]:
+        return self._transfer.ops(self._seen.stack, sorted(tops), self._is_spared)
 
     def _is_spared(self, path: str) -> bool:
         return path in self._state.changes or is_lever(path)
@@ -303,9 +327,9 @@ class Bulks:
                 self._notes.forget(decided)
                 return f"An interrupted acceptance of {root} was taken back; nothing had been written."
             case "applying":
-                ops = self._ops(decided)
+                ops = self._ops(decided.tops)
                 try:
-                    self._guard.refuse_conflicts(decided, ops)
+                    self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
                     self._transfer.do(ops, self._notes.saved(decided), renames=self._renames())
                     self._remove_gone(ops)
                 except (OSError, AgentTuiError):

@@ -71,6 +71,11 @@ class Seen:
         """The kept layers."""
         return Stack(self._layers.stack()) if self._layers.kept.layers else Stack(())
 
+    @property
+    def bulk_conflicts(self) -> Mapping[str, str]:
+        """What is known, by its root, of why a bulk can't be accepted as it is."""
+        return {each.root: each.conflict for each in self._state.bulks}
+
     def forget(self, rel: str) -> None:
         """Let the workspace's file or link show, whatever the kept layers have at its place. Raises OSError."""
         if not self._layers.kept.layers or self.stack.find(rel) is None:

@@ -43,6 +43,7 @@ def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:
             bytes=count.size,
             deleted=count.deleted,
             origin=latest[root].origin,
+            conflict=seen.bulk_conflicts.get(root, ""),
         )
         for root, count in sorted(counts.items())
     )

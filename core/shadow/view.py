@@ -228,9 +228,15 @@ class Shadow:
         self.layers.close(layer.id, keep=False)
 
     def squash(self) -> None:
-        """Make one of all kept layers, if no command runs over them."""
+        """Make one of all kept layers, if no command runs over them; see whether the project has moved on below."""
         if self.layers.squash():
             self._emit(layers_changed(self.layers, self.seen))
+        self.check_bulks()
+
+    def check_bulks(self) -> None:
+        """Say of each bulk whether the project has moved on below it: then accepting it is refused."""
+        if self.state.bulks:
+            self._bulks.look(self._emit)
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """Accept all of some pending files in one transaction: every one of them, or none. Raises as `resolve`."""
@@ -305,6 +311,7 @@ class Shadow:
         self.layers.sweep([self._pending.name, *self.beside()])
         if self.state.layers != self.layers.kept.layers:
             self._emit(layers_changed(self.layers, self.seen))
+        self.check_bulks()
         return told
 
     def _is_news(self, intent: Intent, event: AnyEvent) -> bool:

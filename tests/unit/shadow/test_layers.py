@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from pathlib import Path
 
 import pytest
 
 from core.errors import ReviewConflict, StateError
-from core.protocol.events import EffectsRecorded, LayersChanged
-from core.protocol.review import Origin
+from core.protocol.events import LayersChanged
 from core.shadow import layers as layers_module
 from core.shadow import places
 from core.shadow.blobs import BlobStore
-from core.shadow.overlay import is_whiteout, make_whiteout, remove_tree, set_opaque
+from core.shadow.overlay import is_whiteout, remove_tree
 from core.shadow.review import ReviewState
 from core.shadow.view import Shadow
 from tests.unit.shadow.desk import Desk
-
-ORIGIN = Origin(call="c1", tool="run_terminal_cmd", command="make")
+from tests.unit.shadow.layer import ORIGIN, Layer
 
 
 def can_make_whiteouts() -> bool:
@@ -28,34 +25,6 @@ def can_make_whiteouts() -> bool:
 
 
 pytestmark = pytest.mark.skipif("not __import__('tests.unit.shadow.test_layers', fromlist=['x']).can_make_whiteouts()")
-
-
-class Layer:
-    """A command's layer, filled by hand as overlayfs would."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.dirs = desk.shadow.open_layer()
-        self.started = time.time_ns()
-
-    def put(self, path: str, data: bytes, mode: int = 0o644) -> Path:
-        target = self.dirs.upper / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        target.chmod(mode)
-        return target
-
-    def delete(self, path: str) -> None:
-        target = self.dirs.upper / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        make_whiteout(target)
-
-    def replace(self, path: str) -> None:
-        (self.dirs.upper / path).mkdir(parents=True, exist_ok=True)
-        set_opaque(self.dirs.upper / path, True)
-
-    def absorb(self) -> EffectsRecorded:
-        return self._desk.shadow.absorb(self.dirs, origin=ORIGIN, started_ns=self.started)
 
 
 def operations(desk: Desk) -> dict[str, str]:
@@ -264,6 +233,9 @@ def test_p15_a_bulk_over_files_that_the_user_changed_is_a_conflict(desk):
     with pytest.raises(ReviewConflict, match="out/a changed in the project"):
         desk.shadow.resolve_bulk("out")
     assert desk.files() == {".gitignore": b"out/\n", "out/a": b"mine"}
+    assert [bulk.conflict for bulk in desk.state.bulks] == [
+        "out/a changed in the project since the command; nothing was written."
+    ]
 
 
 class Died(BaseException):
