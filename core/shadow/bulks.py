@@ -272,6 +272,9 @@ class Bulks:
             emit(VerdictGiven(verdict=decided.verdict))
         emit(layers_changed(self._layers, self._seen))
         self._notes.note(decided, unfinished=False)
+        self._layers.resized(decided.verdict.id)
+        with suppress(OSError):
+            self._layers.prune()
 
     def _return(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> None:
         """Lay what was decided below the kept layers again, and tell the log."""

@@ -26,6 +26,7 @@ from core.shadow.scan import scan
 
 QUOTA = 5 << 30  # bytes of all layers of a session
 FLOOR = 64 << 20  # bytes that stay free on the disk
+UNDO = 1 << 30  # bytes that are kept to undo verdicts on bulks; that of the latest is kept in any case
 _RECORD = "kept.json"
 
 
@@ -258,13 +259,34 @@ class Layers:
     def size(self) -> int:
         """The bytes on disk of all layers that no command runs in."""
         for home in self.place.iterdir():
-            if home.is_dir() and home.name not in self._sizes and home.name not in self._locks:
-                self._sizes[home.name] = sum(each.blocks for each in scan(home).entries)
+            if home.is_dir() and home.name not in self._locks:
+                self._measured(home.name)
         return sum(size for name, size in self._sizes.items() if (self.place / name).is_dir())
 
     def resized(self, name: str) -> None:
         """A directory of the place has changed: it is measured again when it matters."""
         self._sizes.pop(name, None)
+
+    def prune(self, most: int | None = None, *, spare: int = 1) -> None:
+        """Let go of what it takes to undo verdicts on bulks, the oldest first, until it is at most `most` bytes (None:
+        UNDO); that of the `spare` latest is kept. Raises OSError."""
+        sizes = {name: self._measured(name) for name in self._needed_to_undo()}
+        for name in list(sizes)[: len(sizes) - spare]:
+            if sum(sizes.values()) <= (UNDO if most is None else most):
+                return
+            with suppress(OSError):
+                remove_tree(self.place / name)
+                del sizes[name]
+
+    def _needed_to_undo(self) -> list[str]:
+        """The directories that verdicts on bulks have of their own, the latest last; see `Notes` and `Again`."""
+        homes = [each for kind in ("verdict_*", "again-verdict_*") for each in self.place.glob(kind)]
+        return [each.name for each in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
+
+    def _measured(self, name: str) -> int:
+        if name not in self._sizes:
+            self._sizes[name] = sum(each.blocks for each in scan(self.place / name).entries)
+        return self._sizes[name]
 
     def _check_room(self) -> None:
         try:
@@ -288,7 +310,8 @@ class Layers:
             )
 
     def _spared(self) -> int:
-        """The size of all layers after the oldest checkpoints have let go of theirs, as many as it takes."""
+        """The size of all layers after the oldest checkpoints have let go of theirs, as many as it takes, and then what
+        only undoing needs."""
         for name, layers in list(self.frozen.named.items()):
             if set(layers) <= set(self.kept.layers):
                 continue
@@ -298,6 +321,9 @@ class Layers:
             self._sizes.clear()
             if self.size() <= QUOTA:
                 break
+        if (over := self.size() - QUOTA) > 0:
+            undo = sum(self._measured(name) for name in self._needed_to_undo())
+            self.prune(max(0, undo - over), spare=0)
         return self.size()
 
 

@@ -7,6 +7,7 @@ bytes that an event names are stored before it is emitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from core.errors import PathRefused
@@ -309,6 +310,8 @@ class Shadow:
             self.layers.record(Kept(gone=self.layers.kept.gone))
             told.append(f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers).")
         self.layers.sweep([self._pending.name, *self.beside()])
+        with suppress(OSError):
+            self.layers.prune()
         if self.state.layers != self.layers.kept.layers:
             self._emit(layers_changed(self.layers, self.seen))
         self.check_bulks()
