@@ -17,6 +17,7 @@ from core.agent.consent import ALLOWING, approval_of, guard_of
 from core.agent.edit_agent import worked_out
 from core.agent.edit_detail import detail_of
 from core.agent.execution import DROPPED, Order
+from core.agent.linting import linted
 from core.agent.session import SessionContext, as_mode
 from core.agent.spill import read_spilled
 from core.errors import ToolFailed
@@ -36,7 +37,8 @@ from core.protocol.events import (
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.shadow import ShadowView
-from core.tools.base import CommandResult, DirEntry, EditOrder, FileEditDetail, FileStat, JobReport
+from core.tools.base import CommandResult, DirEntry, EditOrder, FileEditDetail, FileStat, JobReport, LintRun
+from core.tools.linters import LintJob
 
 Given = ParamSpec("Given")
 Got = TypeVar("Got")
@@ -70,7 +72,7 @@ def _alone(function: Callable[Given, Got]) -> Callable[Given, Got]:
 class FileReader:
     """READ. Holds reading functions only; `seen` is where it notes what the model has read."""
 
-    __slots__ = ("_check", "_list", "_pending", "_read", "_relative", "_root", "_seen", "_spilled", "_stat")
+    __slots__ = ("_check", "_lint", "_list", "_pending", "_read", "_relative", "_root", "_seen", "_spilled", "_stat")
 
     def __init__(self, session: SessionContext, approved: Sequence[str] = ()) -> None:
         view = ShadowView(session.shadow)
@@ -84,6 +86,7 @@ class FileReader:
         self._list = _alone(view.list_dir)
         self._pending = _alone(view.pending_paths)
         self._spilled = _alone(partial(read_spilled, directory))
+        self._lint = _alone(partial(linted, session))
         self._seen = session.seen
 
     @property
@@ -113,6 +116,9 @@ class FileReader:
 
     def mark_read(self, path: str) -> None:
         self._seen[self._relative(path)] = self._digest(path)
+
+    async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
+        return await self._lint(job, pending=pending)
 
     def _digest(self, path: str) -> str:
         return hashlib.sha256(self._read(path, 1 << 26)).hexdigest()
@@ -201,7 +207,7 @@ class TaskBoard:
         check(todos)
         plan = self._session.state.plan_path
         if plan:
-            self._session.keep_plan_todos(plan, todos)
+            todos = self._session.keep_plan_todos(plan, todos)
         self._session.emit(TodoChanged(todos=todos, plan=plan))
 
 

@@ -8,8 +8,9 @@ yes of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from core.agent.execution import DROPPED, Execution, Ground, Order
 from core.agent.jobs import Job, Jobs
@@ -47,7 +48,7 @@ class Terminal:
             directory=known.directory, variables=dict(known.environment), removed=frozenset(known.removed)
         )
         self.jobs = Jobs(ground)
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[object]] = set()
         self.at_end: list[Callable[[], Awaitable[None]]] = []
 
     @property
@@ -92,14 +93,18 @@ class Terminal:
     def _abandon(self, execution: Execution) -> None:
         """Let it end without keeping anybody waiting: whatever it still does is held, and dropped."""
         order = execution.order
-        task = asyncio.ensure_future(execution.abandon())
-        self._leaving.add(task)
-        task.add_done_callback(self._left)
+        self.leave(execution.abandon())
         self.ground.emit(
             EffectsRecorded(call=order.origin.call, command=order.command, discarded=True, notes=(DROPPED,))
         )
 
-    def _left(self, task: asyncio.Task[None]) -> None:
+    def leave(self, ending: Coroutine[Any, Any, object]) -> None:
+        """Let something that runs come to its end; `close` waits for it."""
+        task = asyncio.ensure_future(ending)
+        self._leaving.add(task)
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[object]) -> None:
         self._leaving.discard(task)
         if not task.cancelled():
             task.exception()

@@ -23,6 +23,7 @@ from core.protocol.documents import (
 from core.protocol.plans import Plan
 from core.sandbox.result import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
 from core.sandbox.result import JobReport as JobReport  # noqa: PLC0414
+from core.tools.linters import LintJob
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -100,6 +101,14 @@ class DirEntry(Struct, frozen=True, kw_only=True):
     ignored: bool = False
 
 
+class LintRun(Struct, frozen=True, kw_only=True):
+    """A linter that was run. `exit_code` None: it was stopped, and `ended` says why."""
+
+    exit_code: int | None
+    output: str
+    ended: str = "exited"
+
+
 class Reader(Protocol):
     """READ: files as the agent sees them, shadow over workspace. Paths are workspace-relative POSIX or absolute within
     the workspace; anything else raises `PathRefused`. Nothing here can write."""
@@ -135,6 +144,11 @@ class Reader(Protocol):
 
     def mark_read(self, path: str) -> None:
         """Note that the model has seen this file's present content."""
+        ...
+
+    async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
+        """Run a known linter where nothing of it stays: over what is `pending`, or over the user's files. `ToolFailed`
+        says why it was not run."""
         ...
 
 

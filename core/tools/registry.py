@@ -32,6 +32,7 @@ _CLASSES = {
     "read_terminal": "ReadTerminal",
     "write_terminal": "WriteTerminal",
     "stop_terminal": "StopTerminal",
+    "read_lints": "ReadLints",
 }
 # Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
 # for, and the edit formats, of which each model is offered one (`offers`).
@@ -56,6 +57,7 @@ ALIASES: Mapping[str, str] = {
     "StrReplace": "search_replace",
     "str_replace": "search_replace",
     "Edit": "search_replace",
+    "ReadLints": "read_lints",
     "MultiEdit": "multi_edit",
     "multi_str_replace": "multi_edit",
     "editTool": "edit_blocks",

@@ -14,6 +14,7 @@ ARGUMENTS = {
     "read_file": {"target_file": "a.py"},
     "list_dir": {"relative_workspace_path": "."},
     "grep": {"pattern": "x"},
+    "read_lints": {"paths": ["a.py"]},
     "glob_file_search": {"glob_pattern": "*.py"},
     "search_replace": {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"},
     "write": {"file_path": "new.py", "contents": "y = 1\n"},

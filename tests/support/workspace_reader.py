@@ -7,7 +7,8 @@ from pathlib import Path
 from core.agent.edit_detail import detail_of
 from core.errors import ToolFailed
 from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
-from core.tools.base import DirEntry, EditOrder, FileEditDetail, FileStat
+from core.tools.base import DirEntry, EditOrder, FileEditDetail, FileStat, LintRun
+from core.tools.linters import LintJob
 from core.workspace import Workspace
 
 
@@ -51,6 +52,9 @@ class WorkspaceEditor:
 
     def mark_read(self, path: str) -> None:
         self.seen[self.relative(path)] = self.now(path)
+
+    async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
+        raise ToolFailed(f"was not run over what is {'pending' if pending else 'on disk'}: here is no box.")
 
     def seen_current(self, path: str) -> bool:
         return self.seen.get(self.relative(path)) == self.now(path)
