@@ -1,6 +1,7 @@
 """`agent-tui box run`: one command as the agent's terminal runs it, and what it did. It is how the box is measured.
 
-Its output goes to standard output as it comes, the report to standard error, and its exit status is the program's own.
+Its output goes to standard output as it comes, byte for byte unless that is a terminal; the report goes to standard
+error, and its exit status is the program's own.
 With --keep the effects wait in a session of the workspace that is kept for this; without, nothing is left of them.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 
@@ -21,7 +23,7 @@ from core.printer import plain
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Bulk, Change, Origin
-from core.sandbox.box import Tier
+from core.sandbox.box import Limits, Tier
 from core.sandbox.result import CommandResult
 from core.sessions.fold import SessionState
 from core.sessions.store import SessionStore
@@ -30,6 +32,12 @@ TIMED_OUT = 124
 NOT_RUN = 125
 INTERRUPTED = 130
 POINTER = "box-session"
+_ENDS = {
+    "timed_out": "its time was over",
+    "flooded": f"it wrote more than {Limits().output >> 20} MB",
+    "out_of_memory": "it took more memory than it may",
+    "lost": "the box ended before the command did",
+}
 
 
 def run_in_box(options: Options) -> int:
@@ -40,6 +48,7 @@ def run_in_box(options: Options) -> int:
 class _BoxRun:
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._out = _Out()
         wanted = Tier(options.tier) if options.tier else None
         self._boxes = Boxes(wanted=wanted)
         said = EngineOptions(mode=options.mode, interactive=False, watch=False, tier=wanted)
@@ -56,7 +65,8 @@ class _BoxRun:
     async def _go(self) -> int:
         if await self._boxes.find() is None:
             found = self._boxes.event()
-            return _not_run(f"no box here{f': {found.reason}' if found.reason else '.'} {found.cure}".rstrip())
+            why = f": {found.reason.rstrip('.')}." if found.reason else "."
+            return _not_run(f"no box here{why} {found.cure}".rstrip())
         session = await self._open()
         if isinstance(session, cmd.Reject):
             return _not_run(f"{session.message} {session.hint}".rstrip())
@@ -92,8 +102,9 @@ class _BoxRun:
             origin=Origin(call=new_id("user"), tool="user_command", command=self._options.command),
             keeps=terminal.keeps(),
             seconds=float(self._options.timeout),
+            raw=not self._out.is_terminal,
         )
-        running = asyncio.ensure_future(terminal.run(order, _print))
+        running = asyncio.ensure_future(terminal.run(order, self._out.write))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, running.cancel)
@@ -121,10 +132,10 @@ class _BoxRun:
         found = self._boxes.event()
         lines = [f"{'box':<11}{found.tier}{f' ({found.reason})' if found.reason else ''}"]
         if result.ended != "exited":
-            lines.append(f"{'ended':<11}{result.ended.replace('_', ' ')} after {result.duration_ms / 1000:.1f} s")
+            lines.append(f"{'ended':<11}{_ENDS.get(result.ended, result.ended)} ({result.duration_ms / 1000:.1f} s)")
         lines += [f"{'note':<11}{note}" for note in result.notes]
+        lines += [f"{'note':<11}{self._out.failure}"] if self._out.failure else []
         lines += effects or [f"{'effects':<11}none"]
-        sys.stdout.flush()
         for line in lines:
             sys.stderr.write(f"{plain(line)}\n")
         sys.stderr.flush()
@@ -183,9 +194,26 @@ def _bulks(state: SessionState) -> tuple[Bulk, ...]:
     return getattr(state.review, "bulks", ())
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+class _Out:
+    """Standard output: to a terminal comes plain text, to a pipe or a file every byte as it was.
+
+    When nobody reads it any more the command goes on, and what it did is told all the same.
+    """
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stdout.isatty()
+        self.failure = ""
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                self.failure = f"its output could not all be written: {error.strerror}"
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())  # also for what is still in the buffer
+            os.close(nowhere)
 
 
 def _not_run(why: str) -> int:

@@ -250,11 +250,14 @@ def _directory(words: list[str], parser: argparse.ArgumentParser) -> Path:
     if len(words) > 1:
         listed = " ".join(map(repr, words))
         parser.error(f"one directory at most, got {len(words)}: {listed}; put a prompt after -p in quotes")
+    if words and not words[0]:
+        parser.error("the name of the directory is empty")
+    hint = "; a prompt goes after -p" if parser.prog == "agent-tui" else ""
     try:
         path = Path(words[0]).expanduser() if words else Path()
         path = path.resolve(strict=True)
     except (FileNotFoundError, NotADirectoryError):
-        parser.error(f"no directory {words[0]!r}; a prompt goes after -p" if words else "the current directory is gone")
+        parser.error(f"no directory {words[0]!r}{hint}" if words else "the current directory is gone")
     except (OSError, RuntimeError, ValueError) as problem:
         parser.error(f"cannot open {words[0] if words else '.'!r}: {problem}")
     if not path.is_dir():

@@ -12,8 +12,9 @@ REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--re
 
 BOX_TEXT = """\
 Run one shell command in DIR exactly as the agent's terminal would: in the box,
-without network, over what is pending. Its output goes to standard output; then
-the tier and what the command did, one line each, to standard error:
+without network, without input, over what is pending. Its output goes to
+standard output, every byte as it is unless that is a terminal; then the tier
+and what the command did, one line each, to standard error:
 
   created, edited, mode, deleted   files that would wait for your review
   generated, git                   ignored files and the state of git, as a whole

@@ -17,12 +17,13 @@ from msgspec import Struct
 from core.agent.checks import check_status
 from core.agent.command_output import CommandOutput
 from core.agent.effects_line import effects_line
-from core.agent.shell_state import ShellState, ShellWitness
+from core.agent.shell_state import ShellState, ShellWitness, readable
 from core.errors import AgentTuiError
 from core.protocol.events import AnyEvent, CheckRecorded, EffectsRecorded, JobStarted, ModeName, Notice, ShellMoved
 from core.protocol.review import Change, Check, FileState, Origin
 from core.sandbox.box import Box, BoxSpec, Exit, Limits, Running, Tier
 from core.sandbox.environment import command_environment
+from core.sandbox.plain_output import plain
 from core.sandbox.result import CommandResult
 from core.shadow import LayerDirs, Shadow
 from core.workspace import Workspace
@@ -106,12 +107,16 @@ class Ground(Struct, frozen=True, kw_only=True):
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What is to be run. `keeps`: its effects wait for a review, else they are discarded. `seconds` None: a job."""
+    """What is to be run. `keeps`: its effects wait for a review, else they are discarded. `seconds` None: a job.
+
+    `raw`: whoever listens gets the output byte for byte (see `BoxSpec`); the result has plain text in any case.
+    """
 
     command: str
     origin: Origin
     keeps: bool = True
     seconds: float | None = 120.0
+    raw: bool = False
 
 
 class Execution:
@@ -131,7 +136,7 @@ class Execution:
         self.running: Running | None = None
 
     def _show(self, text: str) -> None:
-        self.output.add(text)
+        self.output.add(plain(readable(text)) if self.order.raw else text)
         self._on_output(text)
 
     async def begin(self, box: Box) -> None:
@@ -166,6 +171,7 @@ class Execution:
             readable=ground.readable(),
             limits=Limits(seconds=None, output=JOB_OUTPUT) if is_job else Limits(seconds=order.seconds),
             interactive=is_job,
+            raw=order.raw,
         )
 
     async def end(self) -> CommandResult:

@@ -81,7 +81,7 @@ class ShellWitness:
             end = self._held.find(self._close, start)
             if end < 0:
                 break
-            if told := _parsed(self._held[start + len(self._open) : end]):
+            if told := _parsed(readable(self._held[start + len(self._open) : end])):
                 self._told.append(told)
             self._held = self._held[:start] + self._held[end + len(self._close) :]
         keep = start if start >= 0 else len(self._held) - _overlap(self._held, self._open)
@@ -141,6 +141,11 @@ def _within(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
 def _overlap(text: str, mark: str) -> int:
     """How many characters at the end of `text` may be the beginning of `mark`."""
     return next((size for size in range(min(len(mark) - 1, len(text)), 0, -1) if mark.startswith(text[-size:])), 0)
+
+
+def readable(text: str) -> str:
+    """Text that can be written down: what a raw output keeps of bytes that are no text is replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _parsed(text: str) -> Told | None:

@@ -58,7 +58,8 @@ class BoxSpec(Struct, frozen=True, kw_only=True):
     absolute paths that do not exist for it, `withheld` are paths of the workspace whose content it can't read, and
     `readable` are absolute paths that the user's configuration adds to its view, read-only. `proxy` is a listening
     socket of ours through which it reaches the hosts that were granted; without it there is no network at all.
-    `interactive`: it has a standard input that `Running.send` fills.
+    `interactive`: it has a standard input that `Running.send` fills. `raw`: its output is handed on byte for byte, what
+    is no UTF-8 as PEP 383 has it; else as plain text.
     """
 
     workspace: Path
@@ -75,6 +76,7 @@ class BoxSpec(Struct, frozen=True, kw_only=True):
     proxy: Path | None = None
     limits: Limits = field(default_factory=Limits)
     interactive: bool = False
+    raw: bool = False
 
 
 class Exit(Struct, frozen=True, kw_only=True):

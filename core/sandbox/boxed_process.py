@@ -143,7 +143,7 @@ class BoxedProcess:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setblocking(False)
         source, sink = os.pipe()
-        self._reader = OutputReader(source, self._heard, limit=self._spec.limits.output)
+        self._reader = OutputReader(source, self._heard, limit=self._spec.limits.output, raw=self._spec.raw)
         self._started = monotonic()
         try:
             with theirs, os.fdopen(sink, "wb"):

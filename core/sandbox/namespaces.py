@@ -160,7 +160,7 @@ class NamespaceRun:
     def launch(self, server: WarmServer, wanted: Order) -> None:
         """Give the order and begin to read. `ToolFailed` when the server is gone."""
         source, sink = os.pipe()
-        self._reader = OutputReader(source, self._on_output, limit=self._spec.limits.output)
+        self._reader = OutputReader(source, self._on_output, limit=self._spec.limits.output, raw=self._spec.raw)
         streams = [sink]
         if self._spec.interactive:
             given, self._input = os.pipe()

@@ -18,9 +18,12 @@ _PIECE = 65_536
 
 
 class OutputReader:
-    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte; `over` is set at `limit` bytes."""
+    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte; `over` is set at `limit` bytes.
 
-    def __init__(self, source: int, on_output: Callable[[str], None], *, limit: int = LIMIT) -> None:
+    `on_output` gets plain text. With `raw` it gets every byte as it came, what is no UTF-8 as PEP 383 has it.
+    """
+
+    def __init__(self, source: int, on_output: Callable[[str], None], *, limit: int = LIMIT, raw: bool = False) -> None:
         self._limit = limit
         self.over = asyncio.Event()
         self.total = 0
@@ -30,8 +33,8 @@ class OutputReader:
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._stream = PlainStream()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape" if raw else "replace")
+        self._stream = None if raw else PlainStream()
         os.set_blocking(source, False)
         asyncio.get_running_loop().add_reader(source, self._ready)
 
@@ -44,8 +47,8 @@ class OutputReader:
         asyncio.get_running_loop().remove_reader(self._source)
         os.close(self._source)
         self._source = -1
-        rest = self._stream.feed(self._decoder.decode(b"", final=True)) + self._stream.finish()
-        if rest:
+        self._tell(self._decoder.decode(b"", final=True))
+        if self._stream is not None and (rest := self._stream.finish()):
             self._on_output(rest)
 
     def text(self) -> str:
@@ -79,12 +82,15 @@ class OutputReader:
             self._ended = True
             return "done"
         self._keep(piece)
-        shown = self._stream.feed(self._decoder.decode(piece))
-        if shown:
-            self._on_output(shown)
+        self._tell(self._decoder.decode(piece))
         if self.total >= self._limit:
             self.over.set()
         return "more"
+
+    def _tell(self, text: str) -> None:
+        shown = text if self._stream is None else self._stream.feed(text)
+        if shown:
+            self._on_output(shown)
 
     def _keep(self, piece: bytes) -> None:
         self.total += len(piece)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.box_cases import ORDINARY, as_user, ordinary_python, packages, place_of
+from tests.support.box_tiers import found
 from tests.support.program import PROGRAM
 
 
@@ -121,6 +123,58 @@ def test_time_that_is_over_and_a_box_that_is_not_there_have_codes_of_their_own(p
     none = program("box", "run", ".", "true", cwd=project, env=env)
     assert none.returncode == 125
     assert none.stderr.startswith("agent-tui: not run: ")
+
+
+def test_output_is_passed_on_byte_for_byte_also_when_its_reader_has_gone(project):
+    data = bytes(range(256)) * 300 + b"\xff no newline"
+    (project / "data").write_bytes(data)
+    run = [*PROGRAM, "box", "run", ".", "cat data >&2; touch made"]
+    assert subprocess.run(run, cwd=project, capture_output=True, check=True).stdout == data
+    source, sink = os.pipe()
+    os.close(source)
+    ended = subprocess.run(run, cwd=project, stdout=sink, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(sink)
+    assert ended.returncode == 0
+    assert lines(ended.stderr)[1:] == [("created", "made")]
+
+
+def test_a_terminal_gets_nothing_that_it_would_act_on_t1(project):
+    screen, theirs = pty.openpty()
+    run = [*PROGRAM, "box", "run", ".", "printf '\\033]52;c;aaaa\\a\\033[2Jred\\n\\377'"]
+    subprocess.run(run, cwd=project, stdout=theirs, stderr=subprocess.PIPE, check=True)
+    assert os.read(screen, 4096).decode() == "red\r\n\ufffd"
+    os.close(theirs)
+    os.close(screen)
+
+
+def test_what_ends_a_command_and_what_can_not_be_opened_is_told(project):
+    killed = program("box", "run", ".", "kill -9 $$", cwd=project)
+    assert killed.returncode == 137
+    flooded = program("box", "run", ".", "yes", cwd=project)
+    assert flooded.returncode == 125
+    assert lines(flooded.stderr)[1][1].startswith("it wrote more than 10 MB")
+    odd = project / "a name\nof 'two' lines"
+    odd.mkdir()
+    assert program("box", "run", str(odd), "pwd; cat", cwd=project, input="x").stdout == f"{odd}\n"
+
+
+@pytest.mark.parametrize(
+    ("directory", "words"), [("nope", "no directory 'nope'\n"), ("a.txt", "is a file"), ("", "is empty")]
+)
+def test_a_directory_that_is_none_is_an_error_and_nothing_starts(project, directory, words):
+    ended = program("box", "run", directory, "true", cwd=project)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert words in ended.stderr
+
+
+def test_a_tier_that_is_not_here_is_not_replaced_and_says_why(project):
+    missing = [each.tier for each in found().reasons if not each.ok]
+    if not missing:
+        pytest.skip("this machine offers every tier")
+    ended = program("box", "run", "--tier", missing[0], ".", "touch made", cwd=project)
+    assert (ended.returncode, ended.stdout) == (125, "")
+    assert ended.stderr.startswith(f"agent-tui: not run: no box here: {missing[0]}: ")
+    assert not (project / "made").exists()
 
 
 @pytest.mark.parametrize(
