@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.limits import Meter
+from core.agent.plan_news import plan_events
 from core.agent.prefix import Prepared
 from core.agent.python_room import PythonRoom
 from core.agent.terminal import Terminal
@@ -37,11 +38,11 @@ from core.protocol.events import (
     LoadedRule,
     ModeName,
     Notice,
-    PlanUpdated,
     QuestionAnswered,
     QuestionAsked,
 )
 from core.protocol.messages import Message, Usage
+from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.providers.base import Provider
 from core.shadow import Shadow
@@ -94,6 +95,11 @@ class StateView(Protocol):
     @property
     def plan_path(self) -> str:
         """The plan that the todos belong to, "" = none."""
+        ...
+
+    @property
+    def plans(self) -> Mapping[str, Plan]:
+        """The plans of the session as they were last seen, by path."""
         ...
 
     @property
@@ -280,12 +286,19 @@ class SessionContext(Struct, kw_only=True):
             return True
         return False
 
-    def keep_plan_todos(self, plan: str, todos: tuple[Todo, ...]) -> None:
-        """Write the task list into the plan file that it belongs to; a plan that can't be written is a notice."""
+    def keep_plan_todos(self, plan: str, todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
+        """Write the task list into the plan file that it belongs to, merged with what was changed there; the list as it
+        is then. A plan that can't be written is a notice."""
         try:
-            self.emit(PlanUpdated(plan=self.plans.edit(plan, todos=todos)))
+            known = self.state.plans.get(plan)
+            base = None if known is None else replace(known, todos=self.state.todos)
+            merged = self.plans.edit(plan, todos=todos, base=base)
         except AgentTuiError as error:
             self.emit(Notice(level="warning", message=f"{plan} was not updated: {error.message}", hint=error.hint))
+            return todos
+        for event in plan_events(merged):
+            self.emit(event)
+        return merged.plan.todos
 
     def steer(self, text: str) -> None:
         """A message of the user for the running turn; the engine emits `turn.steered` itself."""

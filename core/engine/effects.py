@@ -9,6 +9,7 @@ import asyncio
 from functools import partial
 from typing import assert_never
 
+from core.agent.plan_news import plan_events
 from core.engine.live import Effect, LiveSession
 from core.engine.permission_answers import removed
 from core.engine.review_effects import ReviewCommand, comments_sent, reviewed
@@ -16,6 +17,7 @@ from core.engine.rewinding import checkpoint_restored
 from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
 from core.permissions.rules import Choice
+from core.plans.merging import Merged
 from core.policy import check_pattern
 from core.prompts import render
 from core.protocol import commands as cmd
@@ -239,14 +241,17 @@ async def _plan(live: LiveSession, command: cmd.PlanEdit | cmd.PlanBuild | cmd.T
 
 
 def _edit_plan(live: LiveSession, command: cmd.PlanEdit) -> None:
-    _plan_is_now(live, live.runtime.plans.edit(command.path, body=command.body, todos=command.todos))
-
-
-def _plan_is_now(live: LiveSession, plan: Plan) -> None:
     runtime = live.runtime
-    runtime.emit(PlanUpdated(plan=plan))
-    if runtime.state.plan_path == plan.path:
-        runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
+    known = runtime.state.plans.get(command.path)
+    _plan_is_now(live, runtime.plans.edit(command.path, body=command.body, todos=command.todos, base=known))
+
+
+def _plan_is_now(live: LiveSession, merged: Merged) -> None:
+    runtime = live.runtime
+    for event in plan_events(merged):
+        runtime.emit(event)
+    if runtime.state.plan_path == merged.plan.path:
+        runtime.emit(TodoChanged(todos=merged.plan.todos, plan=merged.plan.path))
 
 
 def _build(live: LiveSession, plan: Plan) -> None:
@@ -266,7 +271,7 @@ def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
     if command.id not in {todo.id for todo in todos}:
         raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
     if path:
-        return lambda: _plan_is_now(live, runtime.plans.set_todo(path, command.id, command.status))
+        return lambda: _plan_is_now(live, Merged(plan=runtime.plans.set_todo(path, command.id, command.status)))
 
     def effect() -> None:
         changed = tuple(_with_status(todo, command) for todo in runtime.state.todos)

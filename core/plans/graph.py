@@ -4,24 +4,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+from msgspec import Struct
 
 from core.errors import ToolInputInvalid
 from core.protocol.documents import Todo
 
 DONE = frozenset({"completed", "cancelled"})
+MOST_NAMED = 20  # problems in one message
+LONGEST_PATH = 40  # todos of a cycle that are named
+
+
+class GraphFault(Struct, frozen=True, kw_only=True):
+    """One thing that keeps todos from being a graph that can be worked off. `todo` is an index into the todos,
+    `dependency` one into its dependencies, -1 = it is about the todo itself."""
+
+    text: str
+    todo: int
+    dependency: int = -1
+
+
+def faults(todos: Sequence[Todo]) -> tuple[GraphFault, ...]:
+    """Every fault, one sentence each; empty when all is well."""
+    return (*_identity_faults(todos), *_edge_faults(todos), *_cycle_faults(todos))
 
 
 def problems(todos: Sequence[Todo]) -> tuple[str, ...]:
-    """What keeps the todos from being a graph that can be worked off, one sentence each; empty when all is well."""
-    return (*_identity_problems(todos), *_edge_problems(todos), *_cycle_problems(todos))
+    """The sentences of `faults`."""
+    return tuple(fault.text for fault in faults(todos))
 
 
-def check(todos: Sequence[Todo]) -> None:
-    """Raise `ToolInputInvalid` that names every problem."""
-    found = problems(todos)
+def check(todos: Sequence[Todo], before: Sequence[Todo] = ()) -> None:
+    """Raise `ToolInputInvalid` that names every problem, but for those that `before` had already."""
+    known = set(problems(before)) if before else set()
+    found = [each for each in problems(todos) if each not in known]
     if found:
+        shown = " ".join(found[:MOST_NAMED]) + (f" And {len(found) - MOST_NAMED} more." if found[MOST_NAMED:] else "")
         raise ToolInputInvalid(
-            "The todos are inconsistent: " + " ".join(found),
+            f"The todos are inconsistent: {shown}",
             hint="Nothing was changed. Give every todo its own id, and let dependencies name ids of earlier work only.",
         )
 
@@ -43,44 +64,101 @@ def blocked_by(todos: Sequence[Todo]) -> dict[str, tuple[str, ...]]:
     return {key: ids for key, ids in waits.items() if ids}
 
 
-def _identity_problems(todos: Sequence[Todo]) -> Iterator[str]:
-    for number, todo in enumerate(todos, start=1):
-        if not todo.id.strip():
-            yield f"Todo {number} has no id."
-        if not todo.content.strip():
-            yield f"Todo {todo.id or number} has no content."
-    for key, count in Counter(todo.id for todo in todos).items():
-        if count > 1 and key.strip():
-            yield f"The id {key} is used {count} times."
-
-
-def _edge_problems(todos: Sequence[Todo]) -> Iterator[str]:
-    known = {todo.id for todo in todos}
+def dependants(todos: Sequence[Todo], key: str) -> tuple[Todo, ...]:
+    """The todos that are not done and depend on `key`, directly or through others, in their order."""
+    waiting: dict[str, list[str]] = {}
     for todo in todos:
         for each in todo.dependencies:
+            waiting.setdefault(each, []).append(todo.id)
+    reached, reach = set[str](), [key]
+    while reach:
+        for each in waiting.get(reach.pop(), ()):
+            if each not in reached:
+                reached.add(each)
+                reach.append(each)
+    return tuple(todo for todo in todos if todo.id in reached - {key} and todo.status not in DONE)
+
+
+def in_order(todos: Sequence[Todo]) -> tuple[Todo, ...]:
+    """The todos so that each comes after what it depends on, else in their order; those of a cycle come last."""
+    known = {todo.id for todo in todos}
+    open_edges = {todo.id: len({each for each in todo.dependencies if each in known}) for todo in todos}
+    place = {todo.id: number for number, todo in enumerate(todos)}
+    waiting: dict[str, list[str]] = {}
+    for todo in todos:
+        for each in set(todo.dependencies):
+            waiting.setdefault(each, []).append(todo.id)
+    free = [place[key] for key, count in open_edges.items() if not count]
+    heapify(free)
+    found: list[Todo] = []
+    while free:
+        todo = todos[heappop(free)]
+        found.append(todo)
+        for each in waiting.get(todo.id, ()):
+            open_edges[each] -= 1
+            if not open_edges[each]:
+                heappush(free, place[each])
+    placed = {todo.id for todo in found}
+    return (*found, *(todo for todo in todos if todo.id not in placed))
+
+
+def _identity_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
+    first: dict[str, int] = {}
+    for number, todo in enumerate(todos):
+        if not todo.id.strip():
+            yield GraphFault(text=f"Todo {number + 1} has no id.", todo=number)
+        if not todo.content.strip():
+            yield GraphFault(text=f"Todo {todo.id or number + 1} has no content.", todo=number)
+    counts = Counter(todo.id for todo in todos)
+    for number, todo in enumerate(todos):
+        if counts[todo.id] > 1 and todo.id.strip() and first.setdefault(todo.id, number) != number:
+            yield GraphFault(text=f"The id {todo.id} is used {counts[todo.id]} times.", todo=number)
+            counts[todo.id] = 0  # said once
+
+
+def _edge_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
+    known = {todo.id for todo in todos}
+    for number, todo in enumerate(todos):
+        for edge, each in enumerate(todo.dependencies):
             if each == todo.id:
-                yield f"{todo.id} depends on itself."
+                yield GraphFault(text=f"{todo.id} depends on itself.", todo=number, dependency=edge)
             elif each not in known:
-                yield f"{todo.id} depends on {each}, which does not exist."
+                text = f"{todo.id} depends on {each}, which does not exist."
+                yield GraphFault(text=text, todo=number, dependency=edge)
 
 
-def _cycle_problems(todos: Sequence[Todo]) -> Iterator[str]:
+def _cycle_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
     """Each cycle once, named by its path. Iterative: a chain of any length is no danger to the stack."""
     edges = {todo.id: [each for each in todo.dependencies if each != todo.id] for todo in todos}
+    place = {todo.id: number for number, todo in enumerate(todos)}
     finished: set[str] = set()
     for start in edges:
         if start not in finished:
-            yield from _walk(start, edges, finished)
+            for cycle in _walk(start, edges, finished):
+                holder = todos[place[cycle[-2]]]
+                yield GraphFault(
+                    text=f"There is a cycle: {_path(cycle)}.",
+                    todo=place[holder.id],
+                    dependency=holder.dependencies.index(cycle[-1]),
+                )
 
 
-def _walk(start: str, edges: Mapping[str, Sequence[str]], finished: set[str]) -> Iterator[str]:
+def _path(cycle: Sequence[str]) -> str:
+    """The way around, with its middle left out if it is long."""
+    if len(cycle) <= LONGEST_PATH:
+        return " -> ".join(cycle)
+    half = LONGEST_PATH // 2
+    left_out = len(cycle) - 2 * half
+    return " -> ".join([*cycle[:half], f"({left_out} more)", *cycle[-half:]])
+
+
+def _walk(start: str, edges: Mapping[str, Sequence[str]], finished: set[str]) -> Iterator[list[str]]:
     path, place = [start], {start: 0}
     open_edges = [iter(edges[start])]
     while path:
         for target in open_edges[-1]:
             if target in place:
-                cycle = [*path[place[target] :], target]
-                yield f"There is a cycle: {' -> '.join(cycle)}."
+                yield [*path[place[target] :], target]
             elif target in edges and target not in finished:
                 place[target] = len(path)
                 path.append(target)

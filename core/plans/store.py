@@ -1,4 +1,7 @@
-"""The plan files of a workspace. They are written to the project itself: the one exception to the shadow."""
+"""The plan files of a workspace. They are written to the project itself: the one exception to the shadow.
+
+A file may be edited by its user and by other tools at any moment, so every change starts from the file as it is.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.plans.frontmatter import Page, PlanError, new_page, parse, render, update
+from core.plans.frontmatter import Fault, Page, PlanError, changed, fault_lines, new_text, parse, read
 from core.plans.graph import check
+from core.plans.merging import Merged, merge
 from core.plans.model import FOLDER, SUFFIX, new_path
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
@@ -54,7 +58,7 @@ class PlanStore:
         check(plan.todos)
         path = new_path(plan.name)
         created = replace(plan, path=path, body=plan.body.strip("\n"))
-        self._files.write(path, render(new_page(created)).encode())
+        self._files.write(path, new_text(created).encode())
         return created
 
     def load(self, path: str) -> Plan:
@@ -82,13 +86,20 @@ class PlanStore:
         overview: str | None = None,
         body: str | None = None,
         todos: Sequence[Todo] | None = None,
-    ) -> Plan:
-        """Change what is given. `ToolInputInvalid` for a bad graph, `PlanError` for a broken file; nothing is lost."""
+        base: Plan | None = None,
+    ) -> Merged:
+        """Change what is given, merged with what changed in the file since `base` (None: nothing did).
+
+        `ToolInputInvalid` for a bad graph, `PlanError` for a broken file; nothing is lost.
+        """
         plan, page = self._open(path)
+        start = plan if base is None else base
         given = {"name": name, "overview": overview, "body": body, "todos": None if todos is None else tuple(todos)}
-        after = replace(plan, **{key: value for key, value in given.items() if value is not None})
-        check(after.todos)
-        return self._save(path, plan, after, page)
+        wanted = replace(start, **{key: value for key, value in given.items() if value is not None})
+        if todos is not None:
+            check(wanted.todos, start.todos)
+        merged = merge(start, wanted, plan)
+        return replace(merged, plan=self._save(path, plan, merged.plan, page))
 
     def set_todo(self, path: str, todo: str, status: TodoStatus) -> Plan:
         """Set the status of one todo."""
@@ -99,19 +110,26 @@ class PlanStore:
         todos = tuple(replace(each, status=status) if each.id == todo else each for each in plan.todos)
         return self._save(path, plan, replace(plan, todos=todos), page)
 
+    def check(self, path: str) -> tuple[Fault, ...]:
+        """Every fault of a file, by line. Raises `PlanError` when it can't be read at all."""
+        plan, page, broken = read(self._text(path), path)
+        return tuple(sorted((*broken, *fault_lines(plan, page)), key=lambda fault: fault.line))
+
     def _open(self, path: str) -> tuple[Plan, Page]:
+        return parse(self._text(path), path)
+
+    def _text(self, path: str) -> str:
         data = self._files.read(path)
         if data is None:
             raise PlanError(
                 f"There is no plan {path}.", hint="It may have been moved or deleted; list the plans again."
             )
         try:
-            return parse(data.decode("utf-8"), path)
+            return data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise PlanError(f"{path} is no UTF-8 text (byte {error.start}).", hint="Save it as UTF-8.") from error
 
     def _save(self, path: str, before: Plan, after: Plan, page: Page) -> Plan:
         if after != before:
-            update(page, after)
-            self._files.write(path, render(page).encode())
+            self._files.write(path, changed(page, after).encode())
         return after

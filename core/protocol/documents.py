@@ -89,10 +89,13 @@ class TerminalCommandMetadata(Metadata, frozen=True, kw_only=True):
 
 
 class Todo(Struct, frozen=True, kw_only=True):
+    """`verify`: a command that has to pass in the shadow before the todo is completed ("" = none)."""
+
     id: str
     content: str
     status: TodoStatus = "pending"
     dependencies: tuple[str, ...] = ()
+    verify: str = ""
 
 
 class TodoMark(Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "box_run",
             "review_print",
             "permissions_print",
+            "edits_apply",
         )
     ),
 )
@@ -53,7 +54,7 @@ SLOW = (
     "watchfiles",
 )
 # Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
-SHARED = {"ruamel": {"core.plans.frontmatter", "core.providers.script_file", "core.prompts.command_texts"}}
+SHARED = {"ruamel": {"core.plans.yaml_tree", "core.providers.script_file", "core.prompts.command_texts"}}
 
 
 def unit(module: str) -> str:

@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
 from core.plans.frontmatter import PlanError
@@ -79,19 +80,57 @@ def test_line_endings_and_mark_survive(files):
 def test_reordering_and_adding_todos_keeps_what_they_hold(files):
     store = PlanStore(files)
     first, second = store.load(PATH).todos
-    edited = store.edit(PATH, todos=[second, Todo(id="c", content="Third"), first], body="new body")
+    edited = store.edit(PATH, todos=[second, Todo(id="c", content="Third"), first], body="new body").plan
     assert [todo.id for todo in store.load(PATH).todos] == ["b", "c", "a"]
     assert store.load(PATH) == edited
     text = files[PATH].decode()
     assert "verify: make test" in text
     assert "extra: 'kept'  # also kept" in text
-    assert text.endswith("---\n\nnew body\n")
+    assert text.endswith("---\nnew body\n")
 
 
 def test_nothing_is_written_when_nothing_changes(files):
     store = PlanStore(files)
     store.edit(PATH, name="X", todos=store.load(PATH).todos)
     assert files[PATH] == TEXT.encode()
+
+
+def test_what_was_edited_outside_meanwhile_is_kept(files):
+    store = PlanStore(files)
+    known = store.load(PATH)
+    files[PATH] = TEXT.replace('"First"', '"First of all"').replace("text\n", "text\nmore\n").encode()
+    done = tuple(replace(todo, status="completed") for todo in known.todos)
+    merged = store.edit(PATH, todos=done, base=known)
+    assert merged.clashes == ()
+    text = files[PATH].decode()
+    assert "status: completed # now" in text
+    assert '"First of all"' in text
+    assert text.endswith("text\nmore\n")
+
+
+def test_a_conflict_with_an_outside_edit_is_told_with_what_was_not_taken(files):
+    store = PlanStore(files)
+    known = store.load(PATH)
+    files[PATH] = TEXT.replace("status: pending # now", "status: cancelled # now").encode()
+    done = tuple(replace(todo, status="completed") for todo in known.todos)
+    merged = store.edit(PATH, todos=done, base=known)
+    assert [(clash.where, clash.dropped) for clash in merged.clashes] == [("todo a, status", "completed")]
+    assert [todo.status for todo in store.load(PATH).todos] == ["cancelled", "completed"]
+
+
+def test_a_check_names_every_fault_with_its_line(files):
+    files[PATH] = (
+        b"---\ntodos:\n- id: a\n  content: A\n  status: later\n  dependencies:\n  - b\n"
+        b"- id: b\n  content: B\n  dependencies: [b, z, a]\n- id: a\n- id: c\n---\n"
+    )
+    assert [(fault.line, fault.text) for fault in PlanStore(files).check(PATH)] == [
+        (5, "the status later is unknown."),
+        (10, "b depends on itself."),
+        (10, "b depends on z, which does not exist."),
+        (10, "There is a cycle: a -> b -> a."),
+        (11, "todo 3: the id a is that of the todo on line 3, too."),
+        (12, "Todo c has no content."),
+    ]
 
 
 @pytest.mark.parametrize(
