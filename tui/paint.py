@@ -99,8 +99,10 @@ class _Difference(CompositorUpdate):
         pieces: list[str] = []
         for y, first, last in self._update.spans:
             chops = self._update.chops[y]
-            known = wanted.get(y) or self._shown.rows.get(y, {})
-            row = dict(known) if known.keys() == chops.keys() else Row()
+            row = wanted.get(y)
+            if row is None:
+                known = self._shown.rows.get(y, {})
+                row = dict(known) if known.keys() == chops.keys() else Row()
             for end, (x, strip) in zip(self._update.chop_ends[y], chops.items(), strict=False):
                 if strip is None or x >= last or end <= first:
                     continue

@@ -62,10 +62,21 @@ def full(frame: Frame) -> LayoutUpdate:
     return LayoutUpdate([[strip(left), strip(right)] for left, right in frame], Region(0, 0, WIDTH, HEIGHT))
 
 
-def partial(frame: Frame, rows: list[int], spans: tuple[int, int] = (0, WIDTH)) -> ChopsUpdate:
-    first, last = spans
-    chops = [{0: strip(left), CUT: strip(right)} for left, right in frame]
-    return ChopsUpdate(chops, [(y, first, last) for y in rows], [[CUT, WIDTH]] * HEIGHT)
+def partial(frame: Frame, rows: list[int], *spans: tuple[int, int], cuts: tuple[int, ...] = (CUT,)) -> ChopsUpdate:
+    """Of some rows the columns of the spans, in strips that begin at the cuts."""
+    spans = spans or ((0, WIDTH),)
+    ends = [*cuts, WIDTH]
+
+    def strips(row: tuple[str, str]) -> dict[int, Strip | None]:
+        text = "".join(row)
+        found: dict[int, Strip | None] = {}
+        for start, end in zip([0, *cuts], ends, strict=True):
+            is_asked = any(start < last and first < end for first, last in spans)
+            found[start] = strip(text[start:end]) if is_asked else None
+        return found
+
+    asked = [(y, first, last) for y in rows for first, last in spans]
+    return ChopsUpdate([strips(row) for row in frame], asked, [ends] * HEIGHT)
 
 
 def painted(shown: Shown, screen: object, update: CompositorUpdate) -> str:
@@ -74,10 +85,11 @@ def painted(shown: Shown, screen: object, update: CompositorUpdate) -> str:
     return found.render_segments(CONSOLE)
 
 
-def columns(old: tuple[str, str], new: tuple[str, str], low: int, high: int) -> tuple[str, str]:
-    """The old row with the columns from `low` to `high` of the new one."""
-    before, after = "".join(old), "".join(new)
-    row = before[:low] + after[low:high] + before[high:]
+def columns(old: tuple[str, str], new: tuple[str, str], asked: list[tuple[int, int]]) -> tuple[str, str]:
+    """The old row with the columns of the new one that are asked for."""
+    row, after = "".join(old), "".join(new)
+    for low, high in asked:
+        row = row[:low] + after[low:high] + row[high:]
     return row[:CUT], row[CUT:]
 
 
@@ -91,8 +103,11 @@ def numbered(first: int) -> Frame:
 
 left_texts = st.sampled_from(["aaaaaaaaa", "bbbbbbbbb", "ccccccccc", "ddddddddd", "         "])
 frames = st.lists(st.tuples(left_texts, st.sampled_from(["  |", "  #"])), min_size=HEIGHT, max_size=HEIGHT)
-spans = st.sampled_from([(0, WIDTH), (0, WIDTH), (0, CUT), (CUT, WIDTH), (2, 6), (0, CUT + 1)])
-steps = st.lists(st.tuples(st.integers(-4, 4), frames, st.booleans(), spans), min_size=1, max_size=6)
+spans = st.sampled_from(
+    [[(0, WIDTH)], [(0, WIDTH)], [(0, CUT)], [(CUT, WIDTH)], [(2, 6)], [(0, CUT + 1)], [(0, 4), (5, WIDTH)], [(4, 5)]]
+)
+cuts = st.sampled_from([(CUT,), (CUT,), (4, 5), (5, CUT)])
+steps = st.lists(st.tuples(st.integers(-4, 4), frames, st.booleans(), spans, cuts), min_size=1, max_size=6)
 
 
 @given(first=frames, steps=steps)
@@ -100,13 +115,13 @@ def test_whatever_changes_the_terminal_shows_the_last_frame(first: Frame, steps)
     shown, vt, screen = Shown(), Vt(), object()
     vt.feed(painted(shown, screen, full(first)))
     frame = first
-    for by, fresh, whole, (low, high) in steps:
+    for by, fresh, whole, asked, parts in steps:
         moved = [frame[y + by] if 0 <= y + by < HEIGHT else fresh[y] for y in range(HEIGHT)]
-        moved = [columns(old, new, low, high) for old, new in zip(frame, moved, strict=True)]
+        moved = [columns(old, new, asked) for old, new in zip(frame, moved, strict=True)]
         after = moved if whole else [*moved[:7], *frame[7:]]
         rows = [y for y in range(HEIGHT) if after[y] != frame[y]]
         if rows:
-            vt.feed(painted(shown, screen, partial(after, rows, (low, high))))
+            vt.feed(painted(shown, screen, partial(after, rows, *asked, cuts=parts)))
         frame = after
         assert vt.lines == lines(frame)
 
@@ -132,6 +147,14 @@ def test_a_part_of_a_row_is_written_and_the_rest_of_it_is_compared_no_more():
     vt.feed(painted(shown, screen, partial(numbered(50), [3], (0, 4))))
     vt.feed(painted(shown, screen, partial(numbered(50), [3])))
     assert vt.lines[3] == "line 0053  |"
+
+
+def test_all_of_a_row_that_is_drawn_in_two_parts_is_written_after_the_layout_has_changed():
+    shown, vt, screen = Shown(), Vt(), object()
+    vt.feed(painted(shown, screen, full(numbered(0))))
+    after = [(left.replace("line", "LINE"), " ##") for left, _ in numbered(50)]
+    vt.feed(painted(shown, screen, partial(after, [2, 3], (0, 4), (5, WIDTH), cuts=(4, 5))))
+    assert vt.lines[2:4] == ["LINE 0052 ##", "LINE 0053 ##"]
 
 
 def test_another_screen_is_written_in_full():
