@@ -211,7 +211,7 @@ def main() -> int:
     try:
         try:
             if sys.argv[1:] == ["edits", "apply"]:
-                from core.edits.json_lines import run
+                from core.edits_apply import run
 
                 return run()
             return _start(parse(sys.argv[1:], program=(sys.executable, os.path.realpath(__file__))))

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from benchmarks.edits import matches
 from core.edits.candidates import EditError
 from core.edits.draft import edit_draft
-from core.edits.json_lines import FORMATS, answer
 from core.edits.lazy import edit_lazy
 from core.edits.line_ranges import LineRange, apply_plan, numbered, parse_plan, strayed
 from core.edits.patch import edit_patch
+from core.edits_apply import FORMATS, answer
 
 words = st.text(alphabet="abcdefgh(){}=;, é", min_size=1, max_size=12).filter(lambda text: text.strip() == text)
 texts = st.lists(words, min_size=1, max_size=20, unique=True)

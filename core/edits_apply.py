@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TextIO
 
+from core.dialects.command import command_of
 from core.edits.blocks import parse_blocks
-from core.edits.command_block import command_of
 from core.edits.draft import edit_draft
 from core.edits.lazy import edit_lazy
 from core.edits.line_ranges import apply_plan, parse_plan
