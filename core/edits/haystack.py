@@ -73,10 +73,16 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Haystack:
-    """`lines`, their words and their keys are computed at first use and kept."""
+    """`lines`, their words and their keys are computed at first use and kept; the dearest keys by line, so that the text
+    after an edit has them already."""
 
     text: str
     _keyed: dict[tuple[str, bool], Keyed] = field(default_factory=dict)
+    _squeezed: dict[str, str] = field(default_factory=dict)
+
+    def after(self, text: str) -> Haystack:
+        """The haystack of what this text became."""
+        return self if text == self.text else Haystack(text, _squeezed=self._squeezed)
 
     @cached_property
     def lines(self) -> Lines:
@@ -113,11 +119,16 @@ class Haystack:
         if skip_blank:
             places = [place for place in places if bodies[place].strip()]
             bodies = [bodies[place] for place in places]
-        keys = [fold(body) for body in bodies]
+        keys = self._all_squeezed(bodies) if fold is squeezed else [fold(body) for body in bodies]
         index: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             index.setdefault(key, []).append(number)
         return Keyed(fold, keys, places, index)
+
+    def _all_squeezed(self, bodies: Sequence[str]) -> list[str]:
+        known = self._squeezed
+        known.update((body, squeezed(body)) for body in bodies if body not in known)
+        return [known[body] for body in bodies]
 
 
 def sequences(keys: list[str], wanted: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:

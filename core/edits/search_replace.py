@@ -108,7 +108,7 @@ def _in_turn(hay: Haystack, blocks: Sequence[SearchReplace]) -> BatchResult:
     rungs, lines = [], []
     text = hay.text
     for number, block in enumerate(blocks, start=1):
-        hay = hay if hay.text == text else Haystack(text)
+        hay = hay.after(text)
         try:
             found = _find(hay, block)
         except EditError as error:
