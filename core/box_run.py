@@ -36,6 +36,7 @@ _ENDS = {
     "timed_out": "its time was over",
     "flooded": f"it wrote more than {Limits().output >> 20} MB",
     "out_of_memory": "it took more memory than it may",
+    "disk_full": "there was no room for what it wrote",
     "lost": "the box ended before the command did",
 }
 

@@ -6,6 +6,7 @@ and Plan) has no layer: the box holds its effects in memory, and they are gone w
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.checks import check_status
 from core.agent.command_output import CommandOutput
 from core.agent.effects_line import effects_line
+from core.agent.room_watch import RoomWatch
 from core.agent.shell_state import ShellState, ShellWitness, readable
 from core.errors import AgentTuiError
 from core.protocol.events import AnyEvent, CheckRecorded, EffectsRecorded, JobStarted, ModeName, Notice, ShellMoved
@@ -30,6 +33,7 @@ from core.workspace import Workspace
 
 JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
 DROPPED = "Stopped by the user; what it had changed until then was dropped."
+NO_ROOM = "Ended because {}; what it had changed was dropped."
 LOST = "The box ended before the command did; what the command had changed was dropped."
 
 
@@ -132,6 +136,7 @@ class Execution:
         self._layer: LayerDirs | None = None
         self._started_ns = 0
         self._proxy: Path | None = None
+        self._room: RoomWatch | None = None
         self._before: dict[str, FileState] = {}
         self.running: Running | None = None
 
@@ -146,6 +151,7 @@ class Execution:
         lowers = ground.shadow.lowers()
         self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
         self._layer = ground.shadow.open_layer() if self.order.keeps else None
+        self._room = RoomWatch(ground.directory, self._layer)
         self._started_ns = time.time_ns()
         try:
             self.running = await box.start(self._spec(lowers), self.witness.feed)
@@ -156,6 +162,7 @@ class Execution:
     def _spec(self, lowers: tuple[Path, ...]) -> BoxSpec:
         ground, order, layer = self._ground, self.order, self._layer
         is_job = order.seconds is None
+        limits = Limits(seconds=None, output=JOB_OUTPUT) if is_job else Limits(seconds=order.seconds)
         return BoxSpec(
             workspace=ground.workspace.root,
             command=self.witness.script(order.command),
@@ -169,18 +176,27 @@ class Execution:
             withheld=ground.withheld(),
             proxy=self._proxy,
             readable=ground.readable(),
-            limits=Limits(seconds=None, output=JOB_OUTPUT) if is_job else Limits(seconds=order.seconds),
+            limits=self._room.bounded(limits) if self._room else limits,
             interactive=is_job,
             raw=order.raw,
         )
 
     async def end(self) -> CommandResult:
         """Wait until it is over and take in what it did. Cancelling leaves it running: then `abandon` it."""
-        assert self.running is not None
-        ended = await self.running.wait()
+        ended = await self._over()
         self.witness.finish()
         self.output.close()
         return self._result(ended, self._settled(ended))
+
+    async def _over(self) -> Exit:
+        assert self.running is not None
+        assert self._room is not None
+        watch = asyncio.create_task(self._room.watch(self.running))
+        try:
+            ended = await self.running.wait()
+        finally:
+            watch.cancel()
+        return replace(ended, exit_code=None, ended="disk_full") if self._room.reason else ended
 
     def _settled(self, ended: Exit) -> str:
         """What it did, in one line; its layer is taken in or dropped."""
@@ -189,6 +205,9 @@ class Execution:
         if ended.ended == "lost":
             self._drop()
             return self._discarded(LOST)
+        if ended.ended == "disk_full" and self._room is not None:
+            self._drop()
+            return self._discarded(NO_ROOM.format(self._room.reason))
         if layer is None:
             return self._discarded()
         try:

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
-Ended = Literal["exited", "timed_out", "flooded", "stopped", "out_of_memory", "lost"]
+Ended = Literal["exited", "timed_out", "flooded", "stopped", "out_of_memory", "disk_full", "lost"]
 
 
 class Tier(StrEnum):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -31,12 +32,14 @@ _RECORD = "kept.json"
 
 
 class LayerDirs(Struct, frozen=True, kw_only=True):
-    """A fresh layer for one command. `seen`: what was pending when it was opened, by path."""
+    """A fresh layer for one command. `seen`: what was pending when it was opened, by path; `room`: the bytes that the
+    command may write, by the quota of the session and by what its disk has."""
 
     id: str
     upper: Path
     work: Path
     seen: Mapping[str, FileState]
+    room: int = QUOTA
 
 
 class Top(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,7 +102,7 @@ class Layers:
 
     def create(self, seen: Mapping[str, FileState]) -> LayerDirs:
         """A fresh, locked layer. `StateError`: over the quota, or the disk is full."""
-        self._check_room()
+        room = self._room()
         name = new_id("layer")
         home = self.place / name
         try:
@@ -111,7 +114,7 @@ class Layers:
             with suppress(OSError):
                 remove_tree(home)
             raise StateError(f"A layer can't be made in {self.place}: {error.strerror}.") from error
-        return LayerDirs(id=name, upper=home / "upper", work=home / "work", seen=seen)
+        return LayerDirs(id=name, upper=home / "upper", work=home / "work", seen=seen, room=room)
 
     def close(self, layer: str, *, keep: bool) -> None:
         """The command of a layer is done with: its directory stays if it is kept or a checkpoint names it, else it
@@ -288,26 +291,27 @@ class Layers:
             self._sizes[name] = sum(each.blocks for each in scan(self.place / name).entries)
         return self._sizes[name]
 
-    def _check_room(self) -> None:
+    def _room(self) -> int:
+        """The bytes that one more layer may take. `StateError`: none."""
         try:
-            room = os.statvfs(self.place)
+            free = free_bytes(self.place)
             used = self.size()
         except OSError as error:
             raise StateError(f"The layers in {self.place} can't be measured: {error.strerror}.") from error
-        free = room.f_bavail * room.f_frsize
         if free < FLOOR:
             raise StateError(
                 f"No command can run: only {free >> 20} MB are free where its changes would go ({self.place}).",
                 hint=f"Make room; {FLOOR >> 20} MB are always left free.",
                 code="disk_full",
             )
-        if used > QUOTA and self._spared() > QUOTA:
+        if used > QUOTA and (used := self._spared()) > QUOTA:
             raise StateError(
                 f"No command can run: the session's commands have left {used / (1 << 30):.1f} GiB behind, "
                 f"{QUOTA >> 30} GiB is the limit.",
                 hint="Accept or reject the generated files in the review.",
                 code="layers_full",
             )
+        return min(free - FLOOR, QUOTA - used)
 
     def _spared(self) -> int:
         """The size of all layers after the oldest checkpoints have let go of theirs, as many as it takes, and then what
@@ -325,6 +329,24 @@ class Layers:
             undo = sum(self._measured(name) for name in self._needed_to_undo())
             self.prune(max(0, undo - over), spare=0)
         return self.size()
+
+
+def free_bytes(directory: Path) -> int:
+    """What an ordinary user may still write on the disk that a directory is on. Raises OSError."""
+    room = os.statvfs(directory)
+    return room.f_bavail * room.f_frsize
+
+
+def bytes_below(directory: Path) -> int:
+    """What is on the disk below a directory that is being written to; what can't be looked at does not count."""
+    found, waiting = 0, [os.fspath(directory)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for each in entries:
+                stats = each.stat(follow_symlinks=False)
+                found += stats.st_blocks * 512
+                waiting += [each.path] if stat.S_ISDIR(stats.st_mode) else []
+    return found
 
 
 def _lock(path: Path) -> int:

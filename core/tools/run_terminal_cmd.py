@@ -17,6 +17,7 @@ _ENDS = {
     "timed_out": "timed out after {} and was ended; output until then",
     "flooded": "ended after {}: too much output; output until then",
     "out_of_memory": "ended after {}: out of memory; output until then",
+    "disk_full": "ended after {}: no room for what it writes; output until then",
     "lost": "the box ended after {}, and the command with it; output until then",
 }
 

@@ -1,0 +1,77 @@
+"""Commands that write more than there is room for, through the engine: ended and said, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from core.agent.execution import Order
+from core.agent.terminal import Terminal
+from core.errors import AgentTuiError
+from core.ids import new_id
+from core.protocol.review import Origin
+from core.sandbox.box import Tier
+from core.sandbox.result import CommandResult
+from core.shadow import layers
+from tests.integration.box.test_same_as_plain import session_in
+from tests.support.box_cases import boxes
+
+WRITERS = [tier for tier in boxes() if tier in {Tier.NAMESPACES, Tier.BWRAP_OVERLAY, Tier.BWRAP_MOUNTED}]
+MANY = "n=0; while :; do n=$((n+1)); head -c 1000000 /dev/zero > f$n || exit 9; done"
+
+
+@pytest.fixture(params=WRITERS)
+async def terminal(request, tmp_path, monkeypatch):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "a").write_text("one\n")
+    async with session_in(tmp_path / "project", request.param) as (engine, session):
+        yield engine.terminal(session)
+
+
+async def ran(terminal: Terminal, command: str, heard: Callable[[str], None] = lambda _: None) -> CommandResult:
+    origin = Origin(call=new_id("call"), tool="run_terminal_cmd", command=command)
+    async with asyncio.timeout(30):
+        return await terminal.run(Order(command=command, origin=origin), heard)
+
+
+async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_changed_is_dropped(
+    terminal, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(layers, "QUOTA", 60 << 20)
+    result = await ran(terminal, f"echo two > a; {MANY}")
+    assert (result.ended, result.exit_code) == ("disk_full", None)
+    assert "room for 60 MB" in result.effects
+    place = terminal.ground.shadow.layers.place
+    assert layers.bytes_below(place) < 1 << 20
+    again = await ran(terminal, "cat a; echo three > a; echo more")
+    assert (again.output, again.exit_code) == ("one\nmore\n", 0)
+    assert (tmp_path / "project" / "a").read_text() == "one\n"
+    assert terminal.ground.shadow.read("a") == b"three\n"
+
+
+async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path, monkeypatch):
+    monkeypatch.setattr(layers, "QUOTA", 60 << 20)
+    result = await ran(
+        terminal, "head -c 200000000 /dev/zero > big; echo $?; truncate -s 256G sparse; echo $?; ls -s a"
+    )
+    assert "File too large" in result.output or "File size limit exceeded" in result.output
+    assert result.ended == "exited"
+    found = terminal.ground.shadow.stat("big")
+    assert found is None or found.size <= 60 << 20
+    await ran(terminal, "for n in 1 2; do head -c 35000000 /dev/zero > more$n; done")
+    with pytest.raises(AgentTuiError, match="is the limit"):
+        await ran(terminal, "true")
+
+
+async def test_d46_a_disk_that_gets_nearly_full_ends_the_command(terminal, tmp_path, monkeypatch):
+    speaks = asyncio.Event()
+    begun = asyncio.create_task(ran(terminal, "echo two > a; echo here; sleep 60", lambda _: speaks.set()))
+    await speaks.wait()
+    monkeypatch.setattr("core.agent.room_watch.FLOOR", 1 << 60)
+    result = await begun
+    assert result.ended == "disk_full"
+    assert "the disk was nearly full" in result.effects
+    monkeypatch.undo()
+    assert (await ran(terminal, "cat a")).output == "one\n"
