@@ -201,7 +201,10 @@ class Absorber:
         if not tops:
             return replace(kept, gone=gone), 0
         entries = scan(layer.upper).entries
-        bases = {each.path: base for each in entries if (base := self._base(each.path)) is not None}
+        # What gives way to a directory that is decided by itself is a reviewed file: its deletion is a change.
+        replacing = {path for path, top in tops.items() if top.kind == "directory"}
+        paths = [each.path for each in entries if each.path not in replacing]
+        bases = {path: base for path in paths if (base := self._base(path)) is not None}
         found = replace(
             kept,
             layers=(*kept.layers, layer.id),

@@ -40,7 +40,9 @@ class Guard:
             raise ReviewConflict(
                 "Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
             )
-        in_the_way = {each for path in tops for each in above(path) if self._is_file(each)}
+        places = {each for path in tops for each in above(path)}
+        places |= {path for path, top in tops.items() if top.kind == "directory"}
+        in_the_way = {each for each in places if self._is_file(each)}
         if in_the_way:
             raise ReviewConflict(
                 f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."

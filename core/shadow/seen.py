@@ -173,9 +173,11 @@ class Seen:
 
     def pending_below(self, rel: str) -> list[str]:
         """The pending files and links at and below a path."""
-        changes = self._state.changes.items()
-        live = [path for path, change in changes if change.pending.kind != "absent"]
-        return [path for path in live if path == rel or path.startswith(f"{rel}/")]
+        return [path for path in self.pending_files() if path == rel or path.startswith(f"{rel}/")]
+
+    def pending_files(self) -> list[str]:
+        """All pending files and links."""
+        return [path for path, change in self._state.changes.items() if change.pending.kind != "absent"]
 
     def disk_tree(self, rel: str) -> list[tuple[str, Node]]:
         """A directory of the workspace itself and all below it; nothing if there is none."""

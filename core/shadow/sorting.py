@@ -78,9 +78,10 @@ class Sorting:
             if not covered.intersection(above(path)):
                 self._hide(path, top)
         needed = {each for path in self.puts for each in above(path)}
+        live = {each for path in self._seen.pending_files() if path not in self.deletes for each in above(path)}
         for each in reversed(self._scanned.entries):
             if each.kind == "directory":
-                self._settle_directory(each, needed)
+                self._settle_directory(each, needed, live)
         for each in self._scanned.entries:
             if each.kind == "directory" and each.mode & 0o700 != 0o700 and self.at(each.path).is_dir():
                 self.at(each.path).chmod(each.mode)
@@ -294,8 +295,11 @@ class Sorting:
         make_whiteout(self.at(path))
         self.tops[path] = top
 
-    def _settle_directory(self, found: Found, needed: set[str]) -> None:
-        """Keep a directory only for what is in it, or for what it is itself: empty, or of another mode."""
+    def _settle_directory(self, found: Found, needed: set[str], live: set[str]) -> None:
+        """Keep a directory only for what is in it, or for what it is itself: empty, or of another mode.
+
+        `needed` by what was put, `live` by what is still pending: those are there without a layer.
+        """
         place = self.at(found.path)
         mode = found.mode & 0o777
         if found.mode != mode:
@@ -303,8 +307,10 @@ class Sorting:
         if self.is_closed(found.path):
             return
         reviewed = self._class(found).kind == "reviewed"
-        node = self._seen.node(found.path) or (self._seen.below(found.path) if reviewed else None)
-        if node is not None and node.kind == "directory":
+        below = self._seen.below(found.path)
+        node = self._seen.node(found.path) or (below if reviewed else None)
+        is_there = found.path in live or (below is not None and below.kind == "directory")
+        if is_there and node is not None and node.kind == "directory":
             is_container = mode == node.mode
         else:
             holds = found.path in needed or any(place.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.errors import ReviewConflict
 from tests.unit.shadow.layer import Layer
 
 pytestmark = pytest.mark.skipif("not __import__('tests.unit.shadow.test_layers', fromlist=['x']).can_make_whiteouts()")
@@ -41,3 +42,16 @@ def test_p15_it_is_told_that_the_project_has_moved_on_below_a_bulk_until_it_is_b
     desk.put("out/a", b"old")
     desk.shadow.check_bulks()
     assert [bulk.conflict for bulk in desk.state.bulks] == [""]
+
+
+def test_a_directory_can_not_take_the_place_of_a_file_whose_deletion_is_not_accepted(desk):
+    desk.put("a", b"mine\n")
+    layer = Layer(desk)
+    (layer.dirs.upper / "a").mkdir()
+    layer.absorb()
+    with pytest.raises(ReviewConflict, match="is a file in the project"):
+        desk.shadow.resolve_bulk("a")
+    assert desk.files() == {"a": b"mine\n"}
+    desk.shadow.resolve("a")
+    desk.shadow.resolve_bulk("a")
+    assert (desk.root / "a").is_dir()

@@ -142,6 +142,9 @@ NAMED = {
         "mkdir -p a/build; echo 1 > a/build/x",
         "rm -rf a; mkdir -p a/build/empty; echo 1 > a/build/x; echo 2 > a/build/y",
     ],
+    "a new directory loses all that was in it": ["mkdir -p c.py/d; echo > c.py/d/a", "rm -rf c.py/d/a"],
+    "an empty directory takes the place of a file": ["rm b; mkdir b"],
+    "a directory in the place of a file loses all that was in it": ["rm b; mkdir b; echo > b/a", "rm b/a"],
 }
 
 
