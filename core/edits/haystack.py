@@ -73,8 +73,8 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Haystack:
-    """`lines`, their words and their keys are computed at first use and kept; the dearest keys by line, so that the text
-    after an edit has them already."""
+    """`lines`, their words and their keys are computed at first use and kept; the dearest keys by line, for what the
+    text becomes."""
 
     text: str
     _keyed: dict[tuple[str, bool], Keyed] = field(default_factory=dict)

@@ -132,6 +132,8 @@ def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, pro
         steps = _steps(lines, tokens, depths_of(lines.bodies, prose=prose), open_ends)
     except Undecided:
         raise undecided("the new lines fit in more than one place") from None
+    if _emptied(lines, tokens, steps):
+        raise undecided("code would go where it says that code stays")
     out: list[tuple[str, str]] = []
     kept, added = 0, 0
     fallback = lines.dominant()
@@ -144,6 +146,20 @@ def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, pro
             added += bool(tokens[token].text.strip())
     filled = sum(bool(line.strip()) for line in lines.bodies)
     return LazyResult(text=_text(out, lines, fallback), kept=kept, added=added, removed=filled - kept)
+
+
+def _emptied(lines: Lines, tokens: Sequence[Token], steps: Sequence[Step]) -> bool:
+    """Whether a marker between two lines that are there stands for nothing, and yet the lines between them go."""
+    matched = {token: old for token, old in steps if token is not None and old is not None}
+    kept = {old for _, old in steps if old is not None}
+    for index, token in enumerate(tokens):
+        first, last = matched.get(index - 1), matched.get(index + 1)
+        if token.kind != "marker" or first is None or last is None:
+            continue
+        between = [place for place in range(first + 1, last) if lines.bodies[place].strip()]
+        if between and kept.isdisjoint(between):
+            return True
+    return False
 
 
 def _stays(token: Token, old: str) -> bool:
