@@ -35,12 +35,23 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAKERS: dict[Tier, Callable[[Path], Box]] = {tier: partial(make_box, tier) for tier in ORDER}
 
 
+class Apart(Struct, frozen=True):
+    """What a process that ran a command saw right after its end: the machine's command lines, its growth in bytes."""
+
+    alive: tuple[str, ...]
+    grown: int
+
+    def lives(self, mark: str) -> bool:
+        return any(mark in line for line in self.alive)
+
+
 class Ran(Struct, frozen=True):
     """How a command ended, all that it printed, and the layer that holds what it changed."""
 
     exit: Exit
     output: str
     upper: Path | None = None
+    apart: Apart | None = None
 
     @property
     def code(self) -> int | None:
@@ -107,7 +118,19 @@ class Boxed(Struct):
     async def run(self, command: str, **changes: Any) -> Ran:
         """Run a command to its end, as the user; `changes` are fields of the `BoxSpec`."""
         spec = self.spec(command, **changes)
-        return await (self._here(spec) if self.uid == os.geteuid() else self._there(spec))
+        return await (self._here(spec) if self.uid == os.geteuid() else self._there(spec, {}))
+
+    async def run_apart(self, command: str, env: Mapping[str, str] | None = None, **changes: Any) -> Ran:
+        """The same in a process of its own, which has more in its environment than the command is given."""
+        return await self._there(self.spec(command, **changes), env or {})
+
+    def program(self, script: str, *words: str) -> tuple[str, ...]:
+        """The command line of a Python program of the user's."""
+        start = (sys.executable,) if self.uid == os.geteuid() else as_user(self.uid)
+        return (*start, "-c", script, *words)
+
+    def program_env(self) -> dict[str, str]:
+        return {**self.env(), "PYTHONPATH": f"{ROOT}:{packages()}", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def box(self) -> Box:
         """The box in this very process: only for a test that is the user itself."""
@@ -126,13 +149,13 @@ class Boxed(Struct):
         exit = await running.wait()  # noqa: A001
         return Ran(exit, "".join(pieces), spec.upper)
 
-    async def _there(self, spec: BoxSpec) -> Ran:
+    async def _there(self, spec: BoxSpec, env: Mapping[str, str]) -> Ran:
         driver = await asyncio.create_subprocess_exec(
             *as_user(self.uid),
             str(ROOT / "tests" / "support" / "box_driver.py"),
             str(self.tier),
             str(self.state),
-            env={**self.env(), "PYTHONPATH": f"{ROOT}:{packages()}", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**self.program_env(), **env},
             cwd="/",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -141,7 +164,8 @@ class Boxed(Struct):
         told, complaints = await driver.communicate(msgspec.json.encode(spec, enc_hook=str))
         assert driver.returncode == 0, complaints.decode()
         answer = json.loads(told)
-        return Ran(msgspec.convert(answer["exit"], Exit), answer["output"], spec.upper)
+        apart = Apart(tuple(answer["alive"]), answer["grown"])
+        return Ran(msgspec.convert(answer["exit"], Exit), answer["output"], spec.upper, apart)
 
 
 def packages() -> Path:
