@@ -18,23 +18,21 @@ from core.agent.edit_agent import worked_out
 from core.agent.edit_detail import detail_of
 from core.agent.execution import DROPPED, Order
 from core.agent.linting import linted
+from core.agent.proving import prover
 from core.agent.session import SessionContext, as_mode
 from core.agent.spill import read_spilled
+from core.agent.task_board import PlanDesk, TaskBoard
 from core.errors import ToolFailed
 from core.ids import new_id
 from core.modes import Access
 from core.permissions.approval import Approval
-from core.plans.graph import check
-from core.protocol.documents import Question, QuestionAnswer, Todo
+from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import (
     ApprovalRequested,
     ModeChanged,
-    PlanCreated,
     QuestionAsked,
-    TodoChanged,
     ToolOutput,
 )
-from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.shadow import ShadowView
 from core.tools.base import CommandResult, DirEntry, EditOrder, FileEditDetail, FileStat, JobReport, LintRun
@@ -192,36 +190,6 @@ class UserDesk:
         return True
 
 
-class TaskBoard:
-    """TODO: the task list, and the file of the plan that it belongs to."""
-
-    def __init__(self, session: SessionContext, lease: Lease) -> None:
-        self._session = session
-        self._lease = lease
-
-    def todos(self) -> tuple[Todo, ...]:
-        return self._session.state.todos
-
-    def set_todos(self, todos: tuple[Todo, ...]) -> None:
-        self._lease.check()
-        check(todos)
-        plan = self._session.state.plan_path
-        if plan:
-            todos = self._session.keep_plan_todos(plan, todos)
-        self._session.emit(TodoChanged(todos=todos, plan=plan))
-
-
-class PlanDesk(TaskBoard):
-    """PLAN: new plan files."""
-
-    def create_plan(self, plan: Plan) -> Plan:
-        self._lease.check()
-        created = self._session.plans.create(plan)
-        self._session.emit(PlanCreated(plan=created))
-        self._session.emit(TodoChanged(todos=created.todos, plan=created.path))
-        return created
-
-
 class CommandRunner:
     """EXEC: exactly the command that was approved, once, where it was approved to run."""
 
@@ -314,10 +282,10 @@ def capability_for(
             return FileReader(session, paths)
         case Access.ASK:
             return UserDesk(session, origin.call, lease)
-        case Access.TODO:
-            return TaskBoard(session, lease)
-        case Access.PLAN:
-            return PlanDesk(session, lease)
+        case Access.TODO | Access.PLAN:
+            desk = TaskBoard if access is Access.TODO else PlanDesk
+            prove = prover(session, origin.call, lambda yes: CommandRunner(session, origin, yes, lease))
+            return desk(session, origin.call, lease.check, prove)
         case Access.PROPOSE:
             return FileEditor(session, replace(origin, todo=_in_progress(session)), lease, paths)
         case Access.EXEC | Access.JOB:

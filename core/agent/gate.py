@@ -37,9 +37,9 @@ PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 MAX_SUMMARY = 200  # characters of a refusal that are shown in one line
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 NOT_RUN = "Cancelled by the user before it ran."
-# Seconds that a call may take; what waits for the user, or has a limit of its own, has none here. A model may have to
-# work out an edit.
-TIME_LIMITS = {Access.READ: 60.0, Access.TODO: 30.0, Access.PLAN: 30.0, Access.PROPOSE: 300.0}
+# Seconds that a call may take; what waits for the user, or has a limit of its own, has none here (a todo may have to be
+# proved by a command). A model may have to work out an edit.
+TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
 
 
 class Stopped(Exception):

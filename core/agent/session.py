@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.limits import Meter
-from core.agent.plan_news import plan_events
+from core.agent.plan_news import plan_events, tell_trouble
 from core.agent.prefix import Prepared
 from core.agent.python_room import PythonRoom
 from core.agent.terminal import Terminal
@@ -37,7 +37,6 @@ from core.protocol.events import (
     JobEnded,
     LoadedRule,
     ModeName,
-    Notice,
     QuestionAnswered,
     QuestionAsked,
 )
@@ -91,6 +90,11 @@ class StateView(Protocol):
 
     @property
     def todos(self) -> tuple[Todo, ...]: ...
+
+    @property
+    def plan(self) -> str:
+        """The plan that was last written or looked at, "" = none."""
+        ...
 
     @property
     def plan_path(self) -> str:
@@ -290,11 +294,9 @@ class SessionContext(Struct, kw_only=True):
         """Write the task list into the plan file that it belongs to, merged with what was changed there; the list as it
         is then. A plan that can't be written is a notice."""
         try:
-            known = self.state.plans.get(plan)
-            base = None if known is None else replace(known, todos=self.state.todos)
-            merged = self.plans.edit(plan, todos=todos, base=base)
+            merged = self.plans.edit(plan, todos=todos, base=self.state.plans.get(plan))
         except AgentTuiError as error:
-            self.emit(Notice(level="warning", message=f"{plan} was not updated: {error.message}", hint=error.hint))
+            tell_trouble(self, error)
             return todos
         for event in plan_events(merged):
             self.emit(event)

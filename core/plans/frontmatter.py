@@ -35,7 +35,7 @@ _SPELLINGS = {
 }
 _FILE_NAME = re.compile(r"^.*/|(?:_[0-9a-f]{8})?\.plan\.md$")
 _LIMIT = 2_000_000
-_EMPTY = "---\nname: ''\noverview: ''\ntodos: []\nisProject: false\n---\n"
+_EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"
 _BEFORE: dict[str, tuple[str, ...]] = {
     "name": (),
     "overview": ("name",),

@@ -25,6 +25,7 @@ class TodoUpdate(Struct, frozen=True, kw_only=True):
     content: str | None = None
     status: TodoStatus | None = None
     dependencies: tuple[str, ...] | None = None
+    verify: str | None = None
 
 
 def slug(name: str) -> str:
@@ -53,9 +54,8 @@ def merge_todos(existing: Sequence[Todo], updates: Sequence[TodoUpdate], *, merg
 
 
 def _updated(todo: Todo | None, update: TodoUpdate) -> Todo:
-    given = {
-        name: value for name in ("content", "status", "dependencies") if (value := getattr(update, name)) is not None
-    }
+    names = ("content", "status", "dependencies", "verify")
+    given = {name: value for name in names if (value := getattr(update, name)) is not None}
     if todo is not None:
         return replace(todo, **given)
     if not (update.content or "").strip():

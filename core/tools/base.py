@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from core.modes import Access
+from core.plans.model import TodoUpdate
 from core.protocol.documents import (
     Diff,
     FileOperation,
@@ -190,13 +191,39 @@ class Asker(Protocol):
     async def request_mode(self, mode: str, explanation: str) -> bool: ...
 
 
+class Settled(Struct, frozen=True, kw_only=True):
+    """A task list after it was set: not always as it was wanted. `notes` say what came otherwise, and why; `failed`: a
+    todo was not completed because its command did not pass."""
+
+    todos: tuple[Todo, ...]
+    notes: tuple[str, ...] = ()
+    failed: bool = False
+
+
+class PlanChange(Struct, frozen=True, kw_only=True):
+    """What of a plan is to be changed; None and empty leave it as it is. `path` "" = the active plan."""
+
+    path: str = ""
+    name: str | None = None
+    overview: str | None = None
+    body: str | None = None
+    todos: tuple[TodoUpdate, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
 class TodoBoard(Protocol):
     """TODO: the session's task list."""
 
     def todos(self) -> tuple[Todo, ...]: ...
 
-    def set_todos(self, todos: tuple[Todo, ...]) -> None:
-        """Replace the list; refused (`ToolInputInvalid`) for duplicate ids, unknown dependencies and cycles."""
+    @property
+    def plan(self) -> str:
+        """The file of the plan that the list belongs to, "" = none."""
+        ...
+
+    async def set_todos(self, todos: tuple[Todo, ...]) -> Settled:
+        """Replace the list; refused (`ToolInputInvalid`) for duplicate ids, unknown dependencies, cycles, and a todo
+        that begins before its time."""
         ...
 
 
@@ -205,6 +232,10 @@ class Planner(TodoBoard, Protocol):
 
     def create_plan(self, plan: Plan) -> Plan:
         """Write a new plan file; `plan.path` is ignored and set in the answer."""
+        ...
+
+    async def update_plan(self, change: PlanChange) -> tuple[Plan, Settled]:
+        """Change a plan file; what its user changed in it meanwhile stays."""
         ...
 
 

@@ -18,6 +18,11 @@ class PlannedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     id: Annotated[str, Meta(min_length=1, max_length=80, description="Short and telling, such as add-login-route.")]
     content: Annotated[str, Meta(min_length=1, description="What is to be done, and how to see that it is done.")]
     dependencies: Annotated[tuple[str, ...], Meta(description="Ids of todos that must be completed before.")] = ()
+    verify: Annotated[str, Meta(description="A command that has to pass before it counts as completed, if any.")] = ""
+
+
+def planned(todo: PlannedTodo) -> Todo:
+    return Todo(id=todo.id, content=todo.content, dependencies=todo.dependencies, verify=todo.verify.strip())
 
 
 class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name"}):
@@ -36,7 +41,7 @@ class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
     async def run(self, capability: Planner) -> Outcome:
         if not self.title.strip():
             raise ToolInputInvalid("The plan has no name.", hint="Name it in three or four words.")
-        todos = tuple(Todo(id=each.id, content=each.content, dependencies=each.dependencies) for each in self.todos)
+        todos = tuple(map(planned, self.todos))
         check(todos)
         plan = Plan(path="", name=self.title.strip(), overview=self.overview.strip(), body=self.plan, todos=todos)
         made = capability.create_plan(plan)

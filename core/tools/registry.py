@@ -33,6 +33,7 @@ _CLASSES = {
     "write_terminal": "WriteTerminal",
     "stop_terminal": "StopTerminal",
     "read_lints": "ReadLints",
+    "update_plan": "UpdatePlan",
 }
 # Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
 # for, and the edit formats, of which each model is offered one (`offers`).
@@ -72,6 +73,8 @@ ALIASES: Mapping[str, str] = {
     "Bash": "run_terminal_cmd",
     "run_terminal_command": "run_terminal_cmd",
     "CreatePlan": "create_plan",
+    "UpdatePlan": "update_plan",
+    "edit_plan": "update_plan",
     "TodoWrite": "todo_write",
     "AskQuestion": "ask_question",
     "SwitchMode": "switch_mode",

@@ -42,18 +42,24 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
 
     async def run(self, capability: TodoBoard) -> Outcome:
         before = {todo.id: todo for todo in capability.todos()}
+        # A plan is not thinned out by a list that leaves some of it out: that is what cancelling is for.
+        keeps = self.merge or bool(capability.plan)
         updates = [
             TodoUpdate(id=each.id, content=each.content or None, status=each.status, dependencies=each.dependencies)
             for each in self.todos
         ]
-        after = merge_todos(tuple(before.values()), updates, merge=self.merge)
-        capability.set_todos(after)
+        after = merge_todos(tuple(before.values()), updates, merge=keeps)
+        settled = await capability.set_todos(after)
+        after = settled.todos
         marks = tuple(TodoMark(id=todo.id, status=todo.status) for todo in after if before.get(todo.id) != todo)
         done = sum(todo.status in DONE for todo in after)
-        return Outcome(content=_told(after), summary=f"{done}/{len(after)} done", detail=marks)
+        content = "\n".join([*settled.notes, told_todos(after)])
+        summary = f"{done}/{len(after)} done"
+        return Outcome(content=content, summary=summary, detail=marks, failed=settled.failed)
 
 
-def _told(todos: Sequence[Todo]) -> str:
+def told_todos(todos: Sequence[Todo]) -> str:
+    """The list as a model is told of it."""
     if not todos:
         return "The list is empty now."
     waits = blocked_by(todos)

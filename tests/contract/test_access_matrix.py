@@ -33,11 +33,12 @@ ARGUMENTS = {
     "write_terminal": {"job": "job_1", "text": "touch made-by-command\n"},
     "stop_terminal": {"job": "job_1"},
     "create_plan": {"name": "P", "overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]},
+    "update_plan": {"name": "P2"},
     "todo_write": {"merge": False, "todos": [{"id": "a", "content": "A", "status": "pending"}]},
     "ask_question": {"questions": [{"id": "q", "prompt": "?", "options": [{"id": "a", "label": "A"}]}]},
     "switch_mode": {"target_mode_id": "agent", "explanation": "because"},
 }
-NO_JOB = {"write_terminal", "stop_terminal"}
+NO_JOB = {"write_terminal", "stop_terminal", "update_plan"}  # there is no job, and no plan, to act on
 LEAVES = {Access.PROPOSE: "shadow", Access.EXEC: "disk", Access.PLAN: "plan", Access.TODO: "todos"}
 
 

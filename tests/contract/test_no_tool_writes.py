@@ -101,7 +101,7 @@ async def test_m14_a_capability_dies_with_its_call(tmp_path):
     with pytest.raises(ToolFailed):
         editor.delete("a.py")
     with pytest.raises(ToolFailed):
-        board.set_todos(())
+        await board.set_todos(())
     with pytest.raises(ToolFailed):
         board.create_plan(Plan(path="", name="P"))
     with pytest.raises(ToolFailed):

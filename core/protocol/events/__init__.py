@@ -12,7 +12,7 @@ from core.protocol.events.base import Decision, Event, ModeName, ToolStatus, Tur
 from core.protocol.events.checkpoint import CheckpointCreated, CheckpointRestored, ConversationRewound, LeftAlone
 from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, RulesLoaded
 from core.protocol.events.document import DocumentDelta, DocumentFinished, DocumentStarted
-from core.protocol.events.plan import PlanCreated, PlanUpdated, TodoChanged
+from core.protocol.events.plan import PlanCreated, PlanUpdated, TodoChanged, TodoVerified
 from core.protocol.events.review import (
     ChangeConflicted,
     ChangeProposed,
@@ -121,6 +121,7 @@ AnyEvent = (
     | PlanCreated
     | PlanUpdated
     | TodoChanged
+    | TodoVerified
     | ContextMeasured
     | ContextCompacted
     | RulesLoaded
@@ -200,6 +201,7 @@ __all__ = [
     "StreamLagged",
     "TerminalReported",
     "TodoChanged",
+    "TodoVerified",
     "ToolFinished",
     "ToolOutput",
     "ToolRequested",

@@ -15,6 +15,18 @@ class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan.updated"):
     plan: Plan
 
 
+class TodoVerified(Event, frozen=True, kw_only=True, tag="todo.verified"):
+    """The command of a todo was run; it passed if `exit_code` is 0. None: it did not come to an end. `output` is its
+    last part."""
+
+    id: str
+    command: str
+    exit_code: int | None
+    output: str = ""
+    plan: str = ""
+    duration_ms: int = 0
+
+
 class TodoChanged(Event, frozen=True, kw_only=True, tag="todo.changed"):
     """The session's task list, whole. `plan` is the path of the plan that it belongs to, "" = none."""
 

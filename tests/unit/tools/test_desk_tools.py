@@ -11,7 +11,7 @@ from core.plans.store import PlanStore
 from core.protocol.documents import Question, QuestionAnswer, Todo, TodoMark
 from core.sandbox.environment import command_environment
 from core.sandbox.runner import run_command
-from core.tools.base import CommandResult, JobReport
+from core.tools.base import CommandResult, JobReport, Settled
 from core.tools.registry import parse_call
 
 
@@ -35,8 +35,11 @@ class Board:
     def todos(self):
         return self.list
 
-    def set_todos(self, todos) -> None:
+    plan = ""
+
+    async def set_todos(self, todos) -> Settled:
         self.list = todos
+        return Settled(todos=todos)
 
     def create_plan(self, plan):
         return self.store.create(plan)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.errors import ToolInputInvalid
+from core.plans.graph import DONE, blocked_by, dependants, in_order, problems, ready
+from core.plans.transitions import check_steps, cuts, newly_completed, problems_of_steps
+from core.protocol.documents import Todo
+
+
+def todo(key: str, *needs: str, status: str = "pending") -> Todo:
+    return Todo(id=key, content=key, status=status, dependencies=needs)
+
+
+CHAIN = (todo("a"), todo("b", "a"), todo("c", "b"))
+
+
+def test_nothing_begins_before_what_it_depends_on():
+    after = (CHAIN[0], replace(CHAIN[1], status="in_progress"), CHAIN[2])
+    with pytest.raises(ToolInputInvalid, match="b can't be in progress yet: it waits for a"):
+        check_steps(CHAIN, after)
+    done = (replace(CHAIN[0], status="completed"), *after[1:])
+    assert problems_of_steps(CHAIN, done) == ()
+    assert problems_of_steps(CHAIN, (CHAIN[0], replace(CHAIN[1], status="completed"), CHAIN[2])) != ()
+
+
+def test_one_todo_is_in_progress_at_most_but_what_was_so_is_let_be():
+    two = (todo("a", status="in_progress"), todo("b", status="in_progress"))
+    assert "Only one todo" in problems_of_steps((todo("a"), todo("b")), two)[0]
+    assert problems_of_steps(two, two) == ()
+
+
+def test_a_cancelled_todo_is_told_with_all_that_waits_for_it():
+    after = (replace(CHAIN[0], status="cancelled"), *CHAIN[1:])
+    assert [(cut.todo.id, [each.id for each in cut.waiting]) for cut in cuts(CHAIN, after)] == [("a", ["b", "c"])]
+    assert cuts(after, after) == ()
+    assert cuts(CHAIN, (*CHAIN[:2], replace(CHAIN[2], status="cancelled"))) == ()
+
+
+def test_what_is_completed_anew():
+    after = tuple(replace(each, status="completed") for each in CHAIN)
+    assert newly_completed(CHAIN, after) == after
+    assert newly_completed(after, after) == ()
+
+
+@st.composite
+def graphs(draw, *, acyclic: bool):
+    count = draw(st.integers(1, 12))
+    keys = [f"t{number}" for number in range(count)]
+    todos = []
+    for number, key in enumerate(keys):
+        others = keys[:number] if acyclic else keys
+        needs = draw(st.lists(st.sampled_from(others), unique=True, max_size=4)) if others else []
+        status = draw(st.sampled_from(["pending", "in_progress", "completed", "cancelled"]))
+        todos.append(Todo(id=key, content=key, status=status, dependencies=tuple(needs)))
+    return tuple(draw(st.permutations(todos)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(graphs(acyclic=True))
+def test_a_graph_without_a_cycle_has_no_fault_and_can_be_worked_off_in_order(todos):
+    assert problems(todos) == ()
+    places = {each.id: number for number, each in enumerate(in_order(todos))}
+    assert all(places[need] < places[each.id] for each in todos for need in each.dependencies)
+    steps = 0
+    while waiting := ready(todos):
+        assert waiting[0].id not in blocked_by(todos)
+        begun = tuple(replace(each, status="completed") if each.id == waiting[0].id else each for each in todos)
+        assert problems_of_steps(todos, begun) == ()
+        todos, steps = begun, steps + 1
+    assert steps <= len(todos)
+    stuck = [each for each in todos if each.status == "pending"]
+    assert all(each.id in blocked_by(todos) for each in stuck)
+
+
+def has_cycle(todos) -> bool:
+    """By taking away what depends on nothing until nothing is left to take."""
+    left = {each.id: set(each.dependencies) - {each.id} for each in todos}
+    while free := [key for key, needs in left.items() if not needs & left.keys()]:
+        for key in free:
+            del left[key]
+    return bool(left)
+
+
+@settings(max_examples=120, deadline=None)
+@given(graphs(acyclic=False))
+def test_every_cycle_is_found_and_its_path_is_one(todos):
+    by_id = {each.id: each for each in todos}
+    told = [each for each in problems(todos) if each.startswith("There is a cycle")]
+    assert bool(told) is has_cycle(todos)
+    for each in told:
+        path = each.removeprefix("There is a cycle: ").removesuffix(".").split(" -> ")
+        assert path[0] == path[-1]
+        assert all(then in by_id[key].dependencies for key, then in pairwise(path))
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(acyclic=False))
+def test_dependants_are_those_that_reach_it(todos):
+    for each in todos:
+        found = {one.id for one in dependants(todos, each.id)}
+        direct = {one.id for one in todos if each.id in one.dependencies and one.status not in DONE} - {each.id}
+        assert direct <= found
+        assert each.id not in found
