@@ -195,6 +195,9 @@ class _Composer:
         end = event.end_mark.index
         while type(inner := next(self._events)).__name__ != "MappingEndEvent":
             key, value = self._node(inner), self._node(next(self._events))
+            if isinstance(value, Scalar) and value.start == value.end:
+                # The parser may place what is not there on a later line.
+                value.start = value.end = self._text.find(":", key.end, value.end + 1) + 1 or value.end
             end = max(value.end, key.end)
             if isinstance(key, Scalar):
                 self._add(node, key, value)

@@ -58,6 +58,15 @@ def test_a_new_plan_is_found_again():
     assert b"isProject: false" in files[made.path]
 
 
+def test_keys_without_a_value_are_filled_where_they_stand():
+    files = Files({PATH: b"---\nname:\ntodos:\n  - id: a\n    content:\n    dependencies:\n    status:\n---\n"})
+    todo = Todo(id="a", content="A", status="completed", dependencies=())
+    PlanStore(files).edit(PATH, name="Name", todos=[todo])
+    assert files[PATH] == (
+        b"---\nname: Name\ntodos:\n  - id: a\n    content: A\n    dependencies:\n    status: completed\n---\n"
+    )
+
+
 def test_a_plan_with_a_bad_graph_is_not_written():
     files = Files()
     with pytest.raises(ToolInputInvalid):
