@@ -38,7 +38,7 @@ def _str_replace(original: str | None, edit: str, path: str) -> str:
         arguments = json.loads(edit)
     except (ValueError, RecursionError) as problem:
         raise ToolInputInvalid(f"The arguments are not valid JSON: {problem}.") from None
-    return multi_edit(original, arguments)
+    return multi_edit(original, arguments).text
 
 
 def _lazy(original: str | None, edit: str, path: str) -> str:

@@ -8,6 +8,7 @@ whole lines; what they leave alone keeps the file's own bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from core.edits.candidates import EditError, ambiguous, unmatched
 from core.edits.haystack import Haystack
@@ -21,6 +22,13 @@ from core.edits.transplant import Block
 _STEPS = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
 
 
+class Patched(NamedTuple):
+    """`text` None: the file is deleted. `rungs`: how each hunk that changes lines was matched, in order."""
+
+    text: str | None
+    rungs: tuple[str, ...] = ()
+
+
 def edit_patch(text: str | None, content: str, path: str = "") -> str:
     """The file at `path` (None: it is not there) after the patch; "" when the patch deletes it. Raises `EditError`."""
     files = parse_patch(content)
@@ -31,19 +39,19 @@ def edit_patch(text: str | None, content: str, path: str = "") -> str:
         named = ", ".join(each.path for each in files)
         raise EditError(f"The patch does not name {path}, but: {named}.", hint="Nothing was changed.")
     for each in mine:
-        text = apply_file_patch(text, each)
+        text = apply_file_patch(text, each).text
     return text or ""
 
 
-def apply_file_patch(text: str | None, patch: FilePatch) -> str | None:
-    """The text after one file's changes; None when it is deleted. Raises `EditError`."""
+def apply_file_patch(text: str | None, patch: FilePatch) -> Patched:
+    """What one file's changes make of it. Raises `EditError`."""
     match patch.action:
         case "delete":
-            return None
+            return Patched(None)
         case "add":
             if text:
                 raise EditError(f"{patch.path} is to be added, but it exists.", hint="Update it. Nothing was changed.")
-            return _new_text(patch.hunks)
+            return Patched(_new_text(patch.hunks))
         case "update":
             if text is None:
                 raise EditError(f"{patch.path} is to be updated, but there is no such file.", hint="Add it instead.")
@@ -56,21 +64,23 @@ def _new_text(hunks: Sequence[Hunk]) -> str:
     return text.removesuffix("\n") if hunks and hunks[-1].new_open else text
 
 
-def apply_hunks(text: str, hunks: Sequence[Hunk]) -> str:
+def apply_hunks(text: str, hunks: Sequence[Hunk]) -> Patched:
     """All hunks or none."""
     hay = Haystack(text)
     splices: list[Splice] = []
+    rungs: list[str] = []
     cursor = 0
     for number, hunk in enumerate(hunks, start=1):
         try:
-            splice = _placed(hay, hunk, cursor)
+            splice, rung = _placed(hay, hunk, cursor)
         except EditError as error:
             where = f"Hunk {number} of {len(hunks)}: " if len(hunks) > 1 else ""
             raise EditError(where + error.message, hint=error.hint, candidates=error.candidates) from error
         splices.append(splice)
+        rungs.append(rung)
         cursor = splice.end
     done = spliced(text, splices)
-    return _ended(text, done, hunks)
+    return Patched(_ended(text, done, hunks), tuple(rungs))
 
 
 def _ended(text: str, done: str, hunks: Sequence[Hunk]) -> str:
@@ -83,13 +93,13 @@ def _ended(text: str, done: str, hunks: Sequence[Hunk]) -> str:
     return done if done.endswith("\n") or text.endswith("\n") else f"{done}\n"
 
 
-def _placed(hay: Haystack, hunk: Hunk, cursor: int) -> Splice:
+def _placed(hay: Haystack, hunk: Hunk, cursor: int) -> tuple[Splice, str]:
     old = [row for sign, row in hunk.rows if sign in " -"]
     new = [row for sign, row in hunk.rows if sign in " +"]
     first = hay.lines.at(cursor) if cursor and cursor < len(hay.text) else (0 if not cursor else len(hay.lines))
     first, anchored = _anchored(hay, hunk, first, needed=not any(row.strip() for row in old))
     if not any(row.strip() for row in old):
-        return _insertion(hay, hunk, new, first if anchored else None)
+        return _insertion(hay, hunk, new, first if anchored else None), "exact"
     edit = LineEdit(hay, _closed(old), _closed(new))
     for fold, skip_blank in _STEPS:
         blocks = [
@@ -99,7 +109,9 @@ def _placed(hay: Haystack, hunk: Hunk, cursor: int) -> Splice:
         ]
         blocks = [block for block in blocks if edit.shift(block) is not None]
         if blocks:
-            return _spliced(edit, _chosen(hay, hunk, blocks, fold, anchored=anchored))
+            chosen = _chosen(hay, hunk, blocks, fold, anchored=anchored)
+            same = all(given == present for given, present in edit.pairs(chosen))
+            return _spliced(edit, chosen), "exact" if same else fold
     raise unmatched(hay, _closed(old))
 
 

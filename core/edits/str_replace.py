@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.edits.candidates import EditError
 from core.edits.matching import Replacement, apply_replacement
@@ -18,7 +18,14 @@ def str_replace(text: str, old_string: str, new_string: str, *, replace_all: boo
     return apply_replacement(text, old_string, new_string, replace_all=replace_all)
 
 
-def multi_edit(text: str | None, arguments: Any) -> str:
+class Edited(NamedTuple):
+    """`rungs`: how each edit was matched, in order; "" for a text that was put into an empty file."""
+
+    text: str
+    rungs: tuple[str, ...]
+
+
+def multi_edit(text: str | None, arguments: Any) -> Edited:
     """The text after decoded arguments: `{old_string, new_string, replace_all?}`, a list of these, or `{edits: […]}`.
 
     Each edit is made in the text that the one before it left; all of them or none. An empty `old_string` creates a file
@@ -27,26 +34,29 @@ def multi_edit(text: str | None, arguments: Any) -> str:
     edits = arguments.get("edits", [arguments]) if isinstance(arguments, dict) else arguments
     if not isinstance(edits, list) or not edits:
         raise EditError("There are no edits.", hint="Give old_string and new_string, or a list of them in edits.")
+    rungs = []
     for number, edit in enumerate(edits, start=1):
         try:
-            text = _one(text, edit)
+            text, rung = _one(text, edit)
+            rungs.append(rung)
         except EditError as error:
             where = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise EditError(
                 where + error.message, hint=error.hint, candidates=error.candidates, ambiguous=error.ambiguous
             ) from error
-    return text or ""
+    return Edited(text or "", tuple(rungs))
 
 
-def _one(text: str | None, edit: Any) -> str:
+def _one(text: str | None, edit: Any) -> tuple[str, str]:
     if not isinstance(edit, dict):
         raise EditError("An edit is not an object.", hint="Give old_string and new_string.")
     old, new = (_named(edit, *names) for names in (("old_string", "old_str"), ("new_string", "new_str")))
     if not old and not text:
-        return new
+        return new, ""
     if text is None:
         raise EditError("There is no such file.", hint="Create it with an empty old_string.")
-    return str_replace(text, old, new, replace_all=edit.get("replace_all") is True).text
+    done = str_replace(text, old, new, replace_all=edit.get("replace_all") is True)
+    return done.text, done.rung
 
 
 def _named(edit: dict[str, Any], *names: str) -> str:

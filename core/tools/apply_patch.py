@@ -15,15 +15,17 @@ from core.edits.textfile import TextFile
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access
 from core.tools.base import Editor, FileEditDetail, Outcome, Tool
-from core.tools.edited import created, edited
+from core.tools.edited import created, edited, matched
 from core.tools.targets import editable, missing
 
 
 class _Side(Struct, frozen=True, kw_only=True):
-    """A file of the patch before and after it. `text` None: it is gone; `data` is what is to be written."""
+    """A file of the patch before and after it. `text` None: it is gone; `data` is what is to be written; `rungs` say
+    how its hunks were matched."""
 
     before: TextFile | None
     text: str | None
+    rungs: tuple[str, ...] = ()
 
     @property
     def data(self) -> bytes | None:
@@ -78,13 +80,14 @@ def _changed(reader: Editor, patch: FilePatch, sides: Mapping[str, _Side]) -> di
     side = sides[path] if path in sides else _present(reader, path)
     if side.text is None and patch.action != "add":
         raise missing(reader, path)
-    text = apply_file_patch(side.text, patch)
+    text, rungs = apply_file_patch(side.text, patch)
+    rungs = (*side.rungs, *rungs)
     if not patch.moved_to:
-        return {path: _Side(before=side.before, text=text)}
+        return {path: _Side(before=side.before, text=text, rungs=rungs)}
     target = reader.relative(patch.moved_to)
     if (sides[target] if target in sides else _present(reader, target)).text is not None:
         raise EditError(f"{patch.moved_to} exists, so nothing can be moved there.", hint="Nothing was changed.")
-    return {path: _Side(before=side.before, text=None), target: _Side(before=side.before, text=text)}
+    return {path: _Side(before=side.before, text=None), target: _Side(before=side.before, text=text, rungs=rungs)}
 
 
 def _present(reader: Editor, path: str) -> _Side:
@@ -128,4 +131,6 @@ async def _outcome(path: str, detail: FileEditDetail, side: _Side) -> Outcome:
             return await created(path, detail, side.text or "")
         case _:
             before = side.before.text if side.before else ""
-            return await edited(path, before, side.text or "", detail, how="the patch was applied.")
+            return await edited(
+                path, before, side.text or "", detail, how=f"the patch was applied.{matched(side.rungs)}"
+            )

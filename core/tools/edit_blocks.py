@@ -36,7 +36,7 @@ class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
         return (self.file_path,)
 
     async def run(self, capability: Editor) -> Outcome:
-        blocks = blocks_for(parse_blocks(self.diff), self.file_path)
+        blocks = self._blocks()
         if len(blocks) == 1 and not blocks[0].search and capability.stat(self.file_path) is None:
             detail = capability.write(self.file_path, blocks[0].replace.encode("utf-8"))
             return await created(self.file_path, detail, blocks[0].replace)
@@ -50,6 +50,17 @@ class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
         done = apply_blocks(file.text, blocks)
         detail = capability.write(self.file_path, file.encode(done.text))
         return await edited(self.file_path, file.text, done.text, detail, how=_how(done, blocks))
+
+    def _blocks(self) -> tuple[SearchReplace, ...]:
+        parsed = parse_blocks(self.diff)
+        mine = blocks_for(parsed, self.file_path)
+        if len(mine) < len(parsed):
+            others = sorted({block.path for block in parsed if block.path and block not in mine})
+            raise ToolInputInvalid(
+                f"The blocks are for several files: {self.file_path}, {', '.join(others) or 'others'}.",
+                hint="Make one call for each file. Nothing was changed.",
+            )
+        return mine
 
 
 def _how(done: BatchResult, blocks: tuple[SearchReplace, ...]) -> str:

@@ -39,6 +39,17 @@ RUNGS = {
 }
 
 
+def matched(rungs: Sequence[str]) -> str:
+    """What to check, where something was not exactly as the model had written it; "" else."""
+    lenient = [f"{number}: {RUNGS[rung]}" for number, rung in enumerate(rungs, start=1) if rung in RUNGS]
+    if not lenient:
+        return ""
+    if len(rungs) == 1:
+        return f" Matched with {RUNGS[rungs[0]]}."
+    more = f"; and {len(lenient) - _MAX_ROWS} more" if len(lenient) > _MAX_ROWS else ""
+    return f" Not all matched exactly ({'; '.join(lenient[:_MAX_ROWS])}{more})."
+
+
 async def edited(path: str, before: str, after: str, detail: FileEditDetail, *, how: str) -> Outcome:
     """The answer for a file whose text became `after`. `how` is said after the file's name."""
     rows = [f"Edited {path}: {how}", *await to_thread(_shown, path, before, after)]

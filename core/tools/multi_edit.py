@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, to_builtins
 from core.edits.str_replace import multi_edit
 from core.modes import Access
 from core.tools.base import Editor, Outcome, Tool
-from core.tools.edited import created, edited
+from core.tools.edited import created, edited, matched
 from core.tools.targets import editable
 
 
@@ -45,10 +45,10 @@ class MultiEdit(Tool[Editor], frozen=True, kw_only=True):
     async def run(self, capability: Editor) -> Outcome:
         wanted = to_builtins(self.edits)
         if not self.edits[0].old_string and capability.stat(self.file_path) is None:
-            text = multi_edit(None, list(wanted))
+            text = multi_edit(None, list(wanted)).text
             return await created(self.file_path, capability.write(self.file_path, text.encode("utf-8")), text)
         file = editable(capability, self.file_path)
-        text = multi_edit(file.text, list(wanted))
+        text, rungs = multi_edit(file.text, list(wanted))
         detail = capability.write(self.file_path, file.encode(text))
         count = f"{len(self.edits)} replacements" if len(self.edits) > 1 else "1 replacement"
-        return await edited(self.file_path, file.text, text, detail, how=f"{count} made.")
+        return await edited(self.file_path, file.text, text, detail, how=f"{count} made.{matched(rungs)}")

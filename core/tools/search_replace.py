@@ -11,7 +11,7 @@ from core.edits.str_replace import str_replace
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.tools.base import Editor, Outcome, Tool
-from core.tools.edited import RUNGS, created, edited
+from core.tools.edited import created, edited, matched
 from core.tools.targets import editable
 
 
@@ -62,4 +62,4 @@ class SearchReplace(Tool[Editor], frozen=True, kw_only=True):
 
 def _how(done: Replacement) -> str:
     count = f"{done.count} places" if done.count > 1 else "1 place"
-    return f"{count} replaced.{f' Matched with {RUNGS[done.rung]}.' if done.rung in RUNGS else ''}"
+    return f"{count} replaced.{matched([done.rung])}"
