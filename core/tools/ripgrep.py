@@ -79,7 +79,7 @@ async def _read(process: asyncio.subprocess.Process, out: bytearray) -> bytes:
     """Fill `out` up to the limit; the answer is what the program complained of."""
     if process.stdout is None or process.stderr is None:
         raise AssertionError("both streams are pipes")
-    complaint = asyncio.ensure_future(process.stderr.read(_PIECE))
+    complaint = asyncio.ensure_future(_complaint(process.stderr))
     try:
         while len(out) < _MAX_OUTPUT and (piece := await process.stdout.read(_PIECE)):
             out += piece
@@ -88,6 +88,14 @@ async def _read(process: asyncio.subprocess.Process, out: bytearray) -> bytes:
         return await complaint
     finally:
         complaint.cancel()
+
+
+async def _complaint(errors: asyncio.StreamReader) -> bytes:
+    """All that it says, in as many pieces as it comes, up to a limit."""
+    said = bytearray()
+    while len(said) < _PIECE and (piece := await errors.read(_PIECE)):
+        said += piece
+    return bytes(said)
 
 
 def _refused(complaint: str) -> ToolInputInvalid:
