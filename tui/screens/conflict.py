@@ -28,13 +28,13 @@ class PlaceEditor(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("editor", priority=True)
 
-    async def action_save(self) -> None:
+    def action_save(self) -> None:
         """Take the text."""
-        await cast("ConflictScreen", self.screen).written(self.text)
+        cast("ConflictScreen", self.screen).written(self.text)
 
-    async def action_cancel(self) -> None:
+    def action_cancel(self) -> None:
         """Leave the place as it was."""
-        await cast("ConflictScreen", self.screen).written(None)
+        cast("ConflictScreen", self.screen).written(None)
 
 
 class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
@@ -52,6 +52,10 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
         with Vertical(classes="dialog wide"):
             yield Static(id="conflict-title", classes="dialog-title")
             yield ClashView()
+            # Always there: Textual may draw what is being removed once more, without its styles.
+            editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
+            editor.cursor_blink = editor.display = False
+            yield editor
             yield Static(id="conflict-keys")
 
     def on_mount(self) -> None:
@@ -102,21 +106,21 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
         self._at = (self._at + step) % len(self._choices)
         self._show()
 
-    async def action_edit(self) -> None:
+    def action_edit(self) -> None:
         """Write what is to stand here, beginning with both sides."""
-        if self._sides.whole or self.query(PlaceEditor):
+        editor = self.query_one(PlaceEditor)
+        if self._sides.whole or editor.display:
             return
         clash, choice = self._sides.clashes[self._at], self._choices[self._at]
         text = choice.text if choice and choice.take == "text" else "\n".join((*clash.mine, *clash.theirs))
-        editor = PlaceEditor(text, soft_wrap=False, tab_behavior="indent")
-        editor.cursor_blink = False
-        await self.query_one(".dialog").mount(editor, after=self.query_one(ClashView))
+        editor.load_text(text)
         self.query_one(ClashView).display = False
+        editor.display = True
         editor.focus()
 
-    async def written(self, text: str | None) -> None:
+    def written(self, text: str | None) -> None:
         """The editor of a place closes; None: without a result."""
-        await self.query_one(PlaceEditor).remove()
+        self.query_one(PlaceEditor).display = False
         view = self.query_one(ClashView)
         view.display = True
         view.focus()
