@@ -116,8 +116,11 @@ class Transfer:
             return ABSENT
 
     def is_older(self, path: str, since: int) -> bool:
-        """Whether nothing at or below the path has changed since that moment."""
-        for each, _ in walked(self._workspace, path) or [(path, "file")]:
+        """Whether no file or link at or below the path has changed since that moment. Directories do not count: what is
+        accepted in one changes it, too."""
+        for each, kind in walked(self._workspace, path) or [(path, "file")]:
+            if kind == "directory":
+                continue
             with self._workspace.directory(each) as (directory, name):
                 if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= since:
                     return False

@@ -144,6 +144,7 @@ NAMED = {
     ],
     "a new directory loses all that was in it": ["mkdir -p c.py/d; echo > c.py/d/a", "rm -rf c.py/d/a"],
     "an empty directory takes the place of a file": ["rm b; mkdir b"],
+    "a directory goes of which a part was emptied before": ["rm -rf a; mkdir -p a/b; echo 1 > a/a", "rm -rf a"],
     "a directory in the place of a file loses all that was in it": ["rm b; mkdir b; echo > b/a", "rm b/a"],
 }
 
