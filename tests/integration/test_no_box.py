@@ -1,0 +1,78 @@
+"""A machine where nothing can hold a command: its kernel refuses namespaces, mounts and Landlock to this program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.config import config_dir
+from core.exits import ExitCode
+from tests.contract.test_access_matrix import ARGUMENTS
+from tests.support.box_tiers import offered
+from tests.support.program import PROGRAM, ROOT
+
+pytestmark = pytest.mark.skipif(not offered(), reason="this machine is one anyway; what runs here shows it everywhere")
+BARE = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from core.sandbox import seccomp
+seccomp._DENIED_EVERYWHERE["landlock_create_ruleset"] = 444
+seccomp.install(seccomp.filter_program())
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.py").write_text("x = 1\n")
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n[permissions]\nallow = ["Shell(*)"]\n')
+    return root
+
+
+def on_a_bare_machine(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    run = [sys.executable, "-c", BARE, PROGRAM[1], *words]
+    return subprocess.run(
+        run, cwd=project, env=dict(os.environ), capture_output=True, text=True, check=False, timeout=50
+    )
+
+
+def playing(place: Path, *tools: str) -> str:
+    """A scripted model that calls these tools, each in a step of its own."""
+    steps = [{"tool_calls": [{"name": name, "arguments": ARGUMENTS[name]}]} for name in tools]
+    place.write_text(json.dumps({"turns": [{"steps": [*steps, "Done."]}]}))
+    return f"scripted/{place}"
+
+
+@pytest.mark.parametrize("mode", ["agent", "plan", "ask"])
+def test_m13_s12_without_a_screen_no_command_runs_whatever_is_allowed(project, tmp_path, mode):
+    model = playing(tmp_path / "script.yaml", "run_terminal_cmd", "run_python")
+    said = ("-p", "Do it", "--trust", "--mode", mode, "--model", model, "--output-format", "json")
+    ended = on_a_bare_machine(project, *said)
+    assert ended.returncode == (ExitCode.REFUSED if mode == "agent" else ExitCode.DONE), ended.stderr
+    documents = json.loads(ended.stdout)["documents"]
+    calls = [each for each in documents if each["type"] in {"terminal_command", "tool_call"}]
+    assert len(calls) == 2
+    assert not any(each["metadata"].get("exitCode") == 0 for each in calls)
+    assert sorted(path.name for path in project.iterdir()) == ["a.py"]
+
+
+def test_s12_box_run_and_doctor_say_why_and_what_would_help(project):
+    ended = on_a_bare_machine(project, "box", "run", ".", "touch made")
+    assert (ended.returncode, ended.stdout) == (125, "")
+    assert ended.stderr.startswith("agent-tui: not run: no box here: T1: ")
+    assert "[EPERM]. A container's syscall filter forbids namespaces or mounts." in ended.stderr
+    assert [path.name for path in project.iterdir()] == ["a.py"]
+    told = on_a_bare_machine(project, "doctor", "--probe").stdout.splitlines()
+    assert next(line for line in told if line.startswith("commands")).split()[1] == "T4:"
+    refused = {line.split()[1]: line for line in told if line.lstrip().startswith("not T")}
+    assert set(refused) == {"T1:", "T2a:", "T2b:", "T2c:", "T3:"}
+    assert "[EPERM]" in refused["T1:"]
+    assert "[ENOSYS]" in refused["T3:"]
+    assert "Linux 6.2 or newer has it" in refused["T3:"]
