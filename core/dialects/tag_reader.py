@@ -2,7 +2,8 @@
 
 Only what may still become a tag is held back. A tag counts outside of fences and backticks. A block's body is opaque
 up to its closing tag; the closing tag of an edit counts between its SEARCH/REPLACE blocks only, so an edit may hold
-the tags themselves. Nothing is dropped silently: a block that is not closed is handed over as such.
+the tags themselves. A patch needs no tag: its first and last line frame it. Nothing is dropped silently: a block that
+is not closed is handed over as such.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from msgspec import Struct
 
 from core.dialects.segments import Fence, opening_fence
 
-CALLS: Final = ("execute_bash", "execute_ipython", "execute_browse", "file-edit", "file_edit", "tool_call")
+CALLS: Final = (
+    "execute_bash",
+    "execute_ipython",
+    "execute_browse",
+    "file-edit",
+    "file_edit",
+    "edit_file",
+    "apply_patch",
+    "tool_call",
+)
+PATCH: Final = ("*** Begin Patch", "*** End Patch")  # lines that frame a patch as a tag would
 FRAMES: Final = ("chat", "/chat", "finish", "/finish")  # tags that only frame text
 _GUARDED: Final = frozenset({"file-edit"})
 _NAMES: Final = "|".join(map(re.escape, (*CALLS, *FRAMES)))
@@ -29,7 +40,7 @@ _LONGEST_TAG = 1_000
 _LONGEST_LINE = 512  # characters of a line that can still be a fence or a marker
 _SEARCH = re.compile(r"-{7,} SEARCH\s*")
 _REPLACE = re.compile(r"\+{7,} REPLACE\s*")
-_STOPS = re.compile(r"[<`\n]")
+_STOPS = re.compile(r"[<`\n*]")
 _TICKS = re.compile("`+")
 
 
@@ -48,7 +59,7 @@ class _Body:
     def __init__(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.tag = tag
         self.attributes = attributes
-        self.close = f"</{tag}>"
+        self.close = PATCH[1] if tag == PATCH[0] else f"</{tag}>"
         self.parts: list[str] = []
         self.line = ""
         self.is_long = False
@@ -78,6 +89,8 @@ class _Body:
             return None
         before, after = self.line[:at], self.line[at + len(self.close) :]
         if self.guarded and not (not self.is_long and _REPLACE.fullmatch(before.removeprefix("\n"))):
+            return None
+        if self.close == PATCH[1] and before != "\n":
             return None
         self.line = before
         return after
@@ -155,8 +168,8 @@ class TagReader:
                         self._held = text[at:]
                         return ""
                     at = end
-                case _:
-                    end = self._angle(text, at, last=last)
+                case sign:
+                    end = (self._angle if sign == "<" else self._star)(text, at, last=last)
                     if end == at:
                         self._held = text[at:]
                         return ""
@@ -188,6 +201,18 @@ class TagReader:
             if not last and _may_become_tag(text[at : at + _LONGEST_TAG + 1]):
                 return at
         self._say("<")
+        return at + 1
+
+    def _star(self, text: str, at: int, *, last: bool) -> int:
+        """As `_angle`, for the `*` that may begin a patch: at the start of a line."""
+        begin = PATCH[0]
+        if not self._line and not self._fence:
+            if text.startswith(begin, at):
+                self._tag(begin, "")
+                return at + len(begin)
+            if not last and begin.startswith(text[at : at + len(begin)]):
+                return at
+        self._say("*")
         return at + 1
 
     def _tag(self, name: str, rest: str) -> None:

@@ -1,8 +1,9 @@
 """The `tags` dialect: calls are tagged blocks in the text, for models without function calls.
 
 `<execute_bash>`, `<execute_ipython>`, `<file-edit filePath="…">` with SEARCH/REPLACE blocks, `<file_edit path=… start=…
-end=…>` with a draft, and `<tool_call>` with a JSON object for every other tool. A tag within backticks or a fence is
-text. `<chat>` and `<finish>` only frame text. The turn ends with an answer without a call.
+end=…>` with a draft, `<edit_file target_file=…>` with new code, a patch from `*** Begin Patch` to `*** End Patch`, and
+`<tool_call>` with a JSON object for every other tool. A tag within backticks or a fence is text. `<chat>` and
+`<finish>` only frame text. The turn ends with an answer without a call.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from typing import Final
 from msgspec import Struct
 
 from core.dialects.base import CallBegun, CallEnded, Ending, Heard, Result, Said, as_json, spoken
-from core.dialects.tag_reader import Block, TagReader
+from core.dialects.tag_reader import PATCH, Block, TagReader
 from core.dialects.terminal import STILL_RUNNING, wanted
 from core.protocol.messages import Message, ToolCall
 
 EDIT_TOOL: Final = "edit_blocks"
 DRAFT_TOOL: Final = "file_edit"
+NEW_CODE_TOOL: Final = "edit_file"
+PATCH_TOOL: Final = "apply_patch"
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
 _NUMBER = re.compile(r"[+-]?\d{1,9}")
-_FOR_PATH = ("filePath", "path", "file_path")
+_FOR_PATH = ("filePath", "path", "file_path", "target_file")
 _ONE_AT_A_TIME = "Not run: only one block that executes something is run per message. Read the result of the first one."
 TIMED_OUT = "Command timed out. Sending SIGINT to the process"
 
@@ -74,6 +77,19 @@ def _draft(block: Block) -> _Asked:
     )
 
 
+def _new_code(block: Block) -> _Asked:
+    path = _path(block)
+    instructions = block.attributes.get("instructions", "")
+    arguments = {"target_file": path, "instructions": instructions, "code_edit": block.body.removeprefix("\n")}
+    problem = "" if path else 'The file is missing: write <edit_file target_file="the/file">.'
+    return _Asked(name=NEW_CODE_TOOL, arguments=as_json(arguments), problem=problem)
+
+
+def _patch(block: Block) -> _Asked:
+    text = f"{PATCH[0]}{block.body}{PATCH[1]}" if block.tag == PATCH[0] else block.body.strip("\n")
+    return _Asked(name=PATCH_TOOL, arguments=as_json({"input": text}))
+
+
 def _tool_call(block: Block) -> _Asked:
     """Hermes form: `{"name": …, "arguments": {…}}`."""
     try:
@@ -96,6 +112,9 @@ _ASKED: Final[Mapping[str, Callable[[Block], _Asked]]] = {
     "execute_browse": _browse,
     "file-edit": _file_edit,
     "file_edit": _draft,
+    "edit_file": _new_code,
+    "apply_patch": _patch,
+    PATCH[0]: _patch,
     "tool_call": _tool_call,
 }
 # What a call will be as soon as its block begins; the name in a <tool_call> is only known at its end.
@@ -104,6 +123,9 @@ _BEGUN: Final = {
     "execute_ipython": PYTHON_TOOL,
     "file-edit": EDIT_TOOL,
     "file_edit": DRAFT_TOOL,
+    "edit_file": NEW_CODE_TOOL,
+    "apply_patch": PATCH_TOOL,
+    PATCH[0]: PATCH_TOOL,
 }
 
 
@@ -149,6 +171,8 @@ class TagListener:
     def _objection(self, block: Block) -> str:
         executes, before = block.tag.startswith("execute_"), self._executed
         self._executed = before or executes
+        if not block.closed and block.tag == PATCH[0]:
+            return f"The patch does not end with {PATCH[1]}. Nothing of it was applied."
         if not block.closed:
             return f"The <{block.tag}> block is not closed with </{block.tag}>. Nothing of it was run."
         return _ONE_AT_A_TIME if executes and before else ""

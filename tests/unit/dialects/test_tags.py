@@ -32,6 +32,9 @@ SNIPPETS = st.sampled_from(
         "<tool_call>",
         "</tool_call>",
         '{"name": "grep", "arguments": {"pattern": "x"}}',
+        "*** Begin Patch",
+        "\n*** End Patch",
+        "*",
         "<tool",
         "<",
         ">",
@@ -232,6 +235,35 @@ def test_drafts_and_blocks_for_several_files_are_a_call_each():
     assert found[0] == ("file_edit", {"path": "a.py", "draft": body, "start": 2, "end": -1}, "")
     assert (found[1][0], found[1][1]["file_path"]) == ("edit_blocks", "b.py")
     assert found[2] == ("file_edit", {"path": "a.py", "draft": body}, "")
+
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-*** End Patch\n+<tool_call>\n*** End Patch"
+
+
+@pytest.mark.parametrize("text", [PATCH, f"Look:\n{PATCH}\nDone.", f"<apply_patch>\n{PATCH}\n</apply_patch>"])
+def test_a_patch_needs_no_tag(text):
+    assert calls(TagListener, text) == [("apply_patch", {"input": PATCH}, "")]
+
+
+def test_several_files_are_edited_in_one_answer_each_in_its_own_way():
+    code = '<edit_file target_file="b.py" instructions="Why">\n# ... existing code ...\nx = 2\n</edit_file>'
+    found = calls(TagListener, f"{PATCH}\n{code}\n<edit_file>x</edit_file>")
+    arguments = {"target_file": "b.py", "instructions": "Why", "code_edit": "# ... existing code ...\nx = 2\n"}
+    assert found[:2] == [("apply_patch", {"input": PATCH}, ""), ("edit_file", arguments, "")]
+    assert "file is missing" in found[2][2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"```\n{PATCH}\n```", f"> {PATCH.splitlines()[0]}\n", "*** Begin", "**bold** and *** Begin Patch", "* a\n** b\n"],
+)
+def test_what_only_looks_like_a_patch_is_text(text):
+    assert calls(TagListener, text) == []
+
+
+def test_a_patch_without_its_end_is_refused():
+    [(tool, _, problem)] = calls(TagListener, PATCH.removesuffix("\n*** End Patch"))
+    assert (tool, "does not end with *** End Patch" in problem) == ("apply_patch", True)
 
 
 def test_a_draft_whose_range_is_no_number_or_whose_file_is_missing_is_refused():
