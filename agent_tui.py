@@ -158,6 +158,10 @@ def _report(options: "Options") -> "Callable[[Options], int] | None":
         from core.permissions_print import permissions
 
         return permissions
+    if options.front == "plan":
+        from core.plan_print import plans
+
+        return plans
     if options.front == "sessions":
         from core.sessions.listing import print_sessions
 

@@ -16,7 +16,7 @@ from typing import Literal, NoReturn, get_args
 from core import __version__
 from core.exits import MEANINGS, ExitCode
 
-Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions"]
+Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan"]
 ModeName = Literal["agent", "plan", "ask", "debug"]
 OutputFormat = Literal["text", "json", "stream-json"]
 Accept = Literal["none", "all"]
@@ -32,7 +32,8 @@ class Options:
     """One checked command line. `None` means that it was not said and the configuration decides.
 
     `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
-    `command`, `tier`, `timeout` and `keep` are those of `box run`; `paths` are to get the `verdict` of `review`;
+    `command`, `tier`, `timeout` and `keep` are those of `box run`; `paths` are to get the `verdict` of `review`; under
+    `plan` these two are what to do, and its file, todo and status;
     `remove` is what `permissions` is to forget. `pane` is open at the start. `trust`: hear the project, in this run.
     `program` is the argv prefix that starts this same program again, for the engine's process.
     """
@@ -62,6 +63,7 @@ class Options:
     remove: str = ""
     pane: str = ""
     probe: bool = False
+    json: bool = False
 
 
 USAGE = """\
@@ -69,6 +71,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
        agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
+       agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [DIR]
        agent-tui permissions [DIR] [--remove ID]
        agent-tui doctor [DIR] [--probe]
@@ -84,6 +87,8 @@ commands:
   box run               run one command in the box and list what it did;
                         agent-tui box run --help says more
   review                show, accept or reject what waits for a review
+  plan                  list, show or check the plans of this project, or set
+                        the status of a todo; agent-tui plan --help says more
   sessions              list the sessions of this workspace, newest first
   permissions           list what you allowed and refused for good, or forget it
   doctor                show versions, state directory, configuration, keys
@@ -284,7 +289,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
     Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
     """
-    if argv and argv[0] in {"box", "review", "permissions"}:
+    if argv and argv[0] in {"box", "review", "permissions", "plan"}:
         return _parse_words(argv, tuple(program))
     parser = _parser()
     said = parser.parse_intermixed_args(argv)
@@ -311,8 +316,12 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
 
 def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
-    from core.cli_words import BOX_USAGE, box_parser, permissions_parser, review_parser
+    from core.cli_words import BOX_USAGE, box_parser, permissions_parser, plan_parser, review_parser
 
+    if argv[0] == "plan":
+        parser = plan_parser(_Parser)
+        said = parser.parse_intermixed_args(argv[1:])
+        return _plan_options(said, parser, program)
     if argv[0] == "permissions":
         parser = permissions_parser(_Parser)
         said = parser.parse_intermixed_args(argv[1:])
@@ -348,3 +357,18 @@ def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
         keep=said.keep,
         program=program,
     )
+
+
+def _plan_options(said: argparse.Namespace, parser: argparse.ArgumentParser, program: tuple[str, ...]) -> Options:
+    from core.cli_words import PLAN_STATUSES, PLAN_WORDS
+
+    action, words = said.action, tuple(said.words)
+    least, most, usage = PLAN_WORDS[action]
+    if not least <= len(words) <= most:
+        parser.error(f"expected: agent-tui plan {usage}")
+    if action == "set" and words[2] not in PLAN_STATUSES:
+        parser.error(f"{words[2]!r} is no status; there are {', '.join(PLAN_STATUSES)}")
+    if said.json and action not in {"list", "show"}:
+        parser.error("--json goes with list and show")
+    directory = _directory([said.directory] if said.directory else [], parser)
+    return Options(front="plan", directory=directory, command=action, paths=words, json=said.json, program=program)

@@ -55,6 +55,49 @@ allowed or refused for good there, each with its id. --remove forgets one of
 these, all of them, or that you trust the project."""
 
 
+PLAN_USAGE = """\
+agent-tui plan list [--json] [-C DIR]
+       agent-tui plan show [FILE] [--json] [-C DIR]
+       agent-tui plan check [FILE] [-C DIR]
+       agent-tui plan set FILE TODO STATUS [-C DIR]"""
+
+PLAN_TEXT = """\
+The plans of a project, which are files in .cursor/plans. FILE is a path, the
+name of a file there or its beginning; it may be left out where there is one.
+
+  list    every plan with its progress
+  show    one plan: its todos, which are ready and what the others wait for
+  check   every fault of a plan file, with its line
+  set     give a todo a status: pending, in_progress, completed or cancelled;
+          one with a `verify` command is completed when that has passed, in the
+          box, over what waits for a review"""
+
+PLAN_CODES = """\
+exit codes:
+  0   done
+  1   the plan has faults (check), the command of a todo did not pass (set), or
+      it failed otherwise; the message says why
+  2   wrong arguments"""
+
+# By action: the fewest and the most words behind it, and how it is called.
+PLAN_WORDS = {
+    "list": (0, 0, "list [--json]"),
+    "show": (0, 1, "show [FILE] [--json]"),
+    "check": (0, 1, "check [FILE]"),
+    "set": (3, 3, "set FILE TODO STATUS"),
+}
+PLAN_STATUSES = ("pending", "in_progress", "completed", "cancelled")
+
+
+def plan_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    parser = _made(make, "agent-tui plan", PLAN_USAGE, PLAN_TEXT, PLAN_CODES)
+    parser.add_argument("action", choices=tuple(PLAN_WORDS), metavar="ACTION", help="list, show, check or set")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="the file; with set also the todo and its status")
+    parser.add_argument("--json", action="store_true", help="list and show: as JSON")
+    parser.add_argument("-C", dest="directory", metavar="DIR", help="the project (default: the current directory)")
+    return parser
+
+
 def permissions_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     parser = _made(make, "agent-tui permissions", PERMISSIONS_USAGE, PERMISSIONS_TEXT, "")
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")

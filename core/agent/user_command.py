@@ -38,6 +38,7 @@ class UserCommand:
         self._emit = terminal.ground.emit_apart
         self.command = command
         self.call = new_id("user")
+        self.result: CommandResult | None = None
         self._document = new_id("doc")
         self._directory = terminal.shell.directory
 
@@ -54,7 +55,7 @@ class UserCommand:
             self._emit(ToolOutput(call=self.call, text=text))
 
         try:
-            result = await self._terminal.run(self._order(), shown)
+            result = self.result = await self._terminal.run(self._order(), shown)
             self._finish("completed" if result.exit_code is not None else "failed", result)
         except asyncio.CancelledError:
             self._finish("cancelled", _stopped("".join(heard), DROPPED))

@@ -34,6 +34,7 @@ _SPELLINGS = {
     "canceled": "cancelled",
 }
 _FILE_NAME = re.compile(r"^.*/|(?:_[0-9a-f]{8})?\.plan\.md$")
+_NO_FRONT = "a plan begins with a front matter between two lines of ---"
 _LIMIT = 2_000_000
 _EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"
 _BEFORE: dict[str, tuple[str, ...]] = {
@@ -91,10 +92,9 @@ def read(text: str, path: str) -> tuple[Plan, Page, list[Fault]]:
         raise PlanError(f"{path} is too large for a plan ({len(text):,} characters).")
     match = _FRONT.match(text)
     if match is None:
-        raise PlanError(
-            f"{path}, line 1: a plan begins with a front matter between two lines of ---.",
-            hint="Put it back, or move the file out of the plans folder.",
-        )
+        begun = text.removeprefix("\ufeff").startswith("---")
+        what = "the front matter that begins here has no end, a line of ---" if begun else _NO_FRONT
+        raise PlanError(f"{path}, line 1: {what}.", hint="Put it back, or move the file out of the plans folder.")
     root = _root(match[1], path)
     page = Page(text=text, start=match.start(1), end=match.end(1), body=match.end(), root=root, items=[])
     broken: list[Fault] = []

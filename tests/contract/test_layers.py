@@ -34,6 +34,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "box_run",
             "review_print",
             "permissions_print",
+            "plan_print",
             "edits_apply",
         )
     ),

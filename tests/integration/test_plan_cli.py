@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli import parse
+from core.errors import AgentTuiError
+from core.plan_print import plans
+from tests.support.box_tiers import offered
+
+TEXT = """---
+name: Login
+todos:
+  - id: a
+    content: First
+    verify: test -e ok # the proof
+  - id: b
+    content: Second
+    dependencies: [a]
+---
+# Body
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    root = tmp_path / "project"
+    (root / ".cursor/plans").mkdir(parents=True)
+    (root / ".cursor/plans/login_01234567.plan.md").write_text(TEXT)
+    monkeypatch.chdir(root)
+    return root
+
+
+def run(*words: str) -> int:
+    return plans(parse(["plan", *words]))
+
+
+def test_plans_are_listed_and_shown_with_what_is_ready(project, capsys):
+    assert run("list") == 0
+    assert capsys.readouterr().out == ".cursor/plans/login_01234567.plan.md  0/2  Login\n"
+    assert run("show") == 0
+    shown = capsys.readouterr().out
+    assert "[ ] a: First  (ready)\n        verify: test -e ok\n" in shown
+    assert "[ ] b: Second  (waits for a)\n" in shown
+    assert run("show", "login", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ready"], answer["blocked_by"]) == (["a"], {"b": ["a"]})
+
+
+def test_a_check_prints_every_fault_with_its_line_and_fails(project, capsys):
+    path = project / ".cursor/plans/login_01234567.plan.md"
+    assert run("check", str(path)) == 0
+    path.write_text(TEXT.replace("[a]", "[b, z]").replace("content: First", "status: later"))
+    capsys.readouterr()
+    assert run("check") == 1
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[1] for line in told] == ["4", "5", "9", "9"]
+    assert "b depends on itself" in told[2]
+
+
+def test_a_status_is_set_in_its_line(project, capsys):
+    path = project / ".cursor/plans/login_01234567.plan.md"
+    assert run("set", "login", "b", "in_progress") == 0
+    assert path.read_text() == TEXT.replace("Second\n", "Second\n    status: in_progress\n")
+    assert capsys.readouterr().out == "b: in_progress. Ready: a.\n"
+
+
+def test_a_todo_with_a_command_is_completed_when_that_passes(project):
+    with pytest.raises(AgentTuiError) as refused:
+        run("set", "login", "a", "completed")
+    if not any(tier.contains for tier in offered()):
+        assert refused.value.code == "not_contained"
+        return
+    assert "did not pass (exit code 1)" in refused.value.message
+    (project / "ok").write_text("")
+    assert run("set", "login", "a", "completed") == 0
+    assert "status: completed" in (project / ".cursor/plans/login_01234567.plan.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("show", "nothing"), "no plan is called 'nothing'"),
+        (("set", "login", "z", "completed"), "no todo z"),
+        (("show", "../x/y.plan.md"), ""),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(project, words, told):
+    with pytest.raises(AgentTuiError) as refused:
+        run(*words)
+    assert told in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "words", [("set", "login", "a"), ("set", "login", "a", "done"), ("frob",), (), ("check", "--json"), ("list", "x")]
+)
+def test_wrong_arguments_are_usage_errors(project, words, capsys):
+    with pytest.raises(SystemExit) as left:
+        parse(["plan", *words])
+    assert left.value.code == 2
+    assert "agent-tui plan" in capsys.readouterr().err
