@@ -38,9 +38,7 @@ def project(tmp_path) -> Path:
 
 def on_a_bare_machine(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     run = [sys.executable, "-c", BARE, PROGRAM[1], *words]
-    return subprocess.run(
-        run, cwd=project, env=dict(os.environ), capture_output=True, text=True, check=False, timeout=50
-    )
+    return subprocess.run(run, cwd=project, capture_output=True, text=True, check=False, timeout=50)
 
 
 def playing(place: Path, *tools: str) -> str:
