@@ -51,7 +51,7 @@ class Commands(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `checks`: how further commands begin that check the code, such as "bin/verify" or "nix flake check*".
     """
 
-    policy: CommandPolicy = "confirm"
+    policy: CommandPolicy = "auto"
     checks: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
 
 

@@ -95,8 +95,12 @@ async def welcome(directory: Path) -> None:
 
 async def whole_job(directory: Path) -> None:
     """The demo, from the first question to the command that asks."""
+    from core.config import config_dir
     from tui.bridge import Wish
     from tui.widgets.diff_view import DiffView
+
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text('[commands]\npolicy = "confirm"\n')
 
     async with OnScreen(directory, Wish(demo=True)) as (app, photographer):
         await photographer.next_turn(1)

@@ -63,8 +63,12 @@ class Newcomer:
         await self.pilot.press("enter")
         await self.until(lambda: self.state.suggestion is None or self.state.suggestion.text != text)
 
+    @property
+    def turns(self) -> int:
+        return sum(block.kind == "turn_end" for block in self.state.blocks)
+
     async def turn_over(self, turns: int) -> None:
-        await self.until(lambda: sum(block.kind == "turn_end" for block in self.state.blocks) >= turns)
+        await self.until(lambda: self.turns >= turns)
 
 
 @pytest.mark.slow
@@ -94,10 +98,11 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
         await review(user)
         await pilot.press("escape")
         await user.take_suggestion("Run the tests.")
-        await user.until(lambda: user.state.approvals)
-        await pilot.press("f2")
-        await pilot.pause(0.6)  # the keys of an approval wait until it has been seen
-        await pilot.press("y")
+        await user.until(lambda: user.state.approvals or user.turns == 4)
+        if user.state.approvals:  # a machine without a strong box asks
+            await pilot.press("f2")
+            await pilot.pause(0.6)  # the keys of an approval wait until it has been seen
+            await pilot.press("y")
         await user.turn_over(4)
         assert [todo.status for todo in user.state.todos] == ["completed"] * 4
         assert outcome_of(user.project).returncode == 0

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from core.cli import Options
-from core.config import config_dir
 from core.engine import Engine, EngineOptions
 from core.engine.recovery import with_results
 from core.protocol import commands as cmd
@@ -22,6 +21,7 @@ from core.protocol import queries as q
 from core.protocol.client import Client
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
+from tests.support.configured import ASKS, configured
 from tests.support.story import access, project_at, story
 
 HOST = Path(__file__).parents[1] / "support" / "engine_host.py"
@@ -115,8 +115,7 @@ async def test_the_first_prompt_names_the_session_and_is_kept_for_the_history(pr
 
 
 async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undone(project):
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text('[edits]\npolicy = "auto"\n')
+    configured('[edits]\npolicy = "auto"\n')
     async with session_of(project, *story()) as (engine, session):
         await engine.submit(cmd.TurnSubmit(session=session, text="go"))
         await until_end(engine, session)
@@ -157,6 +156,7 @@ async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_noth
 
 
 async def test_a_client_that_comes_late_may_answer_what_waits(project):
+    configured(ASKS)
     async with session_of(project, calls(("run_terminal_cmd", {"command": "true"}))) as (engine, session):
         await engine.submit(cmd.TurnSubmit(session=session, text="go"))
         early = engine.events(session)

@@ -8,12 +8,12 @@ import jsonschema
 import pytest
 
 from core.cli import Options
-from core.config import config_dir
 from core.errors import ProviderError
 from core.exits import ExitCode
 from core.headless import prompt_of, run_print
 from core.response import schema_text
 from tests.support.agent_case import calls, says
+from tests.support.configured import ASKS, configured
 from tests.support.story import MODEL, PROSE, access, planning, project_at, story
 from tests.support.trust import trust
 
@@ -51,6 +51,7 @@ def test_the_schema_in_docs_is_the_one_of_the_records():
 
 
 def test_json_is_the_response_object_and_edits_wait_for_a_review(project, capsys):
+    configured(ASKS)
     code = run_print(options(project, output_format="json"), models=access(story()))
     out, err = capsys.readouterr()
     response = validated(out)
@@ -158,6 +159,7 @@ def test_what_a_project_may_not_configure_is_said_before_the_answer(project, cap
     (project / ".agent-tui").mkdir()
     (project / ".agent-tui" / "config.toml").write_text('model = "openai/theirs"\n[commands]\npolicy = "auto"\n')
     trust(project)
+    configured(ASKS)
     assert run_print(options(project), models=access([says("Hello")])) == ExitCode.DONE
     err = capsys.readouterr().err.splitlines()
     assert err == [
@@ -188,8 +190,7 @@ def test_every_attempt_at_a_failing_server_is_shown(project, capsys, monkeypatch
 
 
 def test_s2_a_contained_command_runs_unasked_where_the_user_said_so(project, capsys):
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    configured('[commands]\npolicy = "auto"\n')
     steps = [calls(("run_terminal_cmd", {"command": "cat a.txt; echo made > b.txt"})), says("Ran it.")]
     assert run_print(options(project, output_format="json"), models=access(steps)) == ExitCode.DONE
     response = validated(capsys.readouterr().out)

@@ -13,7 +13,6 @@ import pytest
 from core.agent.capabilities import CommandRunner, Lease
 from core.agent.consent import approval_of
 from core.agent.git_status import git_status
-from core.config import config_dir
 from core.engine import Engine, EngineOptions
 from core.errors import ToolFailed
 from core.permissions.audit import read, verify
@@ -25,6 +24,7 @@ from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.sandbox.proxy import Proxy
 from tests.support.agent_case import Case, calls, says
+from tests.support.configured import ASKS, configured
 from tests.support.story import access, project_at
 from tests.unit.sandbox.test_proxy import Outside
 from tui.screens.actions import without_keys
@@ -32,6 +32,7 @@ from tui.screens.actions import without_keys
 
 @pytest.fixture
 def project(tmp_path) -> Path:
+    configured(ASKS)
     return project_at(tmp_path / "project")
 
 
@@ -80,11 +81,6 @@ def asked(seen) -> list[ev.ApprovalRequested]:
 
 def results(engine: Engine, session: str) -> list[str]:
     return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
-
-
-def configured(text: str) -> None:
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text(text)
 
 
 # answers and what they bind
@@ -191,7 +187,7 @@ async def test_m13_without_a_user_and_a_box_no_command_runs(tmp_path):
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
 async def test_m1_no_rule_and_no_answer_gives_a_mode_what_it_has_not(project, mode):
-    configured('[permissions]\nallow = ["Write(**)", "Shell(*)"]\n')
+    configured(ASKS + '[permissions]\nallow = ["Write(**)", "Shell(*)"]\n')
     write = calls(("write", {"file_path": "b.txt", "contents": "x"}))
     async with engine_of(project, write, says("ok"), mode=mode) as (engine, session):
         assert asked(await turn(engine, session)) == []
@@ -238,7 +234,7 @@ async def test_p20_a_command_can_not_read_a_secret_unless_a_rule_allows_it(proje
     async with engine_of(project, look, says("ok")) as (engine, session):
         await turn(engine, session, "allow_once")
         assert "hunter2" not in results(engine, session)[0]
-    configured('[permissions]\nallow = ["Read(**/.env)"]\n')
+    configured(ASKS + '[permissions]\nallow = ["Read(**/.env)"]\n')
     async with engine_of(project, look, reading(".env"), says("ok")) as (engine, session):
         assert len(asked(await turn(engine, session, "allow_once"))) == 1
         assert results(engine, session)[0].count("hunter2") == 1
@@ -246,7 +242,7 @@ async def test_p20_a_command_can_not_read_a_secret_unless_a_rule_allows_it(proje
 
 
 async def test_rules_on_paths_bind_every_file_tool_and_commands(project):
-    configured('[permissions]\ndeny = ["Read(private/**)", "Write(vendor/**)"]\nask = ["Write(*.lock)"]\n')
+    configured(ASKS + '[permissions]\ndeny = ["Read(private/**)", "Write(vendor/**)"]\nask = ["Write(*.lock)"]\n')
     (project / "private").mkdir()
     (project / "private" / "x").write_text("hunter2\n")
     steps = [
@@ -360,7 +356,7 @@ async def test_a_host_that_is_granted_for_good_is_not_asked_about_again(project,
 
 
 async def test_i8_after_secrets_and_foreign_data_a_standing_grant_is_asked_about_again(project, outside):
-    configured('[permissions]\nallow = ["WebFetch(example.test)"]\n')
+    configured(ASKS + '[permissions]\nallow = ["WebFetch(example.test)"]\n')
     (project / ".env").write_text("K=1\n")
     fetch = command(FETCH.format(outside.port))
     async with engine_of(project, fetch, reading(".env"), fetch, says("ok")) as (engine, session):
@@ -372,7 +368,7 @@ async def test_i8_after_secrets_and_foreign_data_a_standing_grant_is_asked_about
 
 
 async def test_m10_a_host_that_a_rule_refuses_is_not_even_asked_about(project, outside):
-    configured('[permissions]\ndeny = ["WebFetch(*.test)"]\nallow = ["WebFetch(*)"]\n')
+    configured(ASKS + '[permissions]\ndeny = ["WebFetch(*.test)"]\nallow = ["WebFetch(*)"]\n')
     async with engine_of(project, command(FETCH.format(outside.port)), says("ok")) as (engine, session):
         assert [each.kind for each in asked(await turn(engine, session, "allow_once"))] == ["command"]
         assert outside.heard == b""

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from core.config import Limits, Settings, config_dir, load_settings, load_with_notices, state_dir
+from core.config import Commands, Limits, Settings, config_dir, load_settings, load_with_notices, state_dir
 from core.errors import ConfigError
 from core.modes import Mode
 
@@ -106,9 +106,10 @@ def test_m10_a_project_can_lower_limits_and_tighten_policies(user_file, project)
     ],
 )  # fmt: skip
 def test_m10_what_a_project_would_relax_is_ignored_and_said(user_file, project, text):
+    user_file.write_text('[commands]\npolicy = "confirm"\n')
     (project / ".agent-tui" / "config.toml").write_text(text + "\n")
     loaded = load_with_notices(project)
-    assert loaded.settings == Settings()
+    assert loaded.settings == Settings(commands=Commands(policy="confirm"))
     assert len(loaded.notices) == 1
     assert "ignored" in loaded.notices[0]
 

@@ -168,8 +168,8 @@ def test_m10_a_projects_file_can_only_ask_and_refuse(tmp_path):
 
 def test_m10_nothing_else_of_a_project_relaxes_either(tmp_path):
     theirs = 'model = "a/b"\n[commands]\npolicy = "auto"\n[providers.openai]\nbase_url = "http://evil"\n'
-    found = configured("", tmp_path, theirs)
-    assert (found.settings.commands.policy, found.settings.providers, found.settings.model) == ("confirm", {}, "")
+    found = configured('[commands]\npolicy = "human"\n', tmp_path, theirs)
+    assert (found.settings.commands.policy, found.settings.providers, found.settings.model) == ("human", {}, "")
     assert len(found.notices) == 3
 
 

@@ -1,0 +1,13 @@
+"""What a user has configured."""
+
+from __future__ import annotations
+
+from core.config import config_dir
+
+ASKS = '[commands]\npolicy = "confirm"\n'
+
+
+def configured(text: str) -> None:
+    """The user's config.toml from now on."""
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text(text)
