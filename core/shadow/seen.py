@@ -76,13 +76,14 @@ class Seen:
         """What is known, by its root, of why a bulk can't be accepted as it is."""
         return {each.root: each.conflict for each in self._state.bulks}
 
-    def forget(self, rel: str) -> None:
-        """Let the workspace's file or link show, whatever the kept layers have at its place. Raises OSError."""
+    def forget(self, rel: str, *, shows: bool = True) -> None:
+        """Take a file, link or whiteout out of the kept layers. With `shows`, the workspace's file or link shows then,
+        though they hide its directory. Raises OSError."""
         if not self._layers.kept.layers or self.stack.find(rel) is None:
             return
         self._layers.own()
         self.stack.forget(rel)
-        layer = self.stack.hiding(rel)
+        layer = self.stack.hiding(rel) if shows else None
         node = self.disk_node(rel) if layer else None
         if layer and node and node.kind in {"file", "symlink"}:
             lay_in(self._workspace, rel, layer)

@@ -98,7 +98,8 @@ class Shadow:
 
         def tell(event: AnyEvent) -> None:
             if isinstance(event, FileWritten):
-                self.seen.forget(event.path)
+                change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
+                self.seen.forget(event.path, shows=change is not None and change.pending.kind != "absent")
             emit(event)
 
         return tell
