@@ -22,7 +22,7 @@ HOSTILE = {
     "escapes": "\x1b]52;c;aGk=\x07\x1b]0;owned\x1b\\\x1b[2J\x1b[6n\x9b31m\x1bP0q\x1b\\\x1b_a\x1b\\ \x07\x08\x7f",
     "hidden": "a\u202eb\u2066c\u200bd\ufeff\U000e0041\U000e0042\ud800\u2028\x85",
     "combining": "z" + "\u0301" * 10_000,
-    "long": "x" * 1_000_000,
+    "long": "x" * 200_000,
     "wide": "漢字" * 5_000 + "👨‍👩‍👧‍👦" * 500,
     "markdown": "[a](javascript:x\x1b) ![i](file:///etc) <b>h</b>\n```\x1b[31m\n" + "> " * 500 + "\n" + "- " * 200,
 }
