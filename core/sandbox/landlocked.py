@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LEAST_ABI = 3
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/snap", "/proc")
+_ENVIRONMENTS = (".venv", "venv", "env")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
 
@@ -72,7 +73,8 @@ class LandlockBox:
         home.mkdir(parents=True, mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
         inside = [os.fsdecode(each) for each in copy.held]
-        rules = [*_rules(spec, [spec.workspace / each for each in inside])]
+        held = [spec.workspace / each for each in inside]
+        rules = [*_rules(spec, [*held, *_environments(spec)])]
         rules += [(str(place), EVERYTHING) for place in (copy.root, scratch)]
 
         def finish(upper: Path | None) -> tuple[str, ...]:
@@ -121,6 +123,14 @@ def _rules(spec: BoxSpec, held: list[Path]) -> Iterator[tuple[str, int]]:
         yield from ((str(each), READ) for each in _without(path, spec.hidden))
     if spec.cache is not None:
         yield str(spec.cache), EVERYTHING
+
+
+def _environments(spec: BoxSpec) -> Iterator[Path]:
+    """The project's virtual environments in use: their scripts name them by their own path, not by the copy's."""
+    kept_out = (*spec.hidden, *(spec.workspace / each for each in spec.withheld))
+    for path in spec.workspace.glob("*/pyvenv.cfg"):
+        if path.parent.name in _ENVIRONMENTS and not path.parent.is_symlink():
+            yield from _without(path.parent, kept_out)
 
 
 def _without(path: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:

@@ -18,7 +18,9 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.messages import ToolMessage
+from core.sandbox.box import Tier
 from tests.support.box_cases import SYSTEM_PATH, tree
+from tests.support.box_tiers import offered
 from tests.support.trust import trust
 
 PAD = "\n# a line between\n" * 6
@@ -118,6 +120,7 @@ SHELL = Recipe(
     check="sh test.sh",
 )
 RECIPES = (PYTHON, NODE if shutil.which("node") else SHELL)
+RUNS = [*((recipe, None) for recipe in RECIPES), *((PYTHON, tier) for tier in offered() if tier is Tier.LANDLOCK)]
 
 
 def git(project: Path, *words: str) -> str:
@@ -168,13 +171,13 @@ async def played(engine: Engine, session: str) -> str:
     return "no end"
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-async def test_a_bug_is_fixed_in_the_shadow_and_the_disk_follows_each_verdict(tmp_path, recipe):
+@pytest.mark.parametrize(("recipe", "tier"), RUNS, ids=[f"{recipe.name}-{tier or 'best'}" for recipe, tier in RUNS])
+async def test_a_bug_is_fixed_in_the_shadow_and_the_disk_follows_each_verdict(tmp_path, recipe, tier):
     project = await asyncio.to_thread(project_of, recipe, tmp_path / "project")
     before = tree(project)
     assert [passes(project, each) for each in recipe.tests] == [False] * 3
     script = script_of(recipe, tmp_path / "script.yaml")
-    engine = Engine(project, options=EngineOptions(watch=False, model=script))
+    engine = Engine(project, options=EngineOptions(watch=False, model=script, tier=tier))
     try:
         opened = await engine.submit(cmd.SessionOpen())
         assert isinstance(opened, cmd.Ack), opened

@@ -92,19 +92,22 @@ async def test_k3_credentials_are_refused_and_toolchains_run(locked: Boxed):
 
 
 async def test_p20_what_is_hidden_or_withheld_is_not_in_the_copy(locked: Boxed):
-    for name in (".env", "inner/file", "data/private/key"):
+    locked.write("work/project/.venv/pyvenv.cfg", "home = /usr/bin\n")
+    for name in (".env", "inner/file", "data/private/key", ".venv/.env"):
         locked.write(f"work/project/{name}", PLANTED)
     locked.write("data/private/key", PLANTED)
     locked.write("data/set.csv", "1,2\n")
     ran = await locked.run(
-        f"cat .env inner/file {locked.workspace}/.env; cat {locked.root}/data/set.csv {locked.root}/data/private/key;"
+        f"cat .env inner/file .venv/.env {locked.workspace}/.env {locked.workspace}/.venv/.env;"
+        f"grep -c home {locked.workspace}/.venv/pyvenv.cfg;"
+        f"cat {locked.root}/data/set.csv {locked.root}/data/private/key;"
         "rm -rf .env inner; echo mine > .env",
-        withheld=(".env",),
+        withheld=(".env", ".venv/.env"),
         hidden=(locked.workspace / "inner", locked.root / "data" / "private"),
         readable=(locked.root / "data",),
     )
     assert PLANTED not in ran.output
-    assert "1,2\n" in ran.output
+    assert "\n1\n1,2\n" in ran.output
     assert ran.upper is not None
     assert list(ran.upper.iterdir()) == []
 
