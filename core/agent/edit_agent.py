@@ -8,11 +8,12 @@ counts in the turn.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 
 from core.agent.session import SessionContext
 from core.agent.streaming import closed_after
-from core.agent.tags import as_data, attribute, tagged
+from core.agent.tags import as_data, tagged
 from core.edits.breakage import first_flaw
 from core.edits.candidates import EditError
 from core.edits.line_ranges import apply_plan, numbered, parse_plan, strayed
@@ -58,13 +59,16 @@ def _refused(order: EditOrder, why: str) -> EditError:
 
 
 def _asked(order: EditOrder) -> str:
-    parts = [
-        tagged("file", f"path: {attribute(order.path)}\n{as_data(numbered(order.text))}"),
-        tagged("instructions", as_data(order.instructions or "(none)")),
-        tagged("draft", as_data(order.draft)),
-        tagged("undecided", as_data(order.problem)),
-    ]
-    return "\n\n".join(parts)
+    """The parts as they are, since their lines are compared afterwards; what is in one can't know how it ends."""
+    parts = {
+        "file": numbered(order.text),
+        "instructions": order.instructions or "(none)",
+        "draft": order.draft,
+        "undecided": order.problem,
+    }
+    mark = hashlib.sha256("\0".join(parts.values()).encode("utf-8", "replace")).hexdigest()[:12]
+    sections = (tagged(f"{name}-{mark}", text) for name, text in parts.items())
+    return "\n\n".join((f"Path: {as_data(order.path)}", *sections))
 
 
 def _taken(order: EditOrder, answer: str) -> str:

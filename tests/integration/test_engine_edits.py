@@ -278,3 +278,16 @@ async def test_drafts_blocks_and_calls_for_several_files_stand_in_one_answer_of_
         assert await it.diff() == ["-9    price = 0", "+9    price = total(items)"]
         assert await it.diff("a.txt") == ["-2two", "+2TWO"]
         assert await it.diff("new.txt") == ["+1one", "+2two"]
+
+
+async def test_an_apply_model_that_can_not_be_used_is_done_without_and_said(project, monkeypatch):
+    (project / FILE).write_text(TWICE)
+    configured('apply_model = "nobody/fitter"\n')
+    call = Call(name="edit_file", arguments={"target_file": FILE, "code_edit": UNDECIDED})
+    good = planned((10, 10, "        return amount * 2"))
+    async with desk(project, monkeypatch, "openai", Step(calls=[call]), good, "Done.") as it:
+        seen = await it.turn()
+        said = [each.message for each in seen if isinstance(each, ev.Notice)]
+        assert any(each.startswith("The apply model nobody/fitter can't be used: ") for each in said)
+        assert [each.json["model"] for each in it.server.answered] == ["tiny-1"] * 3
+        assert await it.diff() == ["-10        return amount", "+10        return amount * 2"]
