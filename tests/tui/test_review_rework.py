@@ -164,6 +164,10 @@ async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
             {"origin": Origin(tool="write"), "check": Check(call="c", command="make [x]", exit_code=2)},
             ["✗ failing: `make [x]` ended with 2"],
         ),
+        (
+            {"origin": Origin(tool="write"), "broken": "line 2: ')' is missing"},
+            ["✗ does not parse any more: line 2: ')'"],
+        ),
     ],
 )
 async def test_a_line_says_where_the_change_came_from_and_whether_it_was_checked(more, words):
