@@ -183,6 +183,28 @@ async def test_i1_trust_is_asked_for_beside_the_prompt_and_takes_one_key(stage):
         assert on.prompt.text == "yes n"
 
 
+async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
+    request = ApprovalRequested(
+        id="n",
+        call="c",
+        kind="command",
+        subject="make " * 60,
+        containment="T1: held by namespaces and an overlay; what it changes waits for your review; no network",
+        reason="Each command is asked about.",
+        options=ALL,
+    )
+    async with stage([STARTED, ASK_TRUST], size=(60, 16)) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        assert on.screen.query_one("#trust").size.height <= 3
+        await approval(on, request)
+        await on.until(lambda: not on.screen.query_one("#trust").display)
+        keys = on.screen.query_one("#approval-keys")
+        assert keys.region.bottom <= on.prompt.region.y
+        assert keys.region.height == keys.size.height == 3
+        on.client.emit(ApprovalResolved(id="n", decision="allow_once"))
+        await on.until(lambda: on.screen.query_one("#trust").display)
+
+
 async def test_i1_a_prompt_is_sent_while_trust_is_still_open(stage):
     async with stage([STARTED, ASK_TRUST]) as on:
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)

@@ -31,8 +31,8 @@ class PermittingScreen(ReviewingScreen):
     # Trust
 
     async def show_trust(self) -> None:
-        """The question, as long as it is open."""
-        asked = self.state.trust
+        """The question, as long as it is open; it steps aside for one that a turn waits for."""
+        asked = None if self.state.approvals or self.state.questions else self.state.trust
         if asked is None and not self.query("#trust"):
             return
         if not self.query("#trust"):

@@ -15,7 +15,7 @@ from tui.text import exposed, one_line
 GRACE: Final = 0.4
 _DIM: Final = "$foreground 60%"
 _MEANS: Final = (
-    "If you do, the agent is told the project's rules, its settings may make yours stricter, and git is asked about "
+    "\nIf you do, the agent is told the project's rules, its settings may make yours stricter, and git is asked about "
     "it. If not, the agent works without these. What it changes waits for your review either way."
 )
 
@@ -26,26 +26,35 @@ class TrustBar(Static):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._since = 0.0
+        self._stated: TrustStated | None = None
         self.display = False
 
     def ask(self, stated: TrustStated | None) -> None:
         """Ask, or (None) be gone."""
         if stated is not None and not self.display:
             self._since = monotonic()
-        self.display = stated is not None
-        if stated is not None:
-            keymap = getattr(self.app, "keymap", {})
-            held = f" It has {', '.join(map(exposed, stated.holds))}." if stated.holds else ""
-            parts = [
-                (f"Do you trust the project in {one_line(exposed(stated.directory), 160)}?", "bold $warning"),
-                (f"{held}\n{_MEANS}\n", _DIM),
-                (key_of("app.trust", keymap), "$accent bold"),
-                (" trust it   ", ""),
-                (key_of("app.distrust", keymap), "$accent bold"),
-                (" not now   ", ""),
-                ("or just go on", _DIM),
-            ]
-            self.update(Content.assemble(*parts))
+        self._stated, self.display = stated, stated is not None
+        self._fill()
+
+    def on_resize(self) -> None:
+        self._fill()
+
+    def _fill(self) -> None:
+        if (stated := self._stated) is None:
+            return
+        keymap = getattr(self.app, "keymap", {})
+        held = f" It has {', '.join(map(exposed, stated.holds))}." if stated.holds else ""
+        means = "" if self.screen.has_class("-low") else _MEANS
+        parts = [
+            (f"Do you trust the project in {one_line(exposed(stated.directory), 160)}?", "bold $warning"),
+            (f"{held}{means}\n", _DIM),
+            (key_of("app.trust", keymap), "$accent bold"),
+            (" trust it   ", ""),
+            (key_of("app.distrust", keymap), "$accent bold"),
+            (" not now   ", ""),
+            ("or just go on", _DIM),
+        ]
+        self.update(Content.assemble(*parts))
 
     @property
     def takes_answers(self) -> bool:
