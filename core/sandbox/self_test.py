@@ -13,6 +13,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from msgspec import Struct
 from core.ids import new_id
 from core.sandbox.box import Box, BoxSpec, Limits
 from core.sandbox.environment import command_environment
+from core.workspace.uppers import MEMORY, can_be_upper
 
 SECONDS = 2.0
 _SECRET = "not to be read"
@@ -85,12 +87,17 @@ class _Ground:
 
     def __init__(self, state: Path) -> None:
         self._root = state / new_id("probe")
+        self._layers = self._root
         self._token = new_id("survivor")
 
     def __enter__(self) -> _Ground:
         self._root.mkdir(mode=0o700, parents=True)
-        for name in ("project", "private", "upper", "work"):
+        for name in ("project", "private"):
             (self._root / name).mkdir()
+        if not can_be_upper(self._root) and MEMORY.is_dir():  # where layers are then made, too
+            self._layers = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=MEMORY))
+        for name in ("upper", "work"):
+            (self._layers / name).mkdir()
         for name in ("changed", "removed"):
             (self._root / "project" / name).write_text("old")
         (self._root / "private" / "secret").write_text(_SECRET)
@@ -109,9 +116,10 @@ class _Ground:
         self._bystander.wait()
         for each in self._sockets:
             each.close()
-        for path in (self._root / "work").glob("*"):
+        for path in (self._layers / "work").glob("*"):
             path.chmod(0o700)  # overlayfs leaves a directory of mode 000
-        shutil.rmtree(self._root, ignore_errors=True)
+        for place in {self._root, self._layers}:
+            shutil.rmtree(place, ignore_errors=True)
 
     def _bind_path(self, listening: socket.socket) -> None:
         """By descriptor: the path itself may be longer than an address can be."""
@@ -131,15 +139,15 @@ class _Ground:
             workspace=self._root / "project",
             command=" ".join(map(_quoted, words)),
             env=env,
-            upper=self._root / "upper",
-            work=self._root / "work",
+            upper=self._layers / "upper",
+            work=self._layers / "work",
             hidden=(private,),
             readable=(Path(os.path.realpath(sys.base_prefix)),),
             limits=Limits(seconds=SECONDS),
         )
 
     def judge(self, output: set[str]) -> Iterator[Item]:
-        private, project, upper = (self._root / name for name in ("private", "project", "upper"))
+        private, project, upper = self._root / "private", self._root / "project", self._layers / "upper"
         yield _item(
             "outside",
             {

@@ -1,23 +1,16 @@
-"""Where layers can lie: the session's own directory if its file system can be an upper one, else memory.
-
-Overlayfs takes no overlayfs (a container's root), network or FUSE file system as an upper layer (SAFETY C2); whether
-whiteouts can be made is found by making one.
-"""
+"""Where layers can lie: the session's own directory if its file system can be an upper one, else memory."""
 
 from __future__ import annotations
 
 import os
 import stat
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
-from core.shadow.overlay import make_whiteout, remove_tree
+from core.shadow.overlay import remove_tree
+from core.workspace.uppers import MEMORY, can_be_upper, file_system
 
-MEMORY = Path("/dev/shm")
-_MOUNTS = Path("/proc/self/mountinfo")
-_NO_UPPERS = {"overlay", "nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "vfat", "exfat", "ecryptfs", "ntfs3", "aufs"}
 _REFERENCE = "place"
 
 
@@ -38,41 +31,6 @@ def place_for(layers: Path) -> Path:
             f"Layers for commands can't be made in {layers}: {error.strerror}.",
             hint="Make room or set AGENT_TUI_STATE_DIR to a directory of your own on a local disk.",
         ) from error
-
-
-def can_be_upper(directory: Path) -> bool:
-    """Whether overlayfs can write there: the type of its file system, and a whiteout that is really made."""
-    kind = file_system(directory)
-    if kind in _NO_UPPERS or kind.startswith("fuse"):
-        return False
-    trial = directory / f".trial-{os.getpid()}"
-    with suppress(OSError):
-        make_whiteout(trial)
-        trial.unlink()
-        return True
-    return False
-
-
-def file_system(directory: Path) -> str:
-    """The type of the file system that a directory is on, "" if it can't be told."""
-    try:
-        lines = _MOUNTS.read_bytes().splitlines()
-        real = os.fsencode(directory.resolve())
-    except OSError:
-        return ""
-    best, kind = b"", ""
-    for line in lines:
-        head, _, tail = line.partition(b" - ")
-        point = _unescaped(head.split(b" ")[4])
-        if len(point) >= len(best) and (real + b"/").startswith(point.rstrip(b"/") + b"/"):
-            best, kind = point, tail.split(b" ")[0].decode("ascii", "replace")
-    return kind
-
-
-def _unescaped(point: bytes) -> bytes:
-    """Space, tab, newline and backslash stand as three octal digits."""
-    head, *rest = point.split(b"\\")
-    return head + b"".join(bytes((int(each[:3], 8),)) + each[3:] for each in rest)
 
 
 def _referred(layers: Path) -> Path | None:
