@@ -1,7 +1,7 @@
 """The linters that a project brings: which of them speak of a file, how each is run, and what its output says.
 
-A linter is the project's own when its configuration lies beside the file or above it (ruff needs none). It is looked
-for in the project's environments first, then on PATH.
+A linter is the project's own when its configuration lies beside the file or above it. It is looked for in the project's
+environments first, then on PATH. Ruff is asked without a configuration, too, for what is wrong in any project.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Linter(Struct, frozen=True, kw_only=True):
-    """`marks` are files that configure it; `within` are words that do so in files which others use, too; without any of
-    them it needs no configuration. `named`: it is given the files; else it looks at the whole project. `words` are its
-    arguments; `cache` is the option that names a directory to keep what it knows, one for each side."""
+    """`marks` are files that configure it; `within` are words that do so in files which others use, too; `bare` are
+    further arguments where nothing does ("" = it is not run there). `named`: it is given the files; else it looks at
+    the whole project. `words` are its arguments; `cache` is the option that names a directory to keep what it knows,
+    one for each side."""
 
     name: str
     program: str
@@ -45,6 +46,7 @@ class Linter(Struct, frozen=True, kw_only=True):
     endings: frozenset[str]
     marks: tuple[str, ...] = ()
     within: Mapping[str, str] = field(default_factory=dict)
+    bare: str = ""
     named: bool = True
     cache: str = ""
     reads_json: bool = False
@@ -58,6 +60,9 @@ LINTERS: Final[Mapping[str, Linter]] = {
             program="ruff",
             words="check --output-format=concise --quiet --no-cache --force-exclude",
             endings=frozenset({"py", "pyi"}),
+            marks=("ruff.toml", ".ruff.toml"),
+            within={"pyproject.toml": "[tool.ruff"},
+            bare="--select E9,F",
         ),
         Linter(
             name="pyright",
@@ -113,33 +118,36 @@ LINTERS: Final[Mapping[str, Linter]] = {
 
 
 class LintJob(Struct, frozen=True, kw_only=True):
-    """One linter in one directory of the workspace ("." = its root); `files` are relative to the workspace."""
+    """One linter in one directory of the workspace ("." = its root); `files` are relative to the workspace. `bare`:
+    nothing configures it there."""
 
     linter: str
     directory: str
     files: tuple[str, ...]
+    bare: bool = False
 
 
 def jobs_for(files: Iterable[str], configured: Callable[[Linter, str], bool]) -> list[LintJob]:
     """What there is to run for these files, in the order of the table. `configured(linter, directory)`."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str, bool], list[str]] = {}
     files = list(files)
     for linter in LINTERS.values():
         for path in files:
             if PurePosixPath(path).suffix.removeprefix(".").lower() not in linter.endings:
                 continue
             above = [str(each) for each in PurePosixPath(path).parents]
-            needs_none = not linter.marks and not linter.within
-            place = "." if needs_none else next((each for each in above if configured(linter, each)), None)
-            if place is not None:
-                found.setdefault((linter.name, place), []).append(path)
-    return [LintJob(linter=name, directory=place, files=tuple(paths)) for (name, place), paths in found.items()]
+            place = next((each for each in above if configured(linter, each)), None)
+            if place is not None or linter.bare:
+                found.setdefault((linter.name, place or ".", place is None), []).append(path)
+    return [
+        LintJob(linter=name, directory=at, files=tuple(each), bare=bare) for (name, at, bare), each in found.items()
+    ]
 
 
 def words_of(job: LintJob) -> str:
     """The command as a rule of the user would speak of it."""
     linter = LINTERS[job.linter]
-    return " ".join(filter(None, (linter.program, linter.words, *_files(job))))
+    return " ".join(filter(None, (linter.program, linter.words, linter.bare if job.bare else "", *_files(job))))
 
 
 def script(job: LintJob, side: str) -> str:
@@ -148,7 +156,7 @@ def script(job: LintJob, side: str) -> str:
     depth = 0 if job.directory == "." else len(PurePosixPath(job.directory).parts)
     places = [f"{'../' * up}{place}/{linter.program}" for up in range(depth + 1) for place in PLACES]
     cache = [linter.cache, f"{_CACHE}/lints/{linter.program}-{side}"] if linter.cache else []
-    arguments = " ".join([linter.words, *cache, *_files(job)])
+    arguments = " ".join([linter.words, *([linter.bare] if job.bare else []), *cache, *_files(job)])
     return (
         f'for each in {" ".join(places)}; do if [ -x "$each" ]; then exec "$each" {arguments}; fi; done; '
         f"command -v {linter.program} >/dev/null 2>&1 || exit {NOT_INSTALLED}; exec {linter.program} {arguments}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from core.tools.linters import LintJob, Problem, fresh, jobs_for, problems, script, words_of
 
@@ -77,7 +78,7 @@ def test_a_linter_runs_where_its_configuration_is_nearest():
         ["a.py", "web/app/x.ts", "web/y.js", "README.md"], lambda each, place: (each.name, place) in configured
     )
     assert found == [
-        job("ruff", "a.py"),
+        replace(job("ruff", "a.py"), bare=True),
         job("mypy", "a.py"),
         job("eslint", "web/app/x.ts", "web/y.js", directory="web"),
         job("tsc", "web/app/x.ts", directory="web/app"),
@@ -90,6 +91,11 @@ def test_a_command_names_files_so_that_the_shell_and_the_linter_take_them_as_suc
     assert "../node_modules/.bin/eslint" in text
     assert "mypy-pending" in script(job("mypy", "a.py"), "pending")
     assert "a.go" not in script(job("go vet", "a.go"), "disk")
+
+
+def test_ruff_without_a_configuration_looks_for_what_is_wrong_anywhere():
+    assert "--select E9,F" in script(replace(job("ruff", "a.py"), bare=True), "disk")
+    assert "--select" not in script(job("ruff", "a.py"), "disk")
 
 
 def test_a_rule_can_speak_of_the_command():
