@@ -1,7 +1,7 @@
 """Which pending changes do not parse though the user's own file does: looked at in a thread, one after the other.
 
 What is found is told by the same change, revised. The next edit makes a change without the flag, and it is looked at
-anew.
+anew. Of a command that changed very many files only the first ones are looked at.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from core.protocol.review import Change, FileState
 from core.shadow import BlobStore, ReviewState
 
 LARGEST = 1_000_000  # bytes of a file that is looked at
+MOST = 300  # files that wait to be looked at
 
 
 class Flagging:
@@ -39,7 +40,8 @@ class Flagging:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # a review from the command line shows what was found when the change was made
             return
-        self._waiting[event.change.path] = None
+        if len(self._waiting) < MOST:
+            self._waiting[event.change.path] = None
         if self._work is None or self._work.done():
             self._work = loop.create_task(self._look(), name="looking for broken changes")
 
