@@ -141,7 +141,7 @@ def _patch(found: ChangeDiff) -> Iterator[str]:
     old, new = (f"{side}/{change.path}" for side in "ab")
     yield plain(f"diff --git {old} {new}")
     yield from _modes(change)
-    broken = change.broken and f"does not parse any more: {change.broken}"
+    broken = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
     for remark in (conflict, change.protected and "protected", broken, found.note):
         if remark:

@@ -39,7 +39,7 @@ class Change(Struct, frozen=True, kw_only=True):
     stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can). A `check`
     holds for this pending state only. `risk`: what the file makes happen by itself ("" = nothing known); with
     `protected` it is accepted only when that was confirmed, and never together with others. `broken`: the first place
-    that does not parse in a file whose base does ("" = nothing known); found a moment after the change.
+    that does not parse in a file whose base does or is not there ("" = nothing known); found a moment after the change.
     """
 
     path: str

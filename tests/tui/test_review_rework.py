@@ -166,7 +166,7 @@ async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
         ),
         (
             {"origin": Origin(tool="write"), "broken": "line 2: ')' is missing"},
-            ["✗ does not parse any more: line 2: ')'"],
+            ["✗ does not parse: line 2: ')'"],
         ),
     ],
 )

@@ -218,7 +218,7 @@ class ShowingReview(Vertical):
         elif change is not None and (found := origin(change.origin, *self._names)):
             says, style = check(change)
             if change.broken:
-                parts.append((f" ✗ does not parse any more: {one_line(change.broken, 60)} ·", "$text-error"))
+                parts.append((f" ✗ does not parse: {one_line(change.broken, 60)} ·", "$text-error"))
             parts += [(f" {says}", style), (f" · {found}", MUTED)]
         line = self.query_one(".review--origin", Static)
         line.display = bool(parts)
