@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from core.agent.compaction import compact, is_due, window_of
 from core.agent.context import compose, prepared
+from core.agent.course import Course
 from core.agent.documents import Documents
 from core.agent.gate import Call, run_calls
 from core.agent.limits import LimitReached, Spent
@@ -65,6 +66,7 @@ class Turn:
         self.repeats = Repeats()
         self.started = monotonic()
         self.nudges = Nudges(session)
+        self.course = Course(session)
         self.end: tuple[TurnEnd, str] = ("interrupted", "")
 
     async def run(self) -> TurnFinished:
@@ -125,6 +127,7 @@ class Turn:
 
     async def _step(self, made: Prepared) -> bool:
         """One model call and its tools. False: the turn is done."""
+        self.course.take_in()
         take_in(self.session)
         self.spent.check()
         await self._make_room(made)
@@ -132,7 +135,9 @@ class Turn:
         self.session.emit(StepStarted(step=self.spent.steps))
         answer = await self._answer(made)
         self._account(made, answer)
-        return await self._run(made, answer) if answer.calls else self.nudges.goes_on(answer)
+        if answer.calls:
+            return await self._run(made, answer)
+        return self.nudges.goes_on(answer) or (not answer.over and await self.course.goes_on(answer.message.content))
 
     async def _answer(self, made: Prepared) -> Answer:
         """The model's answer, after as many attempts as are reasonable."""
@@ -211,8 +216,10 @@ class Turn:
             )
             for request, opened in answer.calls
         ]
+        await self.course.expect(calls)
         await run_calls(self.documents, calls, warn=self.repeats.warn, tell=teller(made.dialect))
         self.repeats.note(calls)
+        await self.course.note(calls)
         if truncated:
             remind(self.session, render("reminders/truncated", call=True))
         return not hand_in(self.documents, made.dialect, calls)

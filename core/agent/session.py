@@ -174,6 +174,7 @@ class SessionContext(Struct, kw_only=True):
     made at first use.
     `spend` counts what a call of a model within a tool took, for the turn that runs.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
+    `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
     """
 
     id: str
@@ -208,6 +209,8 @@ class SessionContext(Struct, kw_only=True):
     exit: WayOut | None = None
     python_room: PythonRoom | None = None
     job_in_front: str = ""
+    building: str = ""
+    building_todo: str = ""
 
     def python(self) -> PythonRoom:
         """The Python that the model's blocks run in; made at the first of them."""

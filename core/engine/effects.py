@@ -9,21 +9,17 @@ import asyncio
 from functools import partial
 from typing import assert_never
 
-from core.agent.plan_news import plan_events
 from core.engine.live import Effect, LiveSession
 from core.engine.permission_answers import removed
+from core.engine.plan_effects import planned
 from core.engine.review_effects import ReviewCommand, comments_sent, reviewed
 from core.engine.rewinding import checkpoint_restored
 from core.engine.runtime import TITLE_LENGTH
 from core.errors import CommandRejected
 from core.permissions.rules import Choice
-from core.plans.merging import Merged
 from core.policy import check_pattern
-from core.prompts import render
 from core.protocol import commands as cmd
-from core.protocol.documents import Todo
-from core.protocol.events import ModeChanged, ModelChanged, PlanUpdated, SessionRenamed, TodoChanged
-from core.protocol.plans import Plan
+from core.protocol.events import ModeChanged, ModelChanged, SessionRenamed
 
 SessionCommand = (
     cmd.SessionRename
@@ -78,7 +74,7 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
         ):
             return _review(live, command)
         case cmd.PlanEdit() | cmd.PlanBuild() | cmd.TodoSet():
-            return await _plan(live, command)
+            return await planned(live, command)
         case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet() | cmd.PermissionRemove():
             return await _setting(live, command)
         case _ as unreachable:
@@ -223,64 +219,3 @@ async def _set_model(live: LiveSession, model: str) -> None:
     window = live.runtime.settings.context.window or await asyncio.to_thread(live.runtime.models.window, model)
     live.runtime.emit(ModelChanged(model=model, context_window=window))
     live.turns.preload()
-
-
-async def _plan(live: LiveSession, command: cmd.PlanEdit | cmd.PlanBuild | cmd.TodoSet) -> Effect:
-    match command:
-        case cmd.PlanEdit():
-            live.runtime.plans.load(command.path)
-            return partial(_edit_plan, live, command)
-        case cmd.PlanBuild():
-            plan = live.runtime.plans.load(command.path)
-            await live.turns.reserve()
-            return partial(_build, live, plan)
-        case cmd.TodoSet():
-            return _set_todo(live, command)
-        case _ as unreachable:
-            assert_never(unreachable)
-
-
-def _edit_plan(live: LiveSession, command: cmd.PlanEdit) -> None:
-    runtime = live.runtime
-    known = runtime.state.plans.get(command.path)
-    _plan_is_now(live, runtime.plans.edit(command.path, body=command.body, todos=command.todos, base=known))
-
-
-def _plan_is_now(live: LiveSession, merged: Merged) -> None:
-    runtime = live.runtime
-    for event in plan_events(merged):
-        runtime.emit(event)
-    if runtime.state.plan_path == merged.plan.path:
-        runtime.emit(TodoChanged(todos=merged.plan.todos, plan=merged.plan.path))
-
-
-def _build(live: LiveSession, plan: Plan) -> None:
-    runtime = live.runtime
-    if runtime.state.mode != "agent":
-        runtime.emit(ModeChanged(mode="agent"))
-    runtime.emit(PlanUpdated(plan=plan))
-    runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
-    instruction = render("plan_build", plan=plan)
-    live.turns.start(f"Build the plan “{plan.name}” ({plan.path}).", (plan.path,), instruction=instruction)
-
-
-def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
-    runtime = live.runtime
-    path = command.plan or runtime.state.plan_path
-    todos = runtime.plans.load(path).todos if path else runtime.state.todos
-    if command.id not in {todo.id for todo in todos}:
-        raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
-    if path:
-        return lambda: _plan_is_now(live, Merged(plan=runtime.plans.set_todo(path, command.id, command.status)))
-
-    def effect() -> None:
-        changed = tuple(_with_status(todo, command) for todo in runtime.state.todos)
-        runtime.emit(TodoChanged(todos=changed))
-
-    return effect
-
-
-def _with_status(todo: Todo, command: cmd.TodoSet) -> Todo:
-    if todo.id != command.id:
-        return todo
-    return Todo(id=todo.id, content=todo.content, status=command.status, dependencies=todo.dependencies)

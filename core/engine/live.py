@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from core.engine.faults import explained
 from core.engine.runtime import SessionRuntime
 from core.engine.turns import Turns
 from core.errors import AgentTuiError
-
-if TYPE_CHECKING:
-    from core.agent.user_command import UserCommand
 
 Effect = Callable[[], Awaitable[None] | None]
 
@@ -62,13 +58,17 @@ class LiveSession:
         from core.agent.user_command import UserCommand
 
         run = UserCommand(self.runtime.terminal, command)
-        task = asyncio.create_task(self._ran(run), name=run.call)
+        self.run_beside(run.run, run.call)
+
+    def run_beside(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Do something with a command in it, beside whatever else goes on; it is stopped like one."""
+        task = asyncio.create_task(self._ran(work), name=name)
         self._commands.add(task)
         task.add_done_callback(self._commands.discard)
 
-    async def _ran(self, run: UserCommand) -> None:
+    async def _ran(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await run.run()
+            await work()
             if not self.turns.running:
                 self.runtime.terminal.squash()
         except AgentTuiError as problem:

@@ -115,6 +115,20 @@ class Turns:
 
         self._begin(work, prompt)
 
+    def start_build(self, prompt: str, plan: str, todo: str, instruction: str) -> None:
+        """Begin the turn that was reserved as one that works a plan, or one todo of it."""
+
+        async def work(context: SessionContext) -> None:
+            from core.agent.loop import Turn
+
+            context.building, context.building_todo = plan, todo
+            try:
+                await Turn(context, prompt, (plan,), instruction=instruction).run()
+            finally:
+                context.building = context.building_todo = ""
+
+        self._begin(work, prompt)
+
     def start_compaction(self) -> None:
         """Replace the history by a summary; nothing else runs meanwhile."""
 

@@ -207,15 +207,22 @@ class PlanEdit(Command, frozen=True, kw_only=True, tag="plan.edit"):
     path: str
     body: str | None = None
     todos: tuple[Todo, ...] | None = None
+    name: str | None = None
+    overview: str | None = None
 
 
 class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
-    """Switch to Agent and work the plan."""
+    """Switch to Agent and work the plan, from where it stands. `todo`: only this one. `fresh`: the model is sent
+    nothing of the conversation until here."""
 
     path: str
+    todo: str = ""
+    fresh: bool = False
 
 
 class TodoSet(Command, frozen=True, kw_only=True, tag="todo.set"):
+    """A todo with a `verify` command is completed when that has passed; it is run for this."""
+
     id: str
     status: TodoStatus
     plan: str = ""

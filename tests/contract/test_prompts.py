@@ -21,7 +21,13 @@ VERDICT = {"verdict": "reject", "path": "a.py", "lines": "lines 1-2", "reason": 
 VARIABLES = {
     "system": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
     "compaction": {"words": 500},
-    "plan_build": {"plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,))},
+    "plan_build": {
+        "plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,)),
+        "chosen": TODO,
+        "now": "a",
+    },
+    "reminders/plan_changed": {"todos": "[ ] a: A"},
+    "reminders/build_left": {"todos": "[ ] a: A", "now": "", "ready": ["a"]},
     "reminders/mode": {"mode": "plan", "previous": "agent", "text": "T"},
     "reminders/verdicts": {
         "verdicts": [VERDICT, VERDICT | {"verdict": "accept"}],

@@ -138,6 +138,7 @@ async def test_every_request_begins_with_the_one_before_it_whatever_happens_betw
         "Changed.",
         Step(calls=[READ]),
         "Planned.",
+        "There is nothing to plan.",
         "After all.",
     )
     async with serving(monkeypatch, *steps) as server:
@@ -154,7 +155,7 @@ async def test_every_request_begins_with_the_one_before_it_whatever_happens_betw
             await submitted(engine, session, cmd.SessionResume(session=session))
             await turn(engine, session, "Go on")
             assert faults(engine.state(session).messages) == []
-        assert len(server.answered) == 6
+        assert len(server.answered) == 7
         assert_prefixes_hold(server.answered)
         for request in server.answered:
             assert_valid(request)
@@ -190,7 +191,7 @@ async def test_a_plan_is_made_in_plan_mode_and_built_in_agent_mode(project, monk
         Step(calls=[Call(name="create_plan", arguments=PLAN)]),
         "There it is.",
         Step(calls=[Call(name="todo_write", arguments={"merge": True, "todos": done}), EDIT]),
-        "First is done.",
+        "First is done. Shall I go on?",
     )
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, f"{dialect}/tiny-1", mode="plan")

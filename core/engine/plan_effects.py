@@ -1,0 +1,121 @@
+"""What the commands on plans do: an edit, a build, another status of a todo."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from msgspec.structs import replace
+
+from core.agent.plan_news import plan_events
+from core.engine.live import Effect, LiveSession
+from core.engine.proofs import not_proved, run_proof
+from core.errors import CommandRejected
+from core.plans.graph import DONE, blocked_by, problems
+from core.plans.merging import Merged
+from core.prompts import render
+from core.protocol import commands as cmd
+from core.protocol.documents import Todo
+from core.protocol.events import ContextCompacted, ModeChanged, PlanUpdated, TodoChanged
+from core.protocol.plans import Plan
+
+PlanCommand = cmd.PlanEdit | cmd.PlanBuild | cmd.TodoSet
+
+
+async def planned(live: LiveSession, command: PlanCommand) -> Effect:
+    """The effect of a command on a plan. Raises what `Reject` is to say."""
+    if isinstance(command, cmd.PlanEdit):
+        live.runtime.plans.load(command.path)
+        return partial(_edit, live, command)
+    if isinstance(command, cmd.TodoSet):
+        return _set_todo(live, command)
+    plan = live.runtime.plans.load(command.path)
+    _check_build(plan, command)
+    await live.turns.reserve()
+    return partial(_build, live, plan, command)
+
+
+def _edit(live: LiveSession, command: cmd.PlanEdit) -> None:
+    runtime = live.runtime
+    merged = runtime.plans.edit(
+        command.path,
+        name=command.name,
+        overview=command.overview,
+        body=command.body,
+        todos=command.todos,
+        base=runtime.state.plans.get(command.path),
+    )
+    _is_now(live, merged)
+
+
+def _is_now(live: LiveSession, merged: Merged) -> None:
+    runtime = live.runtime
+    for event in plan_events(merged):
+        runtime.emit(event)
+    if runtime.state.plan_path == merged.plan.path:
+        runtime.emit(TodoChanged(todos=merged.plan.todos, plan=merged.plan.path))
+
+
+def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
+    if faults := problems(plan.todos):
+        raise CommandRejected(
+            f"{plan.path} can't be built: {faults[0]}",
+            hint="agent-tui plan check names every fault with its line.",
+            code="plan_faulty",
+        )
+    chosen = next((todo for todo in plan.todos if todo.id == command.todo), None)
+    if command.todo and chosen is None:
+        raise CommandRejected(f"the plan has no todo {command.todo!r}.", code="todo_unknown")
+    left = [todo for todo in ((chosen,) if chosen else plan.todos) if todo.status not in DONE]
+    if (plan.todos or chosen) and not left:
+        raise CommandRejected("nothing is left to build.", hint="Every todo is completed.", code="nothing_to_build")
+    if chosen and (waits := blocked_by(plan.todos).get(chosen.id)):
+        raise CommandRejected(f"{chosen.id} waits for {', '.join(waits)}.", code="todo_blocked")
+
+
+def _build(live: LiveSession, plan: Plan, command: cmd.PlanBuild) -> None:
+    runtime = live.runtime
+    if runtime.state.mode != "agent":
+        runtime.emit(ModeChanged(mode="agent"))
+    if command.fresh and runtime.state.messages:
+        runtime.emit(ContextCompacted(messages=(), before_tokens=runtime.state.context_used, after_tokens=0))
+        live.turns.forget()
+    runtime.emit(PlanUpdated(plan=plan))
+    runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
+    chosen = next((todo for todo in plan.todos if todo.id == command.todo), None)
+    now = next((todo.id for todo in plan.todos if todo.status == "in_progress"), "")
+    instruction = render("plan_build", plan=plan, chosen=chosen, now=now)
+    what = f"the todo {chosen.id} of the plan" if chosen else "the plan"
+    live.turns.start_build(f"Build {what} “{plan.name}” ({plan.path}).", plan.path, command.todo, instruction)
+
+
+def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
+    runtime = live.runtime
+    path = command.plan or runtime.state.plan_path
+    todos = runtime.plans.load(path).todos if path else runtime.state.todos
+    todo = next((each for each in todos if each.id == command.id), None)
+    if todo is None:
+        raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
+    if command.status == "completed" != todo.status and todo.verify:
+        return partial(live.run_beside, partial(_proved, live, command, path, todo), f"proof of {todo.id}")
+    return partial(_status_set, live, command, path)
+
+
+def _status_set(live: LiveSession, command: cmd.TodoSet, path: str) -> None:
+    runtime = live.runtime
+    if path:
+        _is_now(live, Merged(plan=runtime.plans.set_todo(path, command.id, command.status)))
+        return
+    changed = tuple(_with_status(todo, command) for todo in runtime.state.todos)
+    runtime.emit(TodoChanged(todos=changed))
+
+
+async def _proved(live: LiveSession, command: cmd.TodoSet, path: str, todo: Todo) -> None:
+    """Complete it if its command passes; the chat shows that command like one that the user typed."""
+    result = await run_proof(live.runtime.terminal, path, todo)
+    if result is None or result.exit_code != 0:
+        raise not_proved(todo, result)
+    _status_set(live, command, path)
+
+
+def _with_status(todo: Todo, command: cmd.TodoSet) -> Todo:
+    return replace(todo, status=command.status) if todo.id == command.id else todo

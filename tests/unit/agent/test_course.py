@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from core.protocol import events as ev
+from core.protocol.documents import Todo
+from core.protocol.messages import UserMessage
+from core.protocol.plans import Plan
+from tests.support.agent_case import Case, calls, says
+from tests.support.history import faults
+
+LOOK = calls(("list_dir", {"relative_workspace_path": "."}))
+
+
+def reminders(case: Case) -> list[str]:
+    return [each.content for each in case.messages if isinstance(each, UserMessage) and each.origin == "program"]
+
+
+def building(tmp_path, *steps, todos: tuple[Todo, ...]) -> Case:
+    """A session that builds a plan of `todos`."""
+    case = Case(tmp_path, *steps)
+    plan = case.session.plans.create(Plan(path="", name="P", body="# B", todos=todos))
+    case.emit(ev.PlanUpdated(plan=plan))
+    case.emit(ev.TodoChanged(todos=todos, plan=plan.path))
+    case.session.building = plan.path
+    case.answer_approvals("allow_once")
+    return case
+
+
+def on_disk(case: Case) -> list[str]:
+    return [todo.status for todo in case.session.plans.load(case.state.plan_path).todos]
+
+
+def write(path: str):
+    return calls(("write", {"file_path": path, "contents": "x\n"}))
+
+
+TWO = (
+    Todo(id="model", content="Write shop/model.py"),
+    Todo(id="view", content="Write shop/view.py", dependencies=("model",)),
+)
+
+
+async def test_a_plan_turn_that_looked_around_is_asked_once_for_a_plan_or_a_question(tmp_path):
+    case = Case(tmp_path, LOOK, says("I saw it."), says("There is nothing to plan."), mode="plan")
+    await case.turn()
+    assert ["ends with a plan or with a question" in each for each in reminders(case)] == [True]
+    assert len(case.model.requests) == 3
+
+
+async def test_a_plan_turn_that_asks_or_plans_or_only_talks_is_not(tmp_path):
+    plan = ("create_plan", {"name": "P", "overview": "", "plan": "# B"})
+    case = Case(
+        tmp_path, LOOK, says("Which one?"), LOOK, calls(plan), says("There it is."), says("Hello."), mode="plan"
+    )
+    for _ in range(3):
+        await case.turn()
+    assert reminders(case) == []
+    assert case.model.steps == []
+
+
+async def test_a_build_goes_on_while_todos_are_left_and_gives_up_without_progress(tmp_path):
+    done = calls(("todo_write", {"todos": [{"id": "model", "status": "completed"}]}))
+    case = building(tmp_path, says("Begun."), done, *[says("Well.")] * 9, todos=TWO)
+    await case.turn()
+    urged = [each for each in reminders(case) if "not worked off yet" in each]
+    assert "Go on with model" in urged[0]
+    assert ["Go on with view" in each for each in urged[1:]] == [True, True]
+    assert "one todo is left" in case.of(ev.Notice)[-1].message
+    assert on_disk(case) == ["completed", "pending"]
+
+
+async def test_a_build_ends_when_the_model_asks_the_user(tmp_path):
+    case = building(tmp_path, says("Shall it be red?"), todos=TWO)
+    await case.turn()
+    assert reminders(case) == []
+
+
+async def test_the_list_is_live_for_a_model_that_never_calls_a_todo_tool(tmp_path):
+    case = building(tmp_path, write("shop/model.py"), write("shop/view.py"), says("All done."), todos=TWO)
+    await case.turn()
+    seen = [[todo.status for todo in each.todos] for each in case.of(ev.TodoChanged)]
+    assert seen == [
+        ["pending", "pending"],
+        ["in_progress", "pending"],
+        ["completed", "in_progress"],
+        ["completed", "completed"],
+    ]
+    assert on_disk(case) == ["completed", "completed"]
+    made_for = {path: change.origin.todo for path, change in case.state.changes.items()}
+    assert made_for == {"shop/model.py": "model", "shop/view.py": "view"}
+    assert faults(case.messages) == []
+
+
+async def test_what_is_followed_is_not_completed_without_its_proof(tmp_path):
+    todos = (Todo(id="model", content="Write shop/model.py", verify="test -e proof"),)
+    case = building(tmp_path, write("shop/model.py"), *[says("All done.")] * 3, todos=todos)
+    await case.turn()
+    assert on_disk(case) == ["in_progress"]
+    assert any("model is not completed. Its command `test -e proof` did not pass" in each for each in reminders(case))
+
+
+async def test_a_model_that_keeps_the_list_itself_is_not_followed(tmp_path):
+    begin = calls(("todo_write", {"todos": [{"id": "model", "status": "in_progress"}]}))
+    case = building(tmp_path, begin, write("shop/model.py"), write("shop/view.py"), *[says("So.")] * 3, todos=TWO)
+    await case.turn()
+    assert on_disk(case) == ["in_progress", "pending"]
+
+
+async def test_the_model_is_told_of_a_plan_that_the_user_changed_in_the_middle(tmp_path):
+    case = building(tmp_path, LOOK, LOOK, says("So?"), todos=TWO)
+    path = case.project / case.state.plan_path
+
+    def edit(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.ToolFinished) and "view" in path.read_text():
+            path.write_text(path.read_text().replace("shop/view.py", "shop/page.py"))
+
+    case.on_event = edit
+    await case.turn()
+    told = [each for each in reminders(case) if "The user changed the plan" in each]
+    assert len(told) == 1
+    assert "shop/page.py" in told[0]
+    assert case.state.todos[1].content == "Write shop/page.py"
+
+
+async def test_only_the_chosen_todo_is_built(tmp_path):
+    done = calls(("todo_write", {"todos": [{"id": "model", "status": "completed"}]}))
+    case = building(tmp_path, done, says("Done."), todos=TWO)
+    case.session.building_todo = "model"
+    await case.turn()
+    assert reminders(case) == []
+    assert on_disk(case) == ["completed", "pending"]
