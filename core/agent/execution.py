@@ -73,6 +73,11 @@ class TerminalState(Protocol):
     def job_count(self) -> int: ...
 
 
+def memory_bound() -> int:
+    """Bytes of memory that one command may take: three quarters of the machine's, so that the rest of it goes on."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3
+
+
 async def no_way_out() -> Path | None:
     """Without a proxy there is no network at all."""
     return None
@@ -162,7 +167,8 @@ class Execution:
     def _spec(self, lowers: tuple[Path, ...]) -> BoxSpec:
         ground, order, layer = self._ground, self.order, self._layer
         is_job = order.seconds is None
-        limits = Limits(seconds=None, output=JOB_OUTPUT) if is_job else Limits(seconds=order.seconds)
+        limits = Limits(seconds=order.seconds, memory=memory_bound())
+        limits = replace(limits, output=JOB_OUTPUT) if is_job else limits
         return BoxSpec(
             workspace=ground.workspace.root,
             command=self.witness.script(order.command),

@@ -16,7 +16,7 @@ import resource
 import select
 import signal
 
-from core.sandbox import cgroups, kernel, landlock, mounts, order, seccomp
+from core.sandbox import cgroups, kernel, landlock, memory, mounts, order, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ RUNS = b"r"
 _WATCH_MS = 250
 _END_SECONDS = 5.0
 _PAUSE_MS = 5
-_PAGE = resource.getpagesize()
 _PR_SET_CHILD_SUBREAPER, _HIGH = 36, 16
 _NEW_USER = 0x10000000
 
@@ -86,8 +85,7 @@ def _make_group(wanted: LaunchOrder) -> cgroups.Group | None:
         if os.getuid() == 0:
             raise OSError(1, "as root, nothing but a pids control group bounds processes, and none can be made here")
         return None
-    memory = wanted["memory"] if groups.has(b"memory") else 0
-    return groups.make(wanted["processes"], memory)
+    return groups.make(wanted["processes"], wanted["memory"] if groups.has(b"memory") else 0)
 
 
 def _become(wanted: LaunchOrder, group: cgroups.Group | None, tell_status: int, tell_ready: int) -> NoReturn:
@@ -217,10 +215,10 @@ class _Supervisor:
         for each in (self._engine.fileno(), self._woken):
             poll.register(each, select.POLLIN)
         self._reap()  # what ended before the handler was there
-        memory = self._wanted["memory"]
+        bound = self._wanted["memory"]
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(_WATCH_MS if memory else None)}
-            if memory and sum(map(resident, below(os.getpid()))) > memory:
+            ready = {descriptor for descriptor, _ in poll.poll(_WATCH_MS if bound else None)}
+            if bound and memory.exceeds(below(os.getpid()), bound):
                 self._send(("memory",))
                 self._finish()
             if self._woken in ready:
@@ -345,16 +343,6 @@ def below(ancestor: int) -> list[int]:
         found += each
         waiting += each
     return found
-
-
-def resident(pid: int) -> int:
-    """Bytes of memory that a process holds for itself alone."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as table:
-            _, held, shared, *_ = map(int, table.read().split())
-    except (OSError, ValueError):
-        return 0
-    return (held - shared) * _PAGE
 
 
 def _signal(pid: int, number: int) -> None:

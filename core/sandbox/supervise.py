@@ -13,7 +13,7 @@ import resource
 import select
 import signal
 
-from core.sandbox import forward, kernel, landlock, order, seccomp, view
+from core.sandbox import forward, kernel, landlock, memory, order, seccomp, view
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from core.sandbox.order import Order, Report
 
 _WATCH_MS = 100
-_PAGE = resource.getpagesize()
 _OWNERS_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER
 
 
@@ -174,11 +173,11 @@ def _send(control: _socket.socket, report: Report) -> None:
 class _Supervisor:
     """Waits for the command's end and for the engine's word; reaps what the command leaves to pid 1."""
 
-    def __init__(self, control: _socket.socket, child: int, forwarder: int, memory: int) -> None:
+    def __init__(self, control: _socket.socket, child: int, forwarder: int, bound: int) -> None:
         self._control = control
         self._child = child
         self._forwarder = forwarder
-        self._memory = memory
+        self._memory = bound
         self._terminating = False
         self._woken, wake = os.pipe()
         os.set_blocking(wake, False)
@@ -193,7 +192,7 @@ class _Supervisor:
         self._reap()  # what ended before the handler was there
         while True:
             ready = poll.poll(_WATCH_MS if self._memory else None)
-            if self._memory and resident() > self._memory:
+            if self._memory and memory.exceeds(memory.everyone(), self._memory):
                 _send(self._control, ("memory",))
                 os._exit(0)
             for descriptor, _ in ready:
@@ -243,17 +242,3 @@ def _signal_group(group: int, number: int) -> None:
         os.killpg(group, number)
     except ProcessLookupError:
         return
-
-
-def resident() -> int:
-    """Bytes of memory that the box's processes hold for themselves alone."""
-    total = 0
-    for name in os.listdir(b"/proc"):
-        if name.isdigit():
-            try:
-                with open(b"/proc/" + name + b"/statm", "rb") as table:
-                    _, held, shared, *_ = map(int, table.read().split())
-            except (OSError, ValueError):
-                continue
-            total += held - shared
-    return total * _PAGE

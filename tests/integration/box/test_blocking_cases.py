@@ -332,3 +332,9 @@ async def test_output_that_is_asked_for_raw_is_every_byte(own: Boxed):
     own.write("work/project/data", data)
     ran = await own.run("cat data", raw=True)
     assert ran.output.encode("utf-8", "surrogateescape") == data
+
+
+async def test_r4_what_forked_processes_share_does_not_count_against_them(boxed: Boxed):
+    many = "import os\na = bytearray(b'x') * (64 << 20)\nfor _ in '123': os.fork()\nimport time; time.sleep(0.4)"
+    ran = await boxed.run(f'python3 -c "{many}"', limits=Limits(seconds=30, memory=200 << 20))
+    assert (ran.exit.ended, ran.code) == ("exited", 0)

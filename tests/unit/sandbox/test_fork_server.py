@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from core.sandbox import forward, order, supervise
+from core.sandbox import forward, memory, order, supervise
 from core.sandbox.namespaces import refusal
 
 ROOT = Path(__file__).parents[3]
@@ -27,6 +28,7 @@ def test_the_server_loads_little():
                 "forward",
                 "kernel",
                 "landlock",
+                "memory",
                 "mounts",
                 "order",
                 "seccomp",
@@ -54,7 +56,21 @@ def test_an_error_that_no_step_expected_is_told_too():
 
 
 def test_the_memory_of_living_processes_is_counted():
-    assert supervise.resident() > 1 << 20
+    assert memory.exceeds(memory.everyone(), 1 << 20)
+    assert not memory.exceeds([os.getpid()], 1 << 40)
+
+
+def test_memory_that_processes_share_is_counted_once():
+    script = "import os, sys; a = bytearray(b'x') * (64 << 20); [os.fork() for _ in '123'];"
+    script += "os.write(1, b'%d\\n' % os.getpid());"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{script} sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        processes = [int(parent.stdout.readline()) for _ in range(8)]
+        assert sum(map(memory.resident, processes)) > 8 * (64 << 20)
+        assert not memory.exceeds(processes, 3 * (64 << 20))
+        assert memory.exceeds(processes, 64 << 20)
+        parent.stdin.close()
 
 
 def test_the_forwarder_listens_on_loopback_only():
