@@ -316,7 +316,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
 
 def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
-    from core.cli_words import BOX_USAGE, box_parser, permissions_parser, plan_parser, review_parser
+    from core.cli_words import box_parser, permissions_parser, plan_parser, review_parser
 
     if argv[0] == "plan":
         parser = plan_parser(_Parser)
@@ -341,7 +341,12 @@ def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
             print_only=said.print_only or bool(verdict),
             program=program,
         )
-    parser = box_parser(_Parser)
+    return _box_options(argv, box_parser(_Parser), program)
+
+
+def _box_options(argv: Sequence[str], parser: argparse.ArgumentParser, program: tuple[str, ...]) -> Options:
+    from core.cli_words import BOX_USAGE
+
     if len(argv) > 1 and argv[1] != "run" and argv[1] not in {"-h", "--help"}:
         parser.error(f"the only thing to do with the box is run; usage: {BOX_USAGE}")
     said = parser.parse_intermixed_args([each for each in argv[1:2] if each != "run"] + list(argv[2:]))

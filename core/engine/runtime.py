@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.agent.execution import Ground
+from core.agent.plan_news import refresh
 from core.agent.terminal import Terminal
 from core.bus import Bus
 from core.clock import now_ms
@@ -84,6 +85,7 @@ class SessionRuntime:
         self.trusted = around.trusted
         self.workspace = around.workspace
         self.turn_id = ""
+        self.told: dict[str, str] = {}
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
         self.bus = Bus(directory.id, lambda after, limit: log.read(after=after, limit=limit))
         blobs = BlobStore(directory.blobs)
@@ -260,6 +262,8 @@ class SessionRuntime:
                 except AgentTuiError as problem:
                     self.complain(problem)
         self.shadow.check_bulks()
+        if not paths or self.state.plan_path in paths:
+            refresh(self)
         self.emit(ev.FilesChanged(paths=paths))
 
     def complain(self, problem: AgentTuiError, *, retryable: bool = False) -> None:

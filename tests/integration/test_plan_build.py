@@ -1,0 +1,184 @@
+"""A plan with a diamond, a chain and a proof, worked off by a model: in order, through a kill, and byte for byte."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from core.cli import Options
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.client import Client
+from core.transports.stdio_client import connect
+from tests.support.box_tiers import offered
+from tests.support.builder import GRAPH, PATH, access, plan_text
+from tests.support.trust import trust
+
+HOST = Path(__file__).parents[1] / "support" / "builder_host.py"
+boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="a proof needs a box")
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    root = tmp_path / "project"
+    (root / ".cursor/plans").mkdir(parents=True)
+    (root / PATH).write_text(plan_text())
+    trust(root)
+    return root
+
+
+async def build(client: Client, session: str, *, until_done: int = 99, after: int = 0) -> list[ev.AnyEvent]:
+    """Build, saying yes to commands, until so many todos are completed or the turn ends."""
+    seen: list[ev.AnyEvent] = []
+    async with contextlib.aclosing(client.events(session, after=after)) as stream:
+        reply = await client.submit(cmd.PlanBuild(session=session, path=PATH))
+        assert isinstance(reply, cmd.Ack), reply
+        async for envelope in stream:
+            seen.append(envelope.event)
+            match envelope.event:
+                case ev.ApprovalRequested(id=name):
+                    await client.submit(cmd.ApprovalAnswer(session=session, id=name, decision="allow_once"))
+                case ev.TodoChanged(todos=todos) if sum(each.status == "completed" for each in todos) >= until_done:
+                    return seen
+                case ev.TurnFinished():
+                    return seen
+                case _:
+                    continue
+    return seen
+
+
+def begun(events: Sequence[ev.AnyEvent]) -> list[str]:
+    """The todos in the order in which they were in progress."""
+    found: list[str] = []
+    for event in events:
+        if isinstance(event, ev.TodoChanged):
+            working = [todo.id for todo in event.todos if todo.status == "in_progress"]
+            assert len(working) <= 1
+            found += [key for key in working if key not in found]
+    return found
+
+
+@boxed
+@pytest.mark.timeout(120)
+async def test_a_build_is_killed_in_the_middle_and_goes_on_where_it_was(project):
+    client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
+    opened = await client.submit(cmd.SessionOpen())
+    first = await build(client, opened.session, until_done=5)
+    os.kill(client.pid, signal.SIGKILL)
+    await client.close()
+    engine = Engine(project, options=EngineOptions(watch=False), models=access(project))
+    try:
+        session = opened.session
+        assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
+        state = engine.state(session)
+        assert state.turn is None
+        assert sum(todo.status == "completed" for todo in state.todos) >= 5
+        second = await build(engine, session, after=state.seq)
+        assert isinstance(second[-1], ev.TurnFinished)
+        assert second[-1].reason == "done"
+        order = list(dict.fromkeys([*begun(first), *begun(second)]))
+        assert sorted(order) == sorted(GRAPH)
+        assert all(order.index(need) < order.index(key) for key, needs in GRAPH.items() for need in needs)
+        proofs = [each.exit_code for each in (*first, *second) if isinstance(each, ev.TodoVerified)]
+        assert proofs == [1, 0]
+        assert (project / PATH).read_text() == plan_text().replace("status: pending", "status: completed")
+        assert set(state.changes) == {*(f"out/{key}.txt" for key in GRAPH), "out/fixed.txt"}
+        assert all(state.changes[f"out/{key}.txt"].origin.todo == key for key in GRAPH)
+        reply = await engine.submit(cmd.PlanBuild(session=session, path=PATH))
+        assert isinstance(reply, cmd.Reject)
+        assert reply.code == "nothing_to_build"
+    finally:
+        await engine.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(project: Path):
+    engine = Engine(project, options=EngineOptions(watch=False), models=access(project))
+    reply = await engine.submit(cmd.SessionOpen(mode="plan"))
+    assert isinstance(reply, cmd.Ack), reply
+    try:
+        yield engine, reply.session
+    finally:
+        await engine.close()
+
+
+async def test_one_todo_is_built_alone_and_not_before_its_time(project):
+    async with opened(project) as (engine, session):
+        early = await engine.submit(cmd.PlanBuild(session=session, path=PATH, todo="b"))
+        assert isinstance(early, cmd.Reject)
+        assert (early.code, early.message) == ("todo_blocked", "b waits for a.")
+        unknown = await engine.submit(cmd.PlanBuild(session=session, path=PATH, todo="z"))
+        assert isinstance(unknown, cmd.Reject)
+        assert unknown.code == "todo_unknown"
+
+
+async def test_a_build_with_a_fresh_context_sends_nothing_of_the_conversation(project):
+    async with opened(project) as (engine, session):
+        engine._live(session).runtime.emit(ev.PlanUpdated(plan=engine._live(session).runtime.plans.load(PATH)))
+        before = engine.state(session).seq
+        await engine.submit(cmd.TurnSubmit(session=session, text="a word that is not to be sent again"))
+        async with contextlib.aclosing(engine.events(session, after=before)) as stream:
+            async for envelope in stream:
+                if isinstance(envelope.event, ev.TurnFinished):
+                    break
+        reply = await engine.submit(cmd.PlanBuild(session=session, path=PATH, fresh=True))
+        assert isinstance(reply, cmd.Ack), reply
+        await engine.settled(session)
+        await engine.submit(cmd.TurnInterrupt(session=session))
+        messages = engine.state(session).messages
+        assert not any("not to be sent again" in message.content for message in messages)
+        assert engine.state(session).mode == "agent"
+
+
+async def test_an_edit_outside_shows_and_a_broken_file_is_told(project):
+    async with opened(project) as (engine, session):
+        runtime = engine._live(session).runtime
+        plan = runtime.plans.load(PATH)
+        runtime.emit(ev.PlanUpdated(plan=plan))
+        runtime.emit(ev.TodoChanged(todos=plan.todos, plan=PATH))
+        (project / PATH).write_text(plan_text().replace("'Make l'", "Make l well"))
+        runtime.disk_changed((PATH,))
+        assert engine.state(session).todos[0].content == "Make l well"
+        (project / PATH).write_text(plan_text().replace("id: a", "id: b"))
+        seq = engine.state(session).seq
+        runtime.disk_changed((PATH,))
+        runtime.disk_changed((PATH,))
+        async with contextlib.aclosing(engine.events(session, after=seq)) as stream:
+            told = await anext(stream)
+        assert isinstance(told.event, ev.Notice)
+        assert "the id b is that of the todo on line" in told.event.message
+        assert engine.state(session).seq == seq + 1
+        assert engine.state(session).todos[0].content == "Make l well"
+
+
+async def test_a_faulty_plan_is_not_built(project):
+    (project / PATH).write_text(plan_text().replace("[ a ]", "[ a, zz ]"))
+    async with opened(project) as (engine, session):
+        reply = await engine.submit(cmd.PlanBuild(session=session, path=PATH))
+        assert isinstance(reply, cmd.Reject)
+        assert "which does not exist" in reply.message
+
+
+@boxed
+async def test_the_user_completes_a_todo_when_its_command_passes(project):
+    async with opened(project) as (engine, session):
+        for exists in (False, True):
+            if exists:
+                (project / "out").mkdir()
+                (project / "out/fixed.txt").write_text("")
+            before = engine.state(session).seq
+            reply = await engine.submit(cmd.TodoSet(session=session, plan=PATH, id="g", status="completed"))
+            assert isinstance(reply, cmd.Ack), reply
+            wanted = ev.PlanUpdated if exists else ev.ErrorRaised
+            async with contextlib.aclosing(engine.events(session, after=before)) as stream:
+                async for envelope in stream:
+                    if isinstance(envelope.event, wanted):
+                        break
+        assert "status: completed" in (project / PATH).read_text()
