@@ -23,6 +23,7 @@ from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, 
 from core.sandbox.bwrap import copy_place, give_back, own_home
 from core.sandbox.copies import CopyLimits, discard, materialise
 from core.sandbox.landlock import EVERYTHING, READ, USE
+from core.sandbox.metadata import Metadata
 from core.sandbox.runner import shell
 
 if TYPE_CHECKING:
@@ -77,9 +78,11 @@ class LandlockBox:
         rules = [*_rules(spec, [*held, *_environments(spec)])]
         rules += [(str(place), EVERYTHING) for place in (copy.root, scratch)]
 
+        before = Metadata(spec.workspace, copy.files)
+
         def finish(upper: Path | None) -> tuple[str, ...]:
             try:
-                return give_back(copy, upper, mounted=False)
+                return (*give_back(copy, upper, mounted=False), *before.note())
             finally:
                 discard(scratch)
 

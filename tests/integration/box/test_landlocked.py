@@ -40,6 +40,23 @@ async def test_s1_no_content_outside_the_copy_changes(locked: Boxed):
     assert (ran.upper / "a").read_text() == "y\n"
 
 
+async def test_s2_what_this_tier_can_not_prevent_is_told(locked: Boxed):
+    for name in ("a", "b", "sub/c", "d", "e"):
+        locked.write(f"work/project/{name}", "whole\n")
+    quiet = await locked.run(
+        f"echo x > a; chmod 600 b; touch -d 2001-01-01 sub/c; rm d; cat {locked.workspace}/a; ls .."
+    )
+    assert quiet.exit.notes == ()
+    at = locked.workspace
+    told = await locked.run(
+        f"chmod 600 {at}/a {at}/b; touch -d 2001-01-01 {at}/sub/c; chmod 700 {at}/sub; echo x > {at}/e"
+    )
+    assert told.exit.notes == (
+        "Modes or times of your own files changed while it ran, which this tier can't prevent: a, b, sub and 1 more",
+    )
+    assert (at / "e").read_text() == "whole\n"
+
+
 async def test_s5_there_is_no_network_at_all(locked: Boxed):
     with socket.create_server(("127.0.0.1", 0)) as host:
         host.setblocking(False)
