@@ -7,6 +7,7 @@ user is another process (`box_driver`), so that nothing of root's is left to it.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ class Boxed(Struct):
     async def run(self, command: str, **changes: Any) -> Ran:
         """Run a command to its end, as the user; `changes` are fields of the `BoxSpec`."""
         spec = self.spec(command, **changes)
-        return await (self._here(spec) if self.uid == os.geteuid() else self._there(spec, {}))
+        return await (self._here(spec) if self.uid == os.geteuid() else self._there(spec, None))
 
     async def run_apart(self, command: str, env: Mapping[str, str] | None = None, **changes: Any) -> Ran:
         """The same in a process of its own, which has more in its environment than the command is given."""
@@ -149,23 +150,65 @@ class Boxed(Struct):
         exit = await running.wait()  # noqa: A001
         return Ran(exit, "".join(pieces), spec.upper)
 
-    async def _there(self, spec: BoxSpec, env: Mapping[str, str]) -> Ran:
-        driver = await asyncio.create_subprocess_exec(
-            *as_user(self.uid),
-            str(ROOT / "tests" / "support" / "box_driver.py"),
-            str(self.tier),
-            str(self.state),
-            env={**self.program_env(), **env},
-            cwd="/",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        told, complaints = await driver.communicate(msgspec.json.encode(spec, enc_hook=str))
-        assert driver.returncode == 0, complaints.decode()
-        answer = json.loads(told)
+    async def _there(self, spec: BoxSpec, env: Mapping[str, str] | None) -> Ran:
+        """`env` None: any process of the user's will do."""
+        given = (self.tier, self.uid, {**self.program_env(), **(env or {})})
+        order = msgspec.json.encode({"state": str(self.state), "spec": spec}, enc_hook=str)
+        driver = _idle.pop((self.tier, self.uid), None) if env is None else None
+        if driver is None or not driver.lives:  # a test may end all that this process has started
+            driver = _Driver(*given)
+        answer = await asyncio.to_thread(driver.ask, order, keep=env is None)
         apart = Apart(tuple(answer["alive"]), answer["grown"])
         return Ran(msgspec.convert(answer["exit"], Exit), answer["output"], spec.upper, apart)
+
+
+class _Driver:
+    """A process of a user's that runs commands in boxes of one tier; see `box_driver`."""
+
+    def __init__(self, tier: Tier, uid: int, env: Mapping[str, str]) -> None:
+        self._key = (tier, uid)
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the driver
+        self._process = subprocess.Popen(
+            [*as_user(uid), str(ROOT / "tests" / "support" / "box_driver.py"), str(tier)],
+            env=env,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+        )
+
+    @property
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, order: bytes, *, keep: bool) -> dict[str, Any]:
+        """Have a command run; then the driver waits for the next one, or ends."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(order + b"\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer.endswith(b"\n") or not keep or _idle.setdefault(self._key, self) is not self:
+            self.end()
+        if not answer.endswith(b"\n"):
+            self._complaints.seek(0)
+            raise AssertionError(self._complaints.read().decode())
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def end(self) -> None:
+        with suppress(BrokenPipeError):
+            self._process.communicate()
+        self._process.wait()
+
+
+_idle: dict[tuple[Tier, int], _Driver] = {}
+
+
+@atexit.register
+def _end_all() -> None:
+    while _idle:
+        _idle.popitem()[1].end()
 
 
 def packages() -> Path:

@@ -1,7 +1,8 @@
-"""Runs one command in a box and tells how it ended, as whatever user this process is: `box_driver.py TIER STATE`.
+"""Runs commands in boxes and tells how they ended, as whatever user this process is: `box_driver.py TIER`.
 
-The `BoxSpec` comes as JSON on standard input; exit and output go to standard output as JSON, with the command lines
-of the machine's processes right after the command's end, and how many bytes this process has grown by.
+Each line of standard input is JSON, `{"state": ..., "spec": ...}` with a `BoxSpec`, and is answered with a line of JSON
+on standard output: exit, output, the command lines of the machine's processes right after the command's end, and how
+many bytes this process has grown by. Every command has a box of its own.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from pathlib import Path
 
 import msgspec
 
-from core.sandbox.box import BoxSpec, Tier
+from core.sandbox.box import Box, BoxSpec, Tier
 from tests.support.box_cases import MAKERS
 
 
-async def main(tier: str, state: str) -> None:
-    spec = msgspec.json.decode(sys.stdin.buffer.read(), type=BoxSpec, dec_hook=lambda kind, value: kind(value))
-    box = MAKERS[Tier(tier)](Path(state))
+async def main(tier: str) -> None:
+    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+        order = json.loads(line)
+        spec = msgspec.convert(order["spec"], BoxSpec, dec_hook=lambda kind, value: kind(value))
+        print(json.dumps(await answer(MAKERS[Tier(tier)](Path(order["state"])), spec)), flush=True)
+
+
+async def answer(box: Box, spec: BoxSpec) -> dict[str, object]:
     pieces: list[str] = []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
@@ -32,8 +38,7 @@ async def main(tier: str, state: str) -> None:
         alive = list(command_lines())
     finally:
         await box.close()
-    answer = {"exit": msgspec.to_builtins(exit), "output": "".join(pieces), "alive": alive, "grown": grown}
-    json.dump(answer, sys.stdout)
+    return {"exit": msgspec.to_builtins(exit), "output": "".join(pieces), "alive": alive, "grown": grown}
 
 
 def command_lines() -> Iterator[str]:
@@ -44,4 +49,4 @@ def command_lines() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2]))
+    asyncio.run(main(sys.argv[1]))
