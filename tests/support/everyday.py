@@ -51,11 +51,12 @@ CHAIN: Mapping[str, str] = {
     "reset and clean": (
         f"echo junk > junk; echo more >> a.txt; {GIT} reset -q --hard; {GIT} clean -qfdx; {GIT} status --porcelain"
     ),
+    "a repository made again": f"rm -rf .git; {GIT} init -q; {GIT} add -A; {GIT} commit -qm anew",
     "everything removed": "rm -rf ./* ./.[a-z]*",
 }
 
 
-def everyday(root: Path, modules: int = 40) -> Path:
+def everyday(root: Path, modules: int = 12) -> Path:
     """Sources, a binary, links, modes, odd names, ignored and empty directories; one commit, and work on top of it."""
     for place in ("pkg", "docs/deep", "build", "empty"):
         (root / place).mkdir(parents=True)
