@@ -45,9 +45,14 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """The kinds in turn; every now and then one is stopped, one runs in the background, and all is decided."""
     many, first = (200, 60) if quick else (1_000, 200)
     with home() as folder, mock.patch.dict(os.environ, environment(folder)):
+        (folder / "tmp").mkdir()
+        tempfile.tempdir = str(folder / "tmp")
         place = project(folder / "project", 500)
         trust(place)
-        yield from asyncio.run(_soak(place, many, first))
+        try:
+            yield from asyncio.run(_soak(place, many, first))
+        finally:
+            tempfile.tempdir = None
 
 
 async def _soak(place: Path, many: int, first: int) -> list[Result]:
@@ -138,7 +143,7 @@ def _traces(terminal: Terminal) -> dict[str, float]:
         "mounts": len(Path("/proc/self/mountinfo").read_bytes().splitlines()),
         "descriptors": psutil.Process().num_fds(),
         "threads": psutil.Process().num_threads(),
-        "temporary files": len(list(Path(tempfile.gettempdir()).glob("agent-tui*"))),
+        "temporary files": len(list(Path(tempfile.gettempdir()).iterdir())),
         "layers": len([each for each in layers.iterdir() if each.is_dir() and "verdict" not in each.name]),
         "MB of the engine's memory": psutil.Process().memory_info().rss / (1 << 20),
         "MB of the fork server's memory": max(servers, default=0) / (1 << 20),
