@@ -328,20 +328,21 @@ def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
         directory = _directory(said.words, parser)
         return Options(front="permissions", directory=directory, remove=said.remove or "", program=program)
     if argv[0] == "review":
-        parser = review_parser(_Parser)
-        said = parser.parse_intermixed_args(argv[1:])
-        paths = tuple(said.accept or said.reject or ())
-        verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
-        directory = _directory(said.words, parser)
-        return Options(
-            front="review",
-            directory=directory,
-            paths=paths,
-            verdict=verdict,
-            print_only=said.print_only or bool(verdict),
-            program=program,
-        )
+        return _review_options(argv[1:], review_parser(_Parser), program)
     return _box_options(argv, box_parser(_Parser), program)
+
+
+def _review_options(argv: Sequence[str], parser: argparse.ArgumentParser, program: tuple[str, ...]) -> Options:
+    said = parser.parse_intermixed_args(argv)
+    verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
+    return Options(
+        front="review",
+        directory=_directory(said.words, parser),
+        paths=tuple(said.accept or said.reject or ()),
+        verdict=verdict,
+        print_only=said.print_only or bool(verdict),
+        program=program,
+    )
 
 
 def _box_options(argv: Sequence[str], parser: argparse.ArgumentParser, program: tuple[str, ...]) -> Options:
