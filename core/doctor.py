@@ -136,7 +136,7 @@ def _containment(found: TierReport, *, probed: bool) -> Iterator[str]:
     yield f"{found.tier.value}: {_MEANINGS[found.tier]}"
     for each in found.reasons:
         if not each.ok:
-            error = f" [{each.errno}]" if each.errno and f"[{each.errno}]" not in each.reason else ""
+            error = f" [{each.errno}]" if each.errno not in each.reason else ""
             yield " ".join(filter(None, (f"not {each.tier.value}: {each.reason.rstrip('.')}{error}.", each.cure)))
         elif probed:
             yield f"{each.tier.value} held all attempts: {', '.join(item.name for item in each.items)}"

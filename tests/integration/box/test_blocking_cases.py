@@ -8,7 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import msgspec
 import psutil
 import pytest
 
+from core.clock import monotonic
 from core.protocol import events as ev
 from core.sandbox.box import Limits, Tier
 from tests.support.agent_case import says
@@ -238,10 +239,19 @@ async def test_s8_a_program_that_is_killed_takes_all_of_its_command_with_it(boxe
     assert await app.stdout.readline() == b"ready\n"
     below = psutil.Process(app.pid).children(recursive=True)
     assert any(LONG in each.cmdline() for each in below)
+    watched = {each.pid: os.pidfd_open(each.pid) for each in below}
     app.send_signal(signal.SIGKILL)
     await app.wait()
-    _, left = await asyncio.to_thread(psutil.wait_procs, below, 1)
-    assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
+    assert await asyncio.to_thread(living, watched, 1) == []
+
+
+def living(watched: Mapping[int, int], seconds: float) -> list[int]:
+    """Those of the processes, with a descriptor for each, that have not ended by then. The descriptors are closed."""
+    until = monotonic() + seconds
+    left = [pid for pid, place in watched.items() if not select.select([place], [], [], max(0, until - monotonic()))[0]]
+    for place in watched.values():
+        os.close(place)
+    return left
 
 
 SHOWING = """
@@ -335,6 +345,6 @@ async def test_output_that_is_asked_for_raw_is_every_byte(own: Boxed):
 
 
 async def test_r4_what_forked_processes_share_does_not_count_against_them(boxed: Boxed):
-    many = "import os\na = bytearray(b'x') * (64 << 20)\nfor _ in '123': os.fork()\nimport time; time.sleep(0.4)"
+    many = "import os\na = bytearray(b'x') * (64 << 20)\nfor _ in '123': os.fork()\nimport time; time.sleep(0.3)"
     ran = await boxed.run(f'python3 -c "{many}"', limits=Limits(seconds=30, memory=200 << 20))
     assert (ran.exit.ended, ran.code) == ("exited", 0)
