@@ -17,7 +17,18 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset({"core.config", "core.workspace", "core.modes", "core.permissions", "core.policy", "core.rules"}),
     frozenset(
         "core." + name
-        for name in ("shadow", "edits", "plans", "sessions", "index", "providers", "dialects", "sandbox", "prompts")
+        for name in (
+            "shadow",
+            "edits",
+            "plans",
+            "debug",
+            "sessions",
+            "index",
+            "providers",
+            "dialects",
+            "sandbox",
+            "prompts",
+        )
     ),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),

@@ -1,0 +1,141 @@
+"""The log of a run: one JSON object a line, read with patience. What is no record is counted, never an error.
+
+Field names are those of the known wire format: sessionId, runId, hypothesisId, location, message, data, timestamp.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct, convert
+from msgspec import json as msgjson
+from msgspec.structs import replace
+
+from core.protocol.debug import ProbeRecord
+
+LONGEST = 64_000  # bytes of a line that are looked at
+MOST = 20_000  # records of a run that are kept
+DATA = 2_000  # characters of `data` that are kept
+TEXT = 1_000
+_FIELD = re.compile(r'"(hypothesisId|location|message|runId)"\s*:\s*"((?:[^"\\]|\\.){0,200})"')
+_PIECE = 1 << 16
+
+
+class Log(Struct, frozen=True, kw_only=True):
+    """The records of a run in order. `broken` lines were none; `left` came after as many as are kept."""
+
+    records: tuple[ProbeRecord, ...] = ()
+    broken: int = 0
+    left: int = 0
+
+
+def read_log(chunks: Iterable[bytes], run: str, session: str = "") -> Log:
+    """Everything that was written in one run, whatever ids the lines name; a line of any length takes little memory."""
+    records: list[ProbeRecord] = []
+    broken = left = 0
+    for raw, is_cut in _raw_lines(chunks):
+        if not raw.strip():
+            continue
+        record = parse(raw, cut=is_cut)
+        if record is None:
+            broken += 1
+        elif len(records) >= MOST:
+            left += 1
+        else:
+            records.append(replace(record, line=len(records) + 1, run_id=run, session_id=session))
+    return Log(records=tuple(records), broken=broken, left=left)
+
+
+def parse(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
+    """One line; None if it is no JSON object. Of a line that was cut, what its beginning tells."""
+    text = raw.decode("utf-8", "replace")
+    if cut:
+        return _from_beginning(text)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return _record(value) if isinstance(value, dict) else None
+
+
+def _record(value: dict[str, Any]) -> ProbeRecord:
+    data = value.get("data")
+    shown = "" if data is None else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return ProbeRecord(
+        line=0,
+        hypothesis_id=_text(value.get("hypothesisId"), 80),
+        location=_text(value.get("location"), TEXT),
+        message=_text(value.get("message"), TEXT),
+        data=shown[:DATA],
+        timestamp=_milliseconds(value.get("timestamp")),
+        cut=len(shown) > DATA,
+    )
+
+
+def _from_beginning(text: str) -> ProbeRecord:
+    fields = dict(_FIELD.findall(text))
+    return ProbeRecord(
+        line=0,
+        hypothesis_id=fields.get("hypothesisId", "")[:80],
+        location=fields.get("location", ""),
+        message=fields.get("message", ""),
+        data=text[:DATA],
+        cut=True,
+    )
+
+
+def _text(value: object, limit: int) -> str:
+    if value is None:
+        return ""
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:limit]
+
+
+def _milliseconds(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    try:
+        found = int(value)
+    except (ValueError, OverflowError):
+        return 0
+    return found if 0 <= found < 1 << 53 else 0
+
+
+def _raw_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Lines of at most `LONGEST` bytes, and whether something of them was cut off."""
+    held, is_cut = b"", False
+    for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            *whole, rest = chunk[start : start + _PIECE].split(b"\n")
+            for line in whole:
+                held, is_cut = _more(held, line, is_cut)
+                yield held, is_cut
+                held, is_cut = b"", False
+            held, is_cut = _more(held, rest, is_cut)
+    if held:
+        yield held, is_cut
+
+
+def _more(held: bytes, piece: bytes, is_cut: bool) -> tuple[bytes, bool]:
+    room = LONGEST - len(held)
+    return held + piece[:room], is_cut or len(piece) > room
+
+
+def written(records: Iterable[ProbeRecord]) -> bytes:
+    """Records as they are stored."""
+    return b"".join(msgjson.encode(record) + b"\n" for record in records)
+
+
+def stored(data: bytes) -> tuple[ProbeRecord, ...]:
+    """What `written` made."""
+    return tuple(convert(json.loads(line), ProbeRecord) for line in data.split(b"\n") if line)
+
+
+def shown(record: ProbeRecord) -> str:
+    """One record in one line, as it is shown and cited."""
+    who = f"[{record.hypothesis_id}] " if record.hypothesis_id else ""
+    where = f"{record.location}: " if record.location else ""
+    data = f" {record.data}" if record.data else ""
+    return " ".join(f"{who}{where}{record.message}{data}{' […]' if record.cut else ''}".split())

@@ -1,0 +1,80 @@
+"""Debugging on the wire: hypotheses with their evidence, probes in the code, and the runs that they logged in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+HypothesisState = Literal["open", "confirmed", "rejected", "inconclusive"]
+Judgement = Literal["confirmed", "rejected", "inconclusive"]
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One line of a run's log that a verdict cites. `line` is 1-indexed, `text` is that line as it was shown."""
+
+    run: str
+    line: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.run}:{self.line}"
+
+
+class Hypothesis(Struct, frozen=True, kw_only=True):
+    """A possible cause. `expects`: what a log would show if it were true; `reason`: why it was judged as it is."""
+
+    id: str
+    statement: str
+    expects: str = ""
+    state: HypothesisState = "open"
+    evidence: tuple[Evidence, ...] = ()
+    reason: str = ""
+
+
+class Probe(Struct, frozen=True, kw_only=True):
+    """Lines that only log, to be run before line `line` (1-indexed) of a file. They are in no file: they are laid into
+    a copy of it for a run. `above` and `below` are the lines that they were put between, by which their place is found
+    again; None: the beginning or the end of the file."""
+
+    id: str
+    path: str
+    line: int
+    code: str
+    hypothesis: str = ""
+    above: str | None = None
+    below: str | None = None
+
+
+class ProbeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One line of a log. `data` is JSON text, `timestamp` in ms since the epoch (0 = not given). `cut`: the line was
+    longer than is kept."""
+
+    line: int
+    run_id: str = ""
+    hypothesis_id: str = ""
+    location: str = ""
+    message: str = ""
+    data: str = ""
+    timestamp: int = 0
+    session_id: str = ""
+    cut: bool = False
+
+
+class ProbeRun(Struct, frozen=True, kw_only=True):
+    """One run with probes. `log` names the stored records (sha256), `records` counts them, `broken` the lines that were
+    none; `counts` are the records of each hypothesis. `after_fix`: something was changed on evidence before it."""
+
+    id: str
+    command: str = ""
+    exit_code: int | None = None
+    ended: str = "exited"
+    log: str = ""
+    records: int = 0
+    broken: int = 0
+    probes: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    after_fix: bool = False
+    duration_ms: int = 0

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.debug.comparing import compared, counts, picked
+from core.debug.records import LONGEST, MOST, parse, read_log, shown, stored, written
+from core.protocol.debug import ProbeRecord
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(["sessionId", "runId", "hypothesisId", "location", "message", "data", "timestamp", "other"])
+
+
+def line(**fields: object) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
+
+
+@given(st.lists(st.dictionaries(FIELDS, JSON, max_size=7), max_size=6), st.integers(min_value=1, max_value=50))
+def test_every_object_is_one_record_whatever_its_fields_hold_and_however_it_arrives(objects, size):
+    data = b"".join(json.dumps(each).encode() + b"\n" for each in objects)
+    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+    log = read_log(chunks, "r1", "ses_1")
+    assert (len(log.records), log.broken, log.left) == (len(objects), 0, 0)
+    assert [each.line for each in log.records] == list(range(1, len(objects) + 1))
+    assert {each.run_id for each in log.records} <= {"r1"}
+    assert stored(written(log.records)) == log.records
+    assert all("\n" not in shown(each) for each in log.records)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_are_an_error(data):
+    log = read_log([data], "r1")
+    lines = [each for each in data.split(b"\n") if each.strip()]
+    assert len(log.records) + log.broken == len(lines)
+
+
+def test_a_line_of_10_mb_is_cut_and_the_next_one_is_read():
+    piece = b"y" * 100_000
+    chunks = [b'{"hypothesisId": "H2", "message": "huge", "data": "', *[piece] * 100, b'"}\n', line(message="next")]
+    log = read_log(chunks, "r1")
+    assert [(each.message, each.cut) for each in log.records] == [("huge", True), ("next", False)]
+    assert log.records[0].hypothesis_id == "H2"
+    assert len(written(log.records)) < LONGEST
+
+
+def test_broken_lines_are_counted_and_the_rest_is_read():
+    log = read_log([b"no json\n[1]\n", line(message="good"), b"\n", b'{"half": '], "r1")
+    assert [each.message for each in log.records] == ["good"]
+    assert log.broken == 3
+
+
+def test_more_records_than_are_kept_are_counted():
+    log = read_log([line(message="x")] * (MOST + 5), "r1")
+    assert (len(log.records), log.left) == (MOST, 5)
+
+
+def test_times_that_are_none_are_left_out():
+    assert parse(line(timestamp=1_700_000_000_000)).timestamp == 1_700_000_000_000
+    assert [parse(line(timestamp=each)).timestamp for each in ("x", True, -1, 1e300, None)] == [0] * 5
+    assert parse(b'{"timestamp": NaN}').timestamp == 0
+
+
+def record(number: int, **fields: str) -> ProbeRecord:
+    return ProbeRecord(line=number, **fields)
+
+
+def test_records_are_picked_by_hypothesis_and_by_text():
+    records = [record(1, hypothesis_id="H1", message="Key"), record(2, hypothesis_id="H2", data='{"key":1}'), record(3)]
+    assert picked(records) == tuple(records)
+    assert picked(records, hypothesis="H2") == (records[1],)
+    assert picked(records, containing="KEY") == tuple(records[:2])
+    assert counts(records) == {"H1": 1, "H2": 1, "": 1}
+
+
+def test_two_runs_are_compared_place_by_place():
+    first = [record(1, location="a:1", data="1"), record(2, location="b:2", data="1"), record(3, location="c:3")]
+    second = [record(1, location="b:2", data="2"), record(2, location="c:3"), record(3, location="d:4")]
+    rows = compared(first, second)
+    assert [(row.location, row.side) for row in rows] == [
+        ("a:1", "first"),
+        ("b:2", "differs"),
+        ("c:3", "same"),
+        ("d:4", "second"),
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12")), max_size=8))
+def test_a_run_compared_with_itself_differs_nowhere(pairs):
+    records = [record(number, location=where, data=data) for number, (where, data) in enumerate(pairs)]
+    assert {row.side for row in compared(records, records)} <= {"same"}
+    assert sum(len(row.first) for row in compared(records, records)) == len(records)
