@@ -10,7 +10,7 @@ from core.config import Limits
 from core.errors import AgentTuiError
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from core.providers.base import ToolSpec
-from core.sessions.fold import total
+from core.sessions.usage import total
 
 BYTES_PER_TOKEN = 4.0
 

@@ -1,4 +1,4 @@
-"""What may be supposed, and how it is judged: three to five hypotheses that differ, and lines that were really logged."""
+"""What may be supposed, and how it is judged: three to five hypotheses that differ, and lines that were logged."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
+from core.sessions.debugging import DebugState
 from core.sessions.rewind import Line, Mark, marked, rewound, shelve
+from core.sessions.usage import total
 
 
 class ReviewFold(Protocol):
@@ -58,19 +60,6 @@ class TurnState:
     def finished_documents(self) -> list[AnyDocument]:
         """The documents that have ended, in the order in which they began."""
         return [document for document in self.documents.values() if document is not None]
-
-
-def total(first: Usage, second: Usage) -> Usage:
-    """Tokens and cost of both; the cost is not known if neither is."""
-    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
-    return Usage(
-        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
-        completion_tokens=first.completion_tokens + second.completion_tokens,
-        cached_tokens=first.cached_tokens + second.cached_tokens,
-        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
-        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
-        cost=sum(costs) if costs else None,
-    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,6 +104,7 @@ class SessionState:
     marks: dict[str, Mark] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
+    debug: DebugState = field(default_factory=DebugState)
 
     @property
     def turn(self) -> TurnState | None:
@@ -151,6 +141,7 @@ class SessionState:
         step = _STEPS.get(type(event))
         if step is not None:
             step(self, envelope, event)
+        self.debug.apply(event, self.mode, self.changes)
         self.review.apply(event)
 
 

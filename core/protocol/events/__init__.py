@@ -11,6 +11,16 @@ from msgspec import Struct
 from core.protocol.events.base import Decision, Event, ModeName, ToolStatus, TurnEnd
 from core.protocol.events.checkpoint import CheckpointCreated, CheckpointRestored, ConversationRewound, LeftAlone
 from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, RulesLoaded
+from core.protocol.events.debug import (
+    HypothesesSet,
+    HypothesisJudged,
+    ProbeAdded,
+    ProbeLogged,
+    ProbeRemoved,
+    ReproduceEnded,
+    ReproduceRequested,
+    RunRecorded,
+)
 from core.protocol.events.document import DocumentDelta, DocumentFinished, DocumentStarted
 from core.protocol.events.plan import PlanCreated, PlanUpdated, TodoChanged, TodoVerified
 from core.protocol.events.review import (
@@ -122,6 +132,14 @@ AnyEvent = (
     | PlanUpdated
     | TodoChanged
     | TodoVerified
+    | HypothesesSet
+    | HypothesisJudged
+    | ProbeAdded
+    | ProbeLogged
+    | ProbeRemoved
+    | ReproduceEnded
+    | ReproduceRequested
+    | RunRecorded
     | ContextMeasured
     | ContextCompacted
     | RulesLoaded
@@ -130,7 +148,7 @@ AnyEvent = (
     | StreamLagged
 )
 
-LOSSY = (DocumentDelta, ToolOutput, FilesChanged, StreamLagged)
+LOSSY = (DocumentDelta, ToolOutput, FilesChanged, ProbeLogged, StreamLagged)
 
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -174,6 +192,8 @@ __all__ = [
     "FilesChanged",
     "HunkCommented",
     "HunkEdited",
+    "HypothesesSet",
+    "HypothesisJudged",
     "JobEnded",
     "JobStarted",
     "LayersChanged",
@@ -186,10 +206,16 @@ __all__ = [
     "Notice",
     "PlanCreated",
     "PlanUpdated",
+    "ProbeAdded",
+    "ProbeLogged",
+    "ProbeRemoved",
     "PromptSuggested",
     "QuestionAnswered",
     "QuestionAsked",
+    "ReproduceEnded",
+    "ReproduceRequested",
     "RulesLoaded",
+    "RunRecorded",
     "SessionClosed",
     "SessionRenamed",
     "SessionResumed",

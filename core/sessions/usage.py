@@ -1,0 +1,18 @@
+"""What model calls took, added up."""
+
+from __future__ import annotations
+
+from core.protocol.messages import Usage
+
+
+def total(first: Usage, second: Usage) -> Usage:
+    """Tokens and cost of both; the cost is not known if neither is."""
+    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
+    return Usage(
+        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+        completion_tokens=first.completion_tokens + second.completion_tokens,
+        cached_tokens=first.cached_tokens + second.cached_tokens,
+        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
+        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
+        cost=sum(costs) if costs else None,
+    )
