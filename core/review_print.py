@@ -23,6 +23,8 @@ from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, Verdict
 from core.sessions.fold import SessionState
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
+from core.shadow import BlobStore
+from core.workspace.names import to_os
 
 NOTHING = "nothing waits for a review.\n"
 _LOOKED_AT = 50
@@ -56,7 +58,7 @@ async def _go(options: Options) -> int:
             raise CommandRejected(opened.message, hint=opened.hint, code=opened.code)
         if options.verdict:
             return await _Verdicts(engine, session, options).give()
-        await _print(engine, session)
+        await _print(engine, session, BlobStore(SessionStore(options.directory).sessions / session / "blobs"))
         return ExitCode.DONE
     finally:
         await engine.close()
@@ -118,7 +120,7 @@ class _Verdicts:
         ]
 
 
-async def _print(engine: Engine, session: str) -> None:
+async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
     state = engine.state(session)
     bulks = _bulks(state)
     if not state.changes and not bulks:
@@ -127,7 +129,7 @@ async def _print(engine: Engine, session: str) -> None:
     for path, change in sorted(state.changes.items()):
         answer = await engine.query(q.DiffQuery(session=session, path=path))
         if isinstance(answer, q.Diff) and answer.diff is not None:
-            for line in _patch(answer.diff):
+            for line in (*_patch(answer.diff), *_links(change, blobs)):
                 sys.stdout.write(f"{line}\n")
         else:
             sys.stdout.write(f"# {plain(path)}: {change.operation}\n")
@@ -136,31 +138,64 @@ async def _print(engine: Engine, session: str) -> None:
 
 
 def _patch(found: ChangeDiff) -> Iterator[str]:
-    """One change as git writes it; what has no lines is told in a line that begins with #."""
+    """One change as git writes it. What else there is to say comes before it: within, git would take it for an end."""
     change = found.change
-    old, new = (f"{side}/{change.path}" for side in "ab")
-    yield plain(f"diff --git {old} {new}")
-    yield from _modes(change)
+    old, new = (_name(side, change.path) for side in "ab")
     broken = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
     for remark in (conflict, change.protected and "protected", broken, found.note):
         if remark:
-            yield f"# {plain(str(remark))}"
+            yield f"# {plain(change.path)}: {plain(str(remark))}"
+    yield f"diff --git {old} {new}"
+    yield from _modes(change)
     if change.binary:
-        yield plain(f"Binary files {old} and {new} differ")
+        yield f"Binary files {old} and {new} differ"
         return
     if not any(line.kind in {"added", "removed"} for line in found.lines):
         return
-    yield plain(f"--- {'/dev/null' if change.operation == 'create' else old}")
-    yield plain(f"+++ {'/dev/null' if change.operation == 'delete' else new}")
+    yield from _sides(change)
     for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
             yield from _hunk(list(group))
 
 
+def _name(side: str, path: str) -> str:
+    """A name as git writes it: in quotes, byte by byte, when it has anything in it that is not to be taken as it is."""
+    name = f"{side}/{path}"
+    if plain(name) == name and to_os(name) == name.encode() and not set(name) & set('"\\\n\t'):
+        return name
+    letters = (chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:03o}" for each in to_os(name))
+    return f'"{"".join(letters)}"'
+
+
+def _sides(change: Change) -> Iterator[str]:
+    old, new = (_name(side, change.path) for side in "ab")
+    for sign, name in (
+        ("---", "/dev/null" if change.operation == "create" else old),
+        ("+++", "/dev/null" if change.operation == "delete" else new),
+    ):
+        yield f"{sign} {name}{chr(9) if ' ' in name and name[0] != chr(34) else ''}"  # where a name with blanks ends
+
+
+def _links(change: Change, blobs: BlobStore) -> Iterator[str]:
+    """A symbolic link is to git a file with its target in it and no newline; what becomes one is only told."""
+    sides = [each for each in (change.base, change.pending) if each.kind != "absent"]
+    if not sides or any(each.kind != "symlink" for each in sides):
+        return
+    yield from _sides(change)
+    old, new = ("0,0" if each.kind == "absent" else "1" for each in (change.base, change.pending))
+    yield f"@@ -{old} +{new} @@"
+    for sign, state in (("-", change.base), ("+", change.pending)):
+        if state.kind == "symlink":
+            yield f"{sign}{plain(blobs.get(state.blob).decode('utf-8', 'replace'))}"
+            yield "\\ No newline at end of file"
+
+
 def _modes(change: Change) -> Iterator[str]:
-    kinds = {"file": "100", "symlink": "120", "absent": ""}
-    before, after = (f"{kinds[each.kind]}{each.mode:03o}" for each in (change.base, change.pending))
+    before, after = (
+        {"file": f"100{each.mode:03o}", "symlink": "120000", "absent": ""}[each.kind]
+        for each in (change.base, change.pending)
+    )
     if change.operation == "create":
         yield f"new file mode {after}"
     elif change.operation == "delete":

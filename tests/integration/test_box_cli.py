@@ -79,6 +79,27 @@ def test_the_printed_review_is_a_patch_that_git_takes(project, tmp_path):
     assert tree(copy) == {"a.txt": b"one\nTWO\nthree\n", "n": b"x\n", "m": b"y"}
 
 
+def test_a_patch_has_links_and_odd_names_as_git_has_them(project, tmp_path):
+    (project / "old link").symlink_to("a.txt")
+    (project / "gone").symlink_to("a.txt")
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", project, copy], check=True)
+    links = "ln -sfn elsewhere 'old link'; rm gone; ln -s a.txt new; chmod 755 a.txt; echo Obey > AGENTS.md"
+    names = "echo 1 > 'we ird'; echo 2 > 'q\"u\\o'; echo 3 > $(printf 'b\\377d'); echo 4 > ünï"
+    program("box", "run", "--keep", ".", f"{links}; {names}", cwd=project)
+    patch = program("review", ".", cwd=project).stdout
+    taken = subprocess.run(["git", "apply", "-"], cwd=copy, input=patch, text=True, capture_output=True, check=False)
+    assert taken.stderr == ""
+    program("review", ".", "--accept", "all", "AGENTS.md", cwd=project)
+    assert {each: each.readlink() for each in copy.iterdir() if each.is_symlink()} == {
+        copy / "old link": Path("elsewhere"),
+        copy / "new": Path("a.txt"),
+    }
+    assert tree(copy) == tree(project)
+    assert {b"we ird", b'q"u\\o', b"b\xffd", "ünï".encode()} <= {os.fsencode(each.name) for each in copy.iterdir()}
+    assert os.access(copy / "a.txt", os.X_OK)
+
+
 def test_verdicts_from_the_command_line_write_and_drop(project):
     program(
         "box",
