@@ -73,8 +73,7 @@ class LandlockBox:
         copy = materialise(withholding_hidden(spec), place, limits=self._copy_limits, link_held=True)
         home.mkdir(parents=True, mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
-        inside = [os.fsdecode(each) for each in copy.held]
-        held = [spec.workspace / each for each in inside]
+        held = [spec.workspace / os.fsdecode(each) for each in copy.held]
         rules = [*_rules(spec, [*held, *_environments(spec)])]
         rules += [(str(place), EVERYTHING) for place in (copy.root, scratch)]
 
