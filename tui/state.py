@@ -93,6 +93,7 @@ class ViewState:
     plans: dict[str, Plan] = field(default_factory=dict)
     plan: str = ""
     todos: tuple[Todo, ...] = ()
+    proofs: dict[str, events.TodoVerified] = field(default_factory=dict)
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     questions: dict[str, events.QuestionAsked] = field(default_factory=dict)
     trust: events.TrustStated | None = None
@@ -331,6 +332,9 @@ class ViewState:
                 return _topics("status")
             case events.PlanCreated(plan=plan) | events.PlanUpdated(plan=plan):
                 self.plans[plan.path], self.plan = plan, plan.path
+                return _topics("plan")
+            case events.TodoVerified():
+                self.proofs[event.id] = event
                 return _topics("plan")
             case events.TodoChanged():
                 self.todos = event.todos

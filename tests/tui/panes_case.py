@@ -119,6 +119,10 @@ class PaneApp(App[None]):
     @on(FileTree.Selected)
     @on(PlanPanel.SetStatus)
     @on(PlanPanel.Build)
+    @on(PlanPanel.Edited)
+    @on(PlanPanel.Removes)
+    @on(PlanPanel.ShowsHunks)
+    @on(PlanPanel.EditsText)
     def write_down(self, event: object) -> None:
         self.posted.append(event)
 

@@ -5,8 +5,10 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from core.protocol.documents import Todo
+from core.protocol.events import TodoVerified
 from tests.tui.panes_case import PLAN, plan_app
-from tui.widgets.plan_panel import PlanPanel, PlanText, TodoList, waits_for
+from tui.widgets.plan_panel import PlanLine, PlanPanel, PlanText, TodoList
+from tui.widgets.plan_rows import waits_for
 
 
 async def shown(pilot: Pilot[None], plan=PLAN, todos=()) -> str:
@@ -91,3 +93,106 @@ async def filled(pilot: Pilot[None]) -> None:
 
 def test_the_plan_looks_as_it_did(snap_compare):
     assert snap_compare(plan_app(), terminal_size=(120, 40), run_before=filled)
+
+
+async def typed(pilot: Pilot[None], *keys: str) -> None:
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+async def test_todos_are_added_edited_moved_and_made_to_wait_from_the_keyboard():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await typed(pilot, "down", "n", *"Ship it", "enter")
+        await typed(pilot, "e", "ctrl+u", *"Other", "enter")
+        await typed(pilot, "w", "ctrl+u", *"locale, float", "enter")
+        await typed(pilot, "p", *"make test", "enter")
+        await typed(pilot, "J", "K", "d", "o", "t", "B", "F")
+        new, edited, needs, proof, lower, higher, remove, hunks, text, one, fresh = app.posted
+        assert [todo.id for todo in new.todos] == ["measure", "basket", "ship-it", "receipt", "locale", "float"]
+        assert edited.todos[1].content == "Other"
+        assert needs.todos[1].dependencies == ("locale", "float")
+        assert proof.todos[1].verify == "make test"
+        assert [todo.id for todo in lower.todos][:3] == ["measure", "receipt", "basket"]
+        assert [todo.id for todo in higher.todos][:2] == ["basket", "measure"]
+        assert (remove.id, hunks.id, text.body) == ("basket", "basket", PLAN.body)
+        assert (one.todo, one.fresh, fresh.todo, fresh.fresh) == ("basket", False, "", True)
+
+
+async def test_escape_leaves_a_line_without_a_change_and_an_empty_one_adds_nothing():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await typed(pilot, "e", *"no", "escape", "n", "enter")
+        assert app.posted == []
+        assert not app.query_one(PlanLine).display
+        assert app.query_one(TodoList).has_focus
+
+
+async def test_a_filter_finds_by_words_and_by_state_until_escape():
+    async with plan_app().run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await typed(pilot, "/", *"blocked")
+        rows = pilot.app.query_one(TodoList)
+        assert rows.option_count == 1
+        await typed(pilot, "enter")
+        assert rows.option_count == 1
+        await typed(pilot, "/", "escape")
+        assert rows.option_count == 5
+
+
+async def test_the_cursor_goes_to_a_todo_that_is_asked_for():
+    async with plan_app().run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await typed(pilot, "/", *"blocked", "enter")
+        pilot.app.query_one(PlanPanel).mark("locale")
+        assert pilot.app.query_one(TodoList).highlighted == 3
+
+
+PROVED = replace(
+    PLAN,
+    todos=tuple(replace(todo, verify="make test" if todo.id in {"basket", "measure"} else "") for todo in PLAN.todos),
+)
+PROOFS = {
+    "measure": TodoVerified(id="measure", command="make test", exit_code=0),
+    "basket": TodoVerified(id="basket", command="make test", exit_code=2, output="1 failed"),
+}
+
+
+async def with_proofs(pilot: Pilot[None]) -> None:
+    panel = pilot.app.query_one(PlanPanel)
+    panel.set_plan(PROVED, (), PROOFS)
+    panel.focus()
+    await pilot.pause()
+
+
+async def as_graph(pilot: Pilot[None]) -> None:
+    await with_proofs(pilot)
+    await pilot.press("v")
+
+
+async def blocked(pilot: Pilot[None]) -> None:
+    await with_proofs(pilot)
+    await typed(pilot, "/", *"blocked")
+
+
+async def test_a_proof_is_told_in_its_row():
+    async with plan_app().run_test(size=(60, 30)) as pilot:
+        await with_proofs(pilot)
+        rows = pilot.app.query_one(TodoList)
+        text = "\n".join(rows.render_line(y).text.rstrip() for y in range(rows.size.height))
+        assert "✓ verified: make test" in text
+        assert "✗ verify failed (exit code 2): make test" in text
+
+
+def test_a_failed_proof_looks_as_it_did(snap_compare):
+    assert snap_compare(plan_app(), terminal_size=(100, 30), run_before=with_proofs)
+
+
+def test_the_graph_looks_as_it_did(snap_compare):
+    assert snap_compare(plan_app(), terminal_size=(100, 30), run_before=as_graph)
+
+
+def test_a_filter_on_what_is_blocked_looks_as_it_did(snap_compare):
+    assert snap_compare(plan_app(), terminal_size=(100, 30), run_before=blocked)

@@ -215,11 +215,13 @@ class ActingScreen(Screen[None]):
         """Show the plan."""
         await self.panes.show("plan")
 
-    def action_build_plan(self, path: str = "") -> None:
-        """Work the plan."""
-        path = path or self.state.plan
+    def action_build_plan(self, what: str = "") -> None:
+        """Work the plan at hand, or a plan by its path; one todo of it by its id; "fresh" without the conversation."""
+        plan, fresh = self.state.current_plan, what == "fresh"
+        todo = what if plan is not None and any(each.id == what for each in plan.todos) else ""
+        path = self.state.plan if fresh or todo else what or self.state.plan
         if path:
-            self.send(commands.PlanBuild(path=path))
+            self.send(commands.PlanBuild(path=path, todo=todo, fresh=fresh))
         else:
             self.say("There is no plan yet.", "Ask for one in Plan mode.")
 

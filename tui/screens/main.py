@@ -20,7 +20,7 @@ from core.protocol.events import ModeName
 from tui.bridge import Bridge, Connect, Wish
 from tui.keymap import bindings, checked
 from tui.screens.actions import MODES
-from tui.screens.rewinding import RewindingScreen
+from tui.screens.planning import PlanningScreen
 from tui.state import Topic
 from tui.text import one_line
 from tui.widgets.greeting import Greeting
@@ -39,7 +39,7 @@ TOO_SMALL = (
 )
 
 
-class MainScreen(RewindingScreen):
+class MainScreen(PlanningScreen):
     """One session in one window."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
@@ -325,14 +325,6 @@ class MainScreen(RewindingScreen):
     async def on_file_tree_selected(self, event: Any) -> None:
         """Show a file that was chosen in the tree."""
         await self.panes.preview(event.path)
-
-    def on_plan_panel_set_status(self, event: Any) -> None:
-        """A todo has another status."""
-        self.send(commands.TodoSet(id=event.id, status=event.status, plan=self.state.plan))
-
-    def on_plan_panel_build(self, event: Any) -> None:
-        """Work the plan."""
-        self.action_build_plan(event.path)
 
     def on_question_bar_answered(self, event: Any) -> None:
         """The user answered the model's questions."""

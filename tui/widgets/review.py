@@ -67,6 +67,12 @@ class ReviewPane(JudgingReview):
         change: Change
 
     @dataclass
+    class ShowsTodo(Message):
+        """The todo that the change under the cursor was made for is to be shown."""
+
+        change: Change
+
+    @dataclass
     class WantsConflict(Message):
         """A conflict is to be settled."""
 
@@ -156,6 +162,11 @@ class ReviewPane(JudgingReview):
         """Judge all of one origin at once."""
         if (change := self._change()) is not None and not self._is_asleep():
             self.post_message(self.WantsOrigin(change))
+
+    def action_todo(self) -> None:
+        """Show the todo that this was changed for."""
+        if (change := self._change()) is not None:
+            self.post_message(self.ShowsTodo(change))
 
     def action_settle(self) -> None:
         """Settle the conflict of this file."""

@@ -32,7 +32,14 @@ HINTS: Final = {
         ("review.filter", "find"),
         ("review.list", "hunks"),
     ),
-    "plan": (("plan.cycle", "next status"), ("plan.build", "build"), ("app.interrupt", "back")),
+    "plan": (
+        ("plan.cycle", "next status"),
+        ("plan.build", "build"),
+        ("plan.view", "graph"),
+        ("plan.add", "new"),
+        ("plan.needs", "waits for"),
+        ("plan.filter", "find"),
+    ),
     "preview": (("code.top", "top"), ("code.bottom", "bottom"), ("app.interrupt", "back")),
 }
 PLACES: Final = {"HunkEditor": "editor", "ReviewList": "changes"}

@@ -1,0 +1,110 @@
+"""Who waits for whom, as lines beside the todos: one row each, in an order in which they could be done.
+
+A todo that others wait for has a lane from its own row down to the last of them; a row joins the lanes of what it waits
+for. Lines that only cross do not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from core.protocol.documents import Todo
+
+MAX_LANES: Final = 12
+# By (goes up, goes down, something comes from the left): how a lane is drawn where the row joins it.
+_JOINED: Final[Mapping[tuple[bool, bool, bool], str]] = {
+    (True, True, False): "├",
+    (True, True, True): "┼",
+    (True, False, False): "╰",
+    (True, False, True): "┴",
+    (False, True, False): "╭",
+    (False, True, True): "┬",
+    (False, False, False): "─",
+    (False, False, True): "─",
+}
+
+
+class Row(NamedTuple):
+    """A todo and the lines to the left of it."""
+
+    lines: str
+    todo: Todo
+
+
+def in_order(todos: Sequence[Todo]) -> list[Todo]:
+    """Each todo after what it waits for, else as they stand; those of a cycle at the end."""
+    place = {todo.id: number for number, todo in enumerate(todos)}
+    waiting = {todo.id: {each for each in todo.dependencies if each in place} - {todo.id} for todo in todos}
+    waited: dict[str, list[str]] = {}
+    for key, needs in waiting.items():
+        for need in needs:
+            waited.setdefault(need, []).append(key)
+    free = [place[key] for key, needs in waiting.items() if not needs]
+    heapify(free)
+    found: dict[str, Todo] = {}
+    while free:
+        todo = todos[heappop(free)]
+        found[todo.id] = todo
+        for key in waited.get(todo.id, ()):
+            waiting[key].discard(todo.id)
+            if not waiting[key]:
+                heappush(free, place[key])
+    return [*found.values(), *(todo for todo in todos if todo.id not in found)]
+
+
+def graph(todos: Sequence[Todo]) -> list[Row]:
+    """The rows of the graph, all lines equally wide."""
+    rows = in_order(todos)
+    place = {todo.id: number for number, todo in enumerate(rows)}
+    last = {todo.id: -1 for todo in rows}
+    for number, todo in enumerate(rows):
+        for each in todo.dependencies:
+            if place.get(each, number) < number:
+                last[each] = number
+    lanes: list[str] = []  # by column, the todo whose lane it is; "" = free
+    drawn: list[tuple[str, Todo]] = []
+    for number, todo in enumerate(rows):
+        before = list(lanes)
+        lanes = [key if key and last[key] > number else "" for key in lanes]
+        if last[todo.id] > number:
+            _begin(lanes, before, todo.id)
+        joined = {*(each for each in todo.dependencies if each in before), todo.id}
+        drawn.append((_line(before, lanes, joined), todo))
+        while lanes and not lanes[-1]:
+            lanes.pop()
+    width = max((len(line) for line, _ in drawn), default=0)
+    return [Row(_padded(line, width), todo) for line, todo in drawn]
+
+
+def _begin(lanes: list[str], before: Sequence[str], key: str) -> None:
+    """Give a lane to a todo: a free column in which nothing ends on this row."""
+    taken = max(len(lanes), len(before))
+    lanes += [""] * (taken - len(lanes))
+    free = next((at for at in range(taken) if not lanes[at] and not (at < len(before) and before[at])), taken)
+    if free == len(lanes):
+        lanes.append(key)
+    else:
+        lanes[free] = key
+
+
+def _line(before: Sequence[str], after: Sequence[str], joined: set[str]) -> str:
+    parts: list[str] = []
+    comes = False
+    for at in range(min(max(len(before), len(after)), MAX_LANES)):
+        up = at < len(before) and bool(before[at])
+        down = at < len(after) and bool(after[at])
+        key = before[at] if up else after[at] if down else ""
+        if key and key in joined:
+            parts.append(_JOINED[up, down, comes])
+            comes = True
+        else:
+            parts.append("│" if key else "─" if comes else " ")
+        parts.append("─" if comes else " ")
+    return "".join(parts)
+
+
+def _padded(line: str, width: int) -> str:
+    """To the full width, with the line drawn on to the todo if it reaches out of the lanes."""
+    return line + ("─" if line.endswith("─") else " ") * (width - len(line))
