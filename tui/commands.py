@@ -46,6 +46,7 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("undo", "undo_verdict", "Take the last verdict back"),
     Slash("comments", "send_comments", "Look at your comments and send them"),
     Slash("plan", "open_plan", "Show the plan"),
+    Slash("plans", "choose_plan", "Choose another plan of the project", "FILE"),
     Slash("build", "build_plan", "Work the plan", "fresh | TODO | FILE"),
     Slash("theme", "choose_theme", "Choose the colours", "name"),
     Slash("keys", "open_keys", "All keys"),

@@ -93,6 +93,7 @@ class ViewState:
     plans: dict[str, Plan] = field(default_factory=dict)
     plan: str = ""
     todos: tuple[Todo, ...] = ()
+    todo_plan: str = ""
     proofs: dict[str, events.TodoVerified] = field(default_factory=dict)
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
     questions: dict[str, events.QuestionAsked] = field(default_factory=dict)
@@ -120,6 +121,12 @@ class ViewState:
     def current_plan(self) -> Plan | None:
         """The plan that was created or changed last."""
         return self.plans.get(self.plan)
+
+    @property
+    def plan_todos(self) -> tuple[Todo, ...]:
+        """The todos of the plan at hand, as they are now; those of the session if they belong to no plan."""
+        plan = self.current_plan
+        return self.todos if plan is None or self.todo_plan in {"", plan.path} else plan.todos
 
     def said_after(self, seq: int) -> list[str]:
         """What the user said to the model after that event."""
@@ -337,7 +344,7 @@ class ViewState:
                 self.proofs[event.id] = event
                 return _topics("plan")
             case events.TodoChanged():
-                self.todos = event.todos
+                self.todos, self.todo_plan = event.todos, event.plan
                 return _topics("plan")
             case _:
                 return self._said(event, envelope)

@@ -36,6 +36,11 @@ async def planned(live: LiveSession, command: PlanCommand) -> Effect:
 
 def _edit(live: LiveSession, command: cmd.PlanEdit) -> None:
     runtime = live.runtime
+    if all(given is None for given in (command.name, command.overview, command.body, command.todos)):
+        plan = runtime.plans.load(command.path)
+        runtime.emit(PlanUpdated(plan=plan))
+        runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
+        return
     merged = runtime.plans.edit(
         command.path,
         name=command.name,

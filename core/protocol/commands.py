@@ -202,7 +202,7 @@ class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.rest
 
 
 class PlanEdit(Command, frozen=True, kw_only=True, tag="plan.edit"):
-    """None = leave as it is."""
+    """None = leave as it is. With nothing to change, the plan becomes the one at hand."""
 
     path: str
     body: str | None = None

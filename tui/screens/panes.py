@@ -215,4 +215,4 @@ class Panes:
             open_todos = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
             side.count("plan", str(open_todos) if open_todos else "")
             if (plan := side.pane("plan")) is not None:
-                cast("Any", plan).set_plan(state.current_plan, state.todos, state.proofs)
+                cast("Any", plan).set_plan(state.current_plan, state.plan_todos, state.proofs)

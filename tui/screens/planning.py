@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from core.protocol import commands
+from core.protocol import commands, queries
 from core.protocol.documents import Todo
 from tui.screens.rewinding import RewindingScreen
 from tui.text import one_line
 from tui.widgets.plan_edits import dependants, removed, with_status
 
+FOLDER: Final = ".cursor/plans"
+SUFFIX: Final = ".plan.md"
 RELEASE: Final = "release"
 CANCEL: Final = "cancel"
 
 
 class PlanningScreen(RewindingScreen):
     """The panel's messages are matched by name, so that it is not imported before it is needed."""
+
+    def action_choose_plan(self, path: str = "") -> None:
+        """Make another plan of the project the one at hand."""
+        self.run_worker(self._choose_plan(path), group="picker", exclusive=True)
+
+    async def _choose_plan(self, path: str) -> None:
+        from tui.screens.picker import Choice, Picker
+
+        if not path:
+            found = await self.bridge.query(queries.TreeQuery(path=FOLDER))
+            entries = found.entries if isinstance(found, queries.Tree) else ()
+            names = [entry.name for entry in entries if entry.name.endswith(SUFFIX)]
+            if not names:
+                self.say("There is no plan in this project yet.", "Ask for one in Plan mode.")
+                return
+            choices = [Choice(f"{FOLDER}/{name}", name.removesuffix(SUFFIX)) for name in names]
+            chosen: str | None = await self.app.push_screen_wait(Picker("Plan", choices, current=self.state.plan))
+            path = chosen or ""
+        if path and await self.deliver(commands.PlanEdit(path=path)):
+            await self.panes.show("plan")
 
     def on_plan_panel_set_status(self, event: Any) -> None:
         """Another status for a todo."""
@@ -53,7 +75,7 @@ class PlanningScreen(RewindingScreen):
     @property
     def _todos(self) -> tuple[Todo, ...]:
         plan = self.state.current_plan
-        return self.state.todos or (plan.todos if plan else ())
+        return self.state.plan_todos or (plan.todos if plan else ())
 
     def on_plan_panel_build(self, event: Any) -> None:
         """Work the plan, or one todo of it."""
