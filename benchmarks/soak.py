@@ -99,6 +99,7 @@ async def _commands(terminal: Terminal, numbers: range) -> None:
             await terminal.run(order, lambda _: None)
         if number % TURN == TURN - 1:
             _decide(terminal, accept=number % (2 * TURN) == TURN - 1)
+    await asyncio.sleep(1)  # the end of what was stopped last
     gc.collect()
 
 
@@ -135,18 +136,13 @@ def _children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
-def _descriptors() -> int:
-    time.sleep(0.05)
-    return psutil.Process().num_fds()
-
-
 def _traces(terminal: Terminal) -> dict[str, float]:
     servers = [each.memory_info().rss for each in _children()]
     layers = terminal.ground.shadow.layers.place
     return {
         "processes": len(_children()),
         "mounts": len(Path("/proc/self/mountinfo").read_bytes().splitlines()),
-        "descriptors": min(_descriptors() for _ in range(20)),  # without what is open for a moment
+        "descriptors": psutil.Process().num_fds(),
         "threads": psutil.Process().num_threads(),
         "temporary files": len(list(Path(tempfile.gettempdir()).iterdir())),
         "layers": len([each for each in layers.iterdir() if each.is_dir() and "verdict" not in each.name]),
