@@ -37,7 +37,6 @@ HINTS: Final = {
         ("plan.build", "build"),
         ("plan.view", "graph"),
         ("plan.add", "new"),
-        ("plan.needs", "waits for"),
         ("plan.filter", "find"),
     ),
     "preview": (("code.top", "top"), ("code.bottom", "bottom"), ("app.interrupt", "back")),
