@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import cast, get_args
 
 from msgspec import Struct
@@ -62,8 +63,8 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Page(Struct, kw_only=True):
-    """A parsed plan file. `start` and `end` are the front matter's offsets in `text`, `body` that of the body; `items`
-    are the todos' nodes, in the order of the plan's todos."""
+    """A parsed plan file; it is shared, nobody changes it. `start` and `end` are the front matter's offsets in `text`,
+    `body` that of the body; `items` are the todos' nodes, in the order of the plan's todos."""
 
     text: str
     start: int
@@ -77,6 +78,7 @@ class Page(Struct, kw_only=True):
         return "\r\n" if self.text.count("\r\n") * 2 > self.text.count("\n") else "\n"
 
 
+@lru_cache(maxsize=2)  # a plan is asked for far more often than it changes, and reading a long one takes a second
 def parse(text: str, path: str) -> tuple[Plan, Page]:
     """Raises `PlanError` with file and line."""
     plan, page, broken = read(text, path)

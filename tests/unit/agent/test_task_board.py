@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from core.agent import proving
 from core.config import Settings
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
@@ -77,6 +78,18 @@ async def test_m1_a_rule_that_denies_a_command_denies_it_as_a_proof(tmp_path):
     assert "was not run" in case.results()[1]
     assert case.of(ev.ApprovalRequested) == []
     assert statuses(case) == ["pending"] * 3
+
+
+async def test_a_proof_that_hangs_is_ended_and_proves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(proving, "TIME_LIMIT", 0.3)
+    case = await planned(tmp_path, write(("b", "completed"), ("a", "cancelled")), says("So."))
+    case.session.plans.edit(
+        case.state.plan_path,
+        todos=[replace(todo, verify="sleep 60") for todo in case.session.plans.load(case.state.plan_path).todos[:2]],
+    )
+    await case.turn()
+    assert "Its command `sleep 60` did not pass:\ntimed out after 0." in case.results()[1]
+    assert statuses(case) == ["cancelled", "pending"]
 
 
 async def test_what_depends_on_a_todo_that_was_not_proved_does_not_begin(tmp_path):
