@@ -76,7 +76,6 @@ class LandlockBox:
         held = [spec.workspace / os.fsdecode(each) for each in copy.held]
         rules = [*_rules(spec, [*held, *_environments(spec)])]
         rules += [(str(place), EVERYTHING) for place in (copy.root, scratch)]
-
         before = Metadata(spec.workspace, copy.files)
 
         def finish(upper: Path | None) -> tuple[str, ...]:

@@ -188,7 +188,13 @@ def cover(target: bytes) -> None:
         os.mkdir(place, 0o755)
     else:
         os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
-    kernel.attach(kernel.clone_mount(place), target)
+    mount = kernel.clone_mount(place)
+    try:
+        kernel.attach(mount, target)
+    except FileNotFoundError:
+        os.close(mount)
+        if os.path.lexists(target):  # else it went away just now, as sockets do
+            raise
 
 
 def host_devices() -> Iterator[tuple[bytes, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def read_lints(*paths: str) -> Step:
 
 def with_ruff(case: Case) -> None:
     """The project's own ruff, and a file that it complains of already."""
-    found = shutil.which("ruff")
+    found = shutil.which("ruff", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert found is not None
     place = case.project / ".venv" / "bin"
     place.mkdir(parents=True)

@@ -21,6 +21,7 @@ from core.protocol import events as ev
 from core.sandbox.box import Limits, Tier
 from tests.support.agent_case import says
 from tests.support.box_cases import Boxed, boxes, tree
+from tests.support.box_driver import command_lines
 from tests.support.boxes import boxed as case_in_a_box
 from tests.support.boxes import command
 
@@ -260,6 +261,7 @@ from pathlib import Path
 import msgspec
 from core.sandbox.box import BoxSpec, Tier
 from tests.support.box_cases import MAKERS
+from tests.support.box_driver import command_lines
 async def main():
     spec = msgspec.json.decode(Path(sys.argv[3]).read_bytes(), type=BoxSpec, dec_hook=lambda kind, value: kind(value))
     box, pieces = MAKERS[Tier(sys.argv[1])](Path(sys.argv[2])), []
@@ -313,26 +315,26 @@ def all_of(terminal: int) -> bytes:
 
 async def test_r1_endless_output_ends_at_the_limit_and_costs_no_memory(boxed: Boxed):
     limits = Limits(seconds=30, output=3_000_000)
-    ran = await boxed.run_apart("(setsid cat /dev/zero &); exec yes", limits=limits, upper=None, raw=True)
+    ran = await boxed.run_apart(
+        f"(setsid sh -c 'cat /dev/zero; : zero{LONG}' &); exec yes", limits=limits, upper=None, raw=True
+    )
     assert (ran.exit.ended, ran.code) == ("flooded", None)
     assert 3_000_000 <= len(ran.output) < 4_000_000
     assert ran.apart is not None
     assert ran.apart.grown < 50 << 20
-    assert not ran.apart.lives("/dev/zero")
+    assert not ran.apart.lives(f"zero{LONG}")
 
 
 async def test_r2_a_fork_bomb_stays_below_its_bound_and_goes_with_its_command(boxed: Boxed):
-    base = most = len(psutil.pids())
-    limits = Limits(seconds=0.6, processes=200)
-    bomb = f"b() {{ b | b & }}; b 2>/dev/null; exec sleep {LONG}"
+    limits, most = Limits(seconds=0.6, processes=200), 0
+    bomb = f": bomb{LONG}; b() {{ b | b & }}; b 2>/dev/null; exec sleep {LONG}"
     running = asyncio.ensure_future(boxed.run_apart(bomb, limits=limits, upper=None))
     while not running.done():
-        most = max(most, len(psutil.pids()))
+        most = max(most, sum(f"bomb{LONG}" in line for line in command_lines()))
         await asyncio.wait([running], timeout=0.05)
     ran = running.result()
     assert ran.exit.ended == "timed_out"
-    assert ran.exit.duration_ms < 3000
-    assert base < most < base + 600
+    assert 1 < most < 600
     assert ran.apart is not None
     assert not ran.apart.lives(LONG)
 
