@@ -18,8 +18,9 @@ from core.errors import AgentTuiError
 from core.plans.graph import faults
 from core.plans.scalars import written
 from core.plans.splicing import Lines, Splice, Value, applied, new_list, ordered, scalar_ids, set_value
-from core.plans.yaml_tree import Mapping, Node, Scalar, YamlError, compose
-from core.plans.yaml_tree import Sequence as ListNode
+from core.plans.yaml_nodes import Mapping, Node, Scalar
+from core.plans.yaml_nodes import Sequence as ListNode
+from core.plans.yaml_tree import YamlError, compose
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence as SequenceOf
 from msgspec import Struct
 
 from core.plans.scalars import written
-from core.plans.yaml_tree import Mapping, Node, Pair, Scalar, Sequence
+from core.plans.yaml_nodes import Mapping, Node, Pair, Scalar, Sequence
 
 Value = str | tuple[str, ...]
 

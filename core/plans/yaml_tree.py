@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.errors import AgentTuiError
+from core.plans.plain_tree import compose_plain
+from core.plans.yaml_nodes import NULL, Mapping, Node, Pair, Scalar, Sequence
 
 if TYPE_CHECKING:
     from ruamel.yaml.events import Event
 
 MAX_DEPTH = 50
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*[ \t]+)+")
 
 
@@ -31,57 +31,13 @@ class YamlError(AgentTuiError):
         self.line = line
 
 
-@dataclass(slots=True)
-class Scalar:
-    """`text` None: null. `style` is "" (plain), "'", '"', "|" or ">"; `start` is behind a tag and an anchor."""
-
-    start: int
-    end: int
-    line: int
-    text: str | None
-    style: str = ""
-    own: bool = True
-
-
-@dataclass(slots=True)
-class Sequence:
-    start: int
-    end: int
-    line: int
-    items: list[Node] = field(default_factory=list)
-    flow: bool = False
-    own: bool = True
-
-
-@dataclass(slots=True)
-class Mapping:
-    """`pairs` in order; those that a merge key brings in are `own` False, like what stands behind an alias."""
-
-    start: int
-    end: int
-    line: int
-    column: int
-    pairs: list[Pair] = field(default_factory=list)
-    flow: bool = False
-    own: bool = True
-
-    def get(self, key: str) -> Pair | None:
-        return next((pair for pair in self.pairs if pair.name == key), None)
-
-
-@dataclass(slots=True)
-class Pair:
-    name: str
-    key: Scalar
-    value: Node
-    merged: bool = False
-
-
-Node = Scalar | Sequence | Mapping
-
-
 def compose(text: str) -> Node | None:
     """The one document of `text`; None: there is none. Raises `YamlError`."""
+    return compose_plain(text) or parsed(text)
+
+
+def parsed(text: str) -> Node | None:
+    """As `compose`, by the parser in any case."""
     return _Composer(text).document()
 
 
@@ -156,7 +112,7 @@ class _Composer:
         style = event.style or ""
         if style in {"|", ">"}:
             end = self._block_end(start, end)
-        text = None if not style and event.value in _NULL else str(event.value)
+        text = None if not style and event.value in NULL else str(event.value)
         return Scalar(start, end, event.start_mark.line + 1, text, style)
 
     def _inside(self, event: Any) -> int:
@@ -197,6 +153,7 @@ class _Composer:
             key, value = self._node(inner), self._node(next(self._events))
             if isinstance(value, Scalar) and value.start == value.end:
                 # The parser may place what is not there on a later line.
+                value.line = key.line
                 value.start = value.end = self._text.find(":", key.end, value.end + 1) + 1 or value.end
             end = max(value.end, key.end)
             if isinstance(key, Scalar):
