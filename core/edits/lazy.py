@@ -15,14 +15,17 @@ from msgspec import Struct
 
 from core.edits.candidates import EditError
 from core.edits.json_commas import with_commas
-from core.edits.lazy_align import Step, Undecided, align, with_scopes
+from core.edits.lazy_align import Step, Undecided, align, with_exposed, with_scopes
+from core.edits.lazy_blanks import Row, Spacing
+from core.edits.lazy_definition import one_definition
+from core.edits.lazy_indents import fitted
 from core.edits.lazy_keys import key_of
 from core.edits.lazy_markers import is_marker, removed_thing
-from core.edits.lazy_matches import Token, depth_of, depths_of
+from core.edits.lazy_matches import Token, depth_of, depths_of, doubtful_version
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
-from core.edits.reindent import deduce_shift, indent_of
-from core.edits.syntax import Definition, definitions, flaws
+from core.edits.reindent import indent_of
+from core.edits.syntax import flaws
 
 _HINT: Final = (
     "Nothing was changed. Put a line of the file before and after each change, mark every part that you leave out with "
@@ -84,21 +87,22 @@ def draft_lines(draft: str) -> list[str]:
 
 
 def _tokens(new: Sequence[str], marked: Sequence[bool], lines: Lines, prose: bool) -> list[Token]:
-    fitted = _fitted(new, lines)
-    depths = depths_of(fitted, prose=prose)
-    return with_scopes(
+    rows = fitted(new, lines)
+    depths = depths_of(rows, prose=prose)
+    placed = with_scopes(
         [
             Token("marker" if mark else "line", line, depth)
-            for line, mark, depth in zip(fitted, marked, depths, strict=True)
+            for line, mark, depth in zip(rows, marked, depths, strict=True)
         ]
     )
+    return with_exposed(placed)
 
 
 def draft_tokens(new: Sequence[str], lines: Lines) -> list[Token]:
     """Tokens of a draft in which comments also say what is removed."""
     own = {line.strip() for line in lines.bodies}
     tokens = []
-    for line in _fitted(new, lines):
+    for line in fitted(new, lines):
         depth = depth_of(line) if line.strip() else 0
         thing = None if line.strip() in own else removed_thing(line)
         if thing:
@@ -110,56 +114,64 @@ def draft_tokens(new: Sequence[str], lines: Lines) -> list[Token]:
     return with_scopes(tokens)
 
 
-def _fitted(new: Sequence[str], lines: Lines) -> list[str]:
-    """The draft in the indentation of the file, as far as the lines that both have once tell one rule."""
-    places: dict[str, list[int]] = {}
-    for index, line in enumerate(lines.bodies):
-        if any(letter.isalnum() for letter in line):
-            places.setdefault(line.strip(), []).append(index)
-    seen = [line.strip() for line in new]
-    pairs = [
-        (line, lines.bodies[places[line.strip()][0]])
-        for line in new
-        if len(places.get(line.strip(), ())) == 1 and seen.count(line.strip()) == 1
-    ]
-    shift = deduce_shift(pairs, new) if pairs else None
-    return [shift(line) for line in new] if shift else list(new)
-
-
 def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, prose: bool = False) -> LazyResult:
     """The text that the tokens make of the lines. Raises `EditError` when there is more than one."""
     try:
-        steps = _steps(lines, tokens, depths_of(lines.bodies, prose=prose), open_ends)
+        rows = _rows(lines, tokens, depths_of(lines.bodies, prose=prose), open_ends)
     except Undecided:
         raise undecided("the new lines fit in more than one place") from None
-    if _emptied(lines, tokens, steps):
+    if _emptied(lines, tokens, rows):
         raise undecided("code would go where it says that code stays")
+    _check_versions(lines, tokens, rows)
+    spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.dominant()
     out: list[tuple[str, str]] = []
-    kept, added = 0, 0
-    fallback = lines.dominant()
-    for token, old in steps:
-        if token is None or (old is not None and _stays(tokens[token], lines.bodies[old])):
-            out.append((lines.bodies[old or 0], lines.ends[old or 0]))
-            kept += bool(lines.bodies[old or 0].strip())
-        elif tokens[token].kind == "line":
-            out.append((tokens[token].text, lines.ends[old] if old is not None else fallback))
-            added += bool(tokens[token].text.strip())
+    kept = 0
+    for above, row in pairwise([None, *rows, None]):
+        out += spacing.between(above, row)
+        if row is None:
+            break
+        end = fallback if row.old is None else lines.ends[row.old] or fallback
+        stays = row.old is not None and (row.token is None or _stays(tokens[row.token], lines.bodies[row.old]))
+        kept += stays
+        out.append((lines.bodies[row.old or 0] if stays else tokens[row.token or 0].text, end))
     filled = sum(bool(line.strip()) for line in lines.bodies)
-    return LazyResult(text=_text(out, lines, fallback), kept=kept, added=added, removed=filled - kept)
+    return LazyResult(text=_text(out, lines), kept=kept, added=len(rows) - kept, removed=filled - kept)
 
 
-def _emptied(lines: Lines, tokens: Sequence[Token], steps: Sequence[Step]) -> bool:
-    """Whether a marker between two lines that are there stands for nothing, and yet the lines between them go."""
-    matched = {token: old for token, old in steps if token is not None and old is not None}
-    kept = {old for _, old in steps if old is not None}
-    for index, token in enumerate(tokens):
-        first, last = matched.get(index - 1), matched.get(index + 1)
-        if token.kind != "marker" or first is None or last is None:
-            continue
-        between = [place for place in range(first + 1, last) if lines.bodies[place].strip()]
-        if between and kept.isdisjoint(between):
+def _rows(lines: Lines, tokens: Sequence[Token], depths: Sequence[int], open_ends: bool) -> list[Row]:
+    """The filled lines of the result, from the alignment of the filled lines of both sides."""
+    given = [index for index, token in enumerate(tokens) if token.text.strip()]
+    there = [index for index, line in enumerate(lines.bodies) if line.strip()]
+    steps = _steps(
+        [lines.bodies[index] for index in there],
+        [tokens[index] for index in given],
+        [depths[index] for index in there],
+        open_ends,
+    )
+    rows = [Row(None if token is None else given[token], None if old is None else there[old]) for token, old in steps]
+    return [row for row in rows if row.token is None or tokens[row.token].kind == "line"]
+
+
+def _emptied(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row]) -> bool:
+    """Whether a marker stands for nothing, and yet all that was between the lines around it that are there goes."""
+    matched = [(row.token, row.old) for row in rows if row.token is not None and row.old is not None]
+    kept = {row.old for row in rows if row.old is not None}
+    for (first, above), (last, below) in pairwise(matched):
+        between = [place for place in range(above + 1, below) if lines.bodies[place].strip()]
+        if between and kept.isdisjoint(between) and any(token.kind == "marker" for token in tokens[first + 1 : last]):
             return True
     return False
+
+
+def _check_versions(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row]) -> None:
+    """Raises where a new line stands beside one that a marker keeps and that it may be meant to replace."""
+    for above, below in pairwise(rows):
+        fresh, stays = (above, below) if below.token is None else (below, above)
+        if fresh.token is None or fresh.old is not None or stays.token is not None or stays.old is None:
+            continue
+        old, token = lines.bodies[stays.old], tokens[fresh.token]
+        if token.exposed and depth_of(old) == token.depth and doubtful_version(token.text.strip(), old.strip()):
+            raise undecided(f"{token.text.strip()[:80]!r} may be new, or take the place of line {stays.old + 1}")
 
 
 def _stays(token: Token, old: str) -> bool:
@@ -170,8 +182,8 @@ def _stays(token: Token, old: str) -> bool:
     )
 
 
-def _text(out: Sequence[tuple[str, str]], lines: Lines, fallback: str) -> str:
-    text = "".join(line + (end or fallback) for line, end in out)
+def _text(out: Sequence[tuple[str, str]], lines: Lines) -> str:
+    text = "".join(line + end for line, end in out)
     open_end = bool(lines.ends) and not lines.ends[-1]
     return text.removesuffix("\n").removesuffix("\r") if open_end else text
 
@@ -181,9 +193,8 @@ def _closed(new: Sequence[str], lines: Lines) -> str:
     return end.join(new) + end
 
 
-def _steps(lines: Lines, tokens: Sequence[Token], depths: Sequence[int], open_ends: bool) -> list[Step]:
+def _steps(old: Sequence[str], tokens: Sequence[Token], depths: Sequence[int], open_ends: bool) -> list[Step]:
     """Long files are cut at lines that both sides have once, and each part is aligned on its own."""
-    old = lines.bodies
     if (len(tokens) + 1) * (len(old) + 1) <= _SEGMENT:
         return align(tokens, old, depths, open_start=open_ends, open_end=open_ends)
     cuts = [(0, 0), *_anchors(tokens, old), (len(tokens), len(old))]
@@ -232,9 +243,9 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _without_markers(text: str, lines: Lines, new: Sequence[str], path: str) -> LazyResult:
     """A draft that leaves nothing out: one definition, or the whole file."""
-    single = _one_definition(text, lines, new, path)
+    single = one_definition(lines, new, path, text)
     if single is not None:
-        return single
+        return LazyResult(text=single.text, kept=len(lines) - single.gone, added=single.given, removed=single.gone)
     old = [line.strip() for line in lines.bodies if line.strip()]
     given = [line.strip() for line in new if line.strip()]
     shared = len(set(old) & set(given))
@@ -249,42 +260,6 @@ def _without_markers(text: str, lines: Lines, new: Sequence[str], path: str) -> 
 
 def _same(old: str, new: str) -> bool:
     return old == new or (key_of(old) is not None and key_of(old) == key_of(new))
-
-
-def _one_definition(text: str, lines: Lines, new: Sequence[str], path: str) -> LazyResult | None:
-    """The draft is a single definition whose name the file defines once, and it does not open the file."""
-    found = definitions(path, text)
-    mine = definitions(path, "\n".join(new)) or _wrapped(path, new)
-    if not found or not mine:
-        return None
-    outer = [each for each in mine if each.first == 0 or not any(line.strip() for line in new[: each.first])]
-    if not outer or any(line.strip() for line in new[outer[0].last + 1 :]):
-        return None
-    named = [each for each in found if each.name == outer[0].name]
-    if len(named) != 1:
-        return None
-    place = named[0]
-    first = place.own if outer[0].own == outer[0].first else place.first
-    covered = place.last - first + 1
-    filled = sum(bool(line.strip()) for line in lines.bodies[first : place.last + 1])
-    given = sum(bool(line.strip()) for line in new)
-    if covered == len(lines) or filled > 3 * given + _MOST_LOST:
-        return None
-    shift = deduce_shift([(new[0], lines.bodies[first])], new)
-    fitted = [shift(line) for line in new] if shift else list(new)
-    end = lines.dominant()
-    start, stop = lines.starts[first], lines.stop(place.last)
-    done = text[:start] + end.join(fitted) + lines.ends[place.last] + text[stop:]
-    return LazyResult(text=done, kept=len(lines) - covered, added=given, removed=filled)
-
-
-def _wrapped(path: str, new: Sequence[str]) -> tuple[Definition, ...] | None:
-    """The definitions of lines that are only valid inside of a class."""
-    found = definitions(path, "class _ {\n" + "\n".join(new) + "\n}")
-    inner = [each for each in found or () if each.name != "_"]
-    return tuple(
-        Definition(name=each.name, first=each.first - 1, own=each.own - 1, last=each.last - 1) for each in inner
-    )
 
 
 def _checked(path: str, before: str, done: LazyResult) -> LazyResult:

@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 from core.edits.lazy_matches import CONTINUED, Token, matches
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _NEVER = -10, -30, -25, -300, -(10**9)
-_INSERT_BLANK, _DELETE_BLANK = -3, -1
 _CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
 _OPENER = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
 _MANY_CELLS: Final = 6_000_000
@@ -38,7 +37,9 @@ class Undecided(Exception):
 def align(
     tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int], *, open_start: bool, open_end: bool
 ) -> list[Step]:
-    """The steps of the best alignment. `depths` are those of the old lines; `open_…`: what stands in the file before or
+    """The steps of the best alignment of lines none of which is blank.
+
+    `depths` are those of the old lines; `open_…`: what stands in the file before or
     after the draft may be kept.
 
     Raises `Undecided`.
@@ -70,19 +71,9 @@ class _Table:
     ) -> None:
         self.tokens, self.old, self.depths = tokens, old, depths
         self.open_start, self.open_end = open_ends
-        self.base = min((each.depth for each in tokens if each.kind == "line" and each.text.strip()), default=0)
-        self.filled = [bool(line.strip()) for line in old]
-        self.next_depth = self._next_depths()
-        self.costs = [_DELETE if filled else _DELETE_BLANK for filled in self.filled]
+        self.base = min((each.depth for each in tokens if each.kind == "line"), default=0)
+        self.costs = [_DELETE] * len(old)
         self.matches = matches(tokens, old, self.depths)
-
-    def _next_depths(self) -> list[int]:
-        """The depth of each line, for a blank one that of the line that follows."""
-        depths, depth = [0] * len(self.old), 0
-        for index in range(len(self.old) - 1, -1, -1):
-            depth = self.depths[index] if self.filled[index] else depth
-            depths[index] = depth
-        return depths
 
     def steps(self, *, late: bool) -> list[Step]:
         """One best alignment; of equals the one that takes old lines as early or as late as can be."""
@@ -105,7 +96,7 @@ class _Table:
         while row > 0 or place > 0:
             move = chr(backs[row][place])
             token = self.owners[row]
-            if move in "mdkb":
+            if move in "mdkbx":
                 place -= 1
             if move in "kb":
                 yield Step(None, place)
@@ -115,7 +106,7 @@ class _Table:
                 yield Step(token, None)
             if move in "mibsw" and row > 0:
                 row -= 2 if move == "w" else 1
-            elif move == "t":
+            elif move in "tx":
                 row -= 1
 
     def _rows(self, late: bool) -> tuple[list[list[int]], list[bytearray]]:
@@ -143,15 +134,14 @@ class _Table:
         """Whether something of this depth or less begins at an old line, and nothing is cut in two before it."""
         if place >= len(self.old):
             return True
-        line = next((each for each in range(place, len(self.old)) if self.filled[each]), None)
-        if line is None or self.depths[line] < depth:
+        if self.depths[place] < depth:
             return True
-        return self.depths[line] == depth and not CONTINUED.match(self.old[line].strip())
+        return self.depths[place] == depth and not CONTINUED.match(self.old[place].strip())
 
     def _line_row(self, index: int, before: list[int], late: bool) -> tuple[list[int], bytearray]:
         token, matches = self.tokens[index], self.matches[index]
         costs = self._costs(index)
-        insert = 0 if token.kind == "removal" else _INSERT if token.text.strip() else _INSERT_BLANK
+        insert = 0 if token.kind == "removal" else _INSERT
         row = [score + insert for score in before]
         moves = bytearray(b"i" * len(row))
         for place in range(1, len(row)):
@@ -167,17 +157,14 @@ class _Table:
 
     def _costs(self, index: int) -> list[int]:
         """What deleting each line costs after a token: much, where it would leave the scope of the lines around."""
-        around = [each for each in self.tokens[index : index + 2] if each.text.strip()]
+        around = self.tokens[index : index + 2]
         depth = min((each.floor if each.kind == "marker" else each.depth for each in around), default=0)
         return self._within(depth) if len(around) == 2 else self.costs
 
     def _within(self, depth: int) -> list[int]:
         if not depth:
             return self.costs
-        return [
-            _LEAVE if filled and below < depth else cost
-            for cost, filled, below in zip(self.costs, self.filled, self.depths, strict=True)
-        ]
+        return [_LEAVE if below < depth else _DELETE for below in self.depths]
 
     def _marker_rows(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
         token = self.tokens[index]
@@ -193,16 +180,39 @@ class _Table:
         moves = bytearray(b"s" * len(taking))
         for place in range(1, len(taking)):
             line = place - 1
-            if self.filled[line] and self.depths[line] < token.floor and not (token.first or token.last):
+            if self.depths[line] < token.floor and not (token.first or token.last):
                 continue
-            begins = self._may_begin(token, self.next_depth[line])
+            begins = self._may_begin(token, self.depths[line])
             fresh = waiting[line] if begins else _NEVER
             if taking[line] > _NEVER and (taking[line] > fresh or (taking[line] == fresh and not late)):
                 taking[place], moves[place] = taking[line], 107  # k, goes on
             elif fresh > _NEVER:
                 taking[place], moves[place] = fresh, 98  # b, begins
         yield taking, moves
-        yield self._left(index, waiting, taking, late)
+        left, moves = self._left(index, waiting, taking, late)
+        yield left, moves
+        yield from self._gone(index, left)
+
+    def _gone(self, index: int, left: list[int]) -> Iterator[tuple[list[int], bytearray]]:
+        """After a marker in an inner scope: what follows that scope may go, up to the next line of the draft."""
+        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line"), None)
+        floor = self.tokens[index].floor
+        if after is None or after.depth >= floor:
+            return
+        gone, moves = [_NEVER] * len(left), bytearray(b"d" * len(left))
+        for place in range(1, len(left)):
+            depth = self.depths[place - 1]
+            if depth < after.depth:
+                continue
+            gone[place] = gone[place - 1] + _DELETE
+            if depth < floor and left[place - 1] + _DELETE > gone[place]:
+                gone[place], moves[place] = left[place - 1] + _DELETE, 120  # x
+        yield gone, moves
+        row, moves = list(left), bytearray(b"w" * len(left))
+        for place, score in enumerate(gone):
+            if score > row[place]:
+                row[place], moves[place] = score, 116  # t
+        yield row, moves
 
     def _may_begin(self, token: Token, depth: int) -> bool:
         if token.first or depth == token.floor:
@@ -212,7 +222,7 @@ class _Table:
     def _left(self, index: int, waiting: list[int], taking: list[int], late: bool) -> tuple[list[int], bytearray]:
         """After a marker: it took nothing, or ends where no part of what it took is cut off."""
         token = self.tokens[index]
-        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line" and each.text.strip()), None)
+        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line"), None)
         depth = token.floor if after is None else max(token.floor, after.depth)
         row, moves = list(waiting), bytearray(b"w" * len(waiting))
         for place, score in enumerate(taking):
@@ -230,15 +240,24 @@ def with_scopes(tokens: Sequence[Token]) -> list[Token]:
     """The tokens, every marker with the scope that it stands in."""
     filled = [index for index, token in enumerate(tokens) if token.text.strip()]
     base = min((tokens[index].depth for index in filled if tokens[index].kind == "line"), default=0)
-    placed = []
-    for index, token in enumerate(tokens):
-        if token.kind != "marker":
-            placed.append(token)
-            continue
-        floor, opened = _scope(tokens, index)
-        placed.append(
-            token._replace(floor=max(floor, base), opened=opened, first=index == filled[0], last=index == filled[-1])
-        )
+    placed = list(tokens)
+    for index in filled:
+        if tokens[index].kind == "marker":
+            floor, opened = _scope(tokens, index)
+            first, last = index == filled[0], index == filled[-1]
+            placed[index] = tokens[index]._replace(floor=max(floor, base), opened=opened, first=first, last=last)
+    return placed
+
+
+def with_exposed(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens, marked where a line stands beside a marker that may keep what it looks like, and heads nothing."""
+    filled = [index for index, token in enumerate(tokens) if token.text.strip()]
+    placed = list(tokens)
+    for before, index, after in zip([-1, *filled], filled, [*filled[1:], -1], strict=False):
+        beside = [tokens[place] for place in (before, after) if place >= 0]
+        heads = after >= 0 and tokens[after].depth > tokens[index].depth
+        if not heads and any(token.kind == "marker" for token in beside):
+            placed[index] = tokens[index]._replace(exposed=tokens[index].kind == "line")
     return placed
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 
 _OPEN = re.compile(
-    r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|\{\{!--|\{#|\{-|\(\*|#+|--+|%+|;+|(?:REM|rem)\b|\*|['"]{1,3})\s*"""
+    r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|<%#|\{\{!--|\{\{/\*|\{#|\{-|\(\*|#+|--+|%+|;+|(?:REM|rem)\b|\*|['"]{1,3})\s*"""
 )
-_CLOSE = re.compile(r"""\s*(?:\*+/\}?|-->|--%>|--\}\}|#\}|-\}|\*\)|['"]{1,3})?\s*[,;]?$""")
-_DOTS = re.compile(r"(?:\.{3,}|…|\[\.{3,}\]|\[…\])")
+_CLOSE = re.compile(r"""\s*(?:\*+/\}{0,2}|%>|-->|--%>|--\}\}|#\}|-\}|\*\)|['"]{1,3})?\s*[,;]?$""")
+_DOTS = re.compile(r"(?:\.{3,}|\.(?: \.){2,}|…|\[\.{3,}\]|\[…\])")
+_RULES = re.compile(r"[-=~]{2,}\s*(.*[a-zA-Z].*?)\s*[-=~]{2,}")
 _KEYWORD = re.compile(
     r"\b(?:existing|unchanged|remain\w*|rest|same|previous|other|others|omitted|keep|kept|original|as before|as is|"
     r"above|below|no changes?|not changed|stays?|code|here)\b",
@@ -23,14 +24,16 @@ _THING = (
     r"definitions?|document|part|parts)"
 )
 _SAID = re.compile(
-    rf"(?:(?:the )?(?:existing|unchanged|previous|remaining|original|other|same) {_THING}\b.{{0,40}}"
+    rf"(?:(?:the |your )?(?:existing|unchanged|previous|remaining|original|other|same) {_THING}\b.{{0,40}}"
     rf"|(?:the )?(?:rest|remainder)(?: of (?:the |this )?.{{0,30}})?(?: .{{0,30}})?"
     r"|(?:there (?:are|is) )?no (?:further |other |more )?(?:changes?|modifications?|edits?)\b.{0,40}"
     r"|(?:nothing|not) (?:changes|changed|is changed)\b.{0,30}"
     r"|.{0,50}\b(?:stays?|remains?|is|are|left|kept)(?: exactly)?(?: the)? "
     r"(?:same|unchanged|as is|as it is|as before)\b.{0,20}"
-    r"|(?:unchanged|same as (?:before|above)|as before|omitted)\b.{0,30}"
-    rf"|(?:keep|leave)(?: the| all)? (?:rest|existing|everything|remaining|other|same)\b.{{0,40}})[.:!]?",
+    r"|(?:unchanged|same as (?:before|above)|as before|omitted|snip)(?: (?:code|lines?|content|part|for .*|from .*))?"
+    r"|(?:code|lines?|content) (?:is |are )?(?:omitted|unchanged)(?: for brevity)?"
+    rf"|(?:keep|leave)(?: the| all)? (?:(?:rest|everything)\b|(?:existing|remaining|other|same) {_THING}\b).{{0,40}}"
+    rf"|continue with (?:the )?(?:existing|remaining|original) {_THING})[.:!]?",
     re.IGNORECASE,
 )
 _GONE = re.compile(
@@ -39,6 +42,8 @@ _GONE = re.compile(
     r"|(?:removed?|deleted?|dropped|drop)\s*:?\s+(?P<thing>.+?))[.!]?$",
     re.IGNORECASE,
 )
+_BRACKETED = re.compile(r"[\[<(]([^\[\]<>]*[a-z][^\[\]<>]*)[\])>]", re.IGNORECASE)
+_SPREAD = re.compile(r"\.{3}[\w.]+")
 _LONGEST = 120
 
 
@@ -48,12 +53,16 @@ def is_marker(line: str) -> bool:
     if not text or len(text) > _LONGEST:
         return False
     inner, comment = _inner(text)
+    bracketed = _BRACKETED.fullmatch(inner)
+    if bracketed and (comment or _DOTS.match(bracketed[1].strip())):
+        inner, comment = bracketed[1].strip(), "#"
+    inner = _RULES.sub(r"\1", inner)
     starts, ends = _DOTS.match(inner), re.search(rf"{_DOTS.pattern}$", inner)
     if starts or ends:
         words = _DOTS.sub(" ", inner).strip(" :.-\"'")
         if not words:
             return bool(comment) or text in ("...", "…", "[...]")
-        if _code(words):
+        if _code(words) or (not comment and _SPREAD.fullmatch(inner)):
             return False
         return bool((starts and ends) or _KEYWORD.search(words))
     return bool(comment) and _SAID.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
@@ -83,4 +92,4 @@ def _inner(text: str) -> tuple[str, str]:
 
 def _code(words: str) -> bool:
     """Whether what stands with the dots is code (a spread, a slice, a call) and not words."""
-    return re.search(r"[=;{}\[\]]|\w\(|\)\s*=>", words) is not None
+    return re.search(r"[=;{}\[\]]|\w\((?!\))|\)\s*=>", words) is not None

@@ -17,18 +17,26 @@ from core.edits.similarity import ratio
 
 Kind = Literal["line", "marker", "removal"]
 CONTINUED: Final = re.compile(
-    r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b"
+    r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b|\{$"
 )
 _HEADING: Final = re.compile(r"#{1,6}\s")
 _BELOW: Final = 8
 _SIMILAR: Final = 0.75
+_ONCE: Final = re.compile(
+    r"(?:return|break|continue|raise|throw|module\.exports|export default)\b"
+    r"|[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\("
+)
+_MANY: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
+_CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
+_PREFIX: Final = re.compile(r"@\w|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
 _COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")
 
 
 class Token(NamedTuple):
     """One line of a draft. `depth` in columns; `thing` is what a removal names. For a marker: `floor`, the least depth
     of the lines that it stands for, whether the line before it opens their scope, and whether it is the `first` or
-    `last` line of the draft: then it stands for everything before or after."""
+    `last` line of the draft: then it stands for everything before or after. A line is `exposed` that stands beside a
+    marker which may keep what it looks like."""
 
     kind: Kind
     text: str
@@ -38,6 +46,7 @@ class Token(NamedTuple):
     opened: bool = False
     first: bool = False
     last: bool = False
+    exposed: bool = False
 
 
 def depth_of(line: str) -> int:
@@ -86,13 +95,21 @@ class _Places:
     def __init__(self, ours: Sequence[str], theirs: Sequence[str], depths: tuple[Sequence[int], Sequence[int]]) -> None:
         self.ours, self.theirs = ours, theirs
         self.our_owners, self.their_owners = owners(ours, depths[0]), owners(theirs, depths[1])
+        self.our_heads, self.their_heads = _headed(ours), _headed(theirs)
         self.known: dict[tuple[int, int], bool] = {}
 
     def agree(self, token: int, line: int) -> bool:
         mine, other = self.our_owners[token], self.their_owners[line]
-        if mine < 0:
+        if mine >= 0 and not (other >= 0 and self._alike(mine, other)):
+            return False
+        return self._head_the_same(token, line)
+
+    def _head_the_same(self, token: int, line: int) -> bool:
+        """Whether what stands before a definition in both stands before the same one; a string tells on its own."""
+        mine, other = self.our_heads[token], self.their_heads[line]
+        if mine is None or other is None or re.search(r"[\"'/]", self.ours[token].strip("/*")):
             return True
-        return other >= 0 and self._alike(mine, other)
+        return self._alike(mine, other)
 
     def _alike(self, mine: int, other: int) -> bool:
         known = self.known.get((mine, other))
@@ -102,6 +119,16 @@ class _Places:
                 mine, other
             )
         return known
+
+
+def _headed(texts: Sequence[str]) -> list[int | None]:
+    """For each decorator, attribute or comment that stands before a definition, the line of that definition."""
+    found: list[int | None] = [None] * len(texts)
+    for index in range(len(texts) - 2, -1, -1):
+        if _PREFIX.match(texts[index]) and texts[index + 1]:
+            after = index + 1
+            found[index] = found[after] if _PREFIX.match(texts[after]) else after if key_of(texts[after]) else None
+    return found
 
 
 def _same_thing(ours: str, theirs: str) -> bool:
@@ -121,12 +148,11 @@ def matches(tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int]) 
     heads: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, line in enumerate(bare):
         places[line].append(index)
-        if line:
-            key = key_of(line)
-            if key:
-                keys[key, depths[index]].append(index)
-            else:
-                heads[_head(line), depths[index]].append(index)
+        key = key_of(line)
+        if key:
+            keys[key, depths[index]].append(index)
+        else:
+            heads[_head(line), depths[index]].append(index)
     counts = Counter(token.text.strip() for token in tokens)
     found: list[dict[int, int]] = []
     for number, token in enumerate(tokens):
@@ -137,14 +163,15 @@ def matches(tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int]) 
             found.append(_removals(token.thing, bare))
         else:
             exact = _exact(text, token.depth, places.get(text, ()), depths, counts[text])
-            worth = exact if text == "" else {**_versions(text, token.depth, keys, heads, bare), **exact}
-            found.append({place: gain for place, gain in worth.items() if not text or same.agree(number, place)})
+            worth = {**_versions(text, token.depth, keys, heads, bare), **exact}
+            if token.exposed:
+                told = bool(key_of(text) or _ONCE.match(text))
+                worth = {place: gain for place, gain in worth.items() if told or text == bare[place]}
+            found.append({place: gain for place, gain in worth.items() if same.agree(number, place)})
     return found
 
 
 def _exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
-    if not text:
-        return dict.fromkeys(places, 3)
     if not re.search(r"\w", text) or text in _COMMON:
         return {place: 40 for place in places if depths[place] == depth}
     worth = 160 if len(places) == 1 and count == 1 else 100
@@ -165,9 +192,19 @@ def _versions(
     near = {}
     for place in heads.get((_head(text), depth), [])[:200]:
         alike = ratio(text, bare[place])
-        if alike >= _SIMILAR or text.startswith("return "):
+        once = _ONCE.match(text)
+        if alike >= _SIMILAR or (once is not None and bare[place].startswith(once[0])):
             near[place] = 20 + int(40 * alike)
     return near
+
+
+def doubtful_version(text: str, old: str) -> bool:
+    """Whether nothing but its look says that a line is a new version of another one, and not one more of its kind."""
+    told = key_of(text) or key_of(old) or _ONCE.match(text) or _MANY.match(text)
+    if told or text == old or _head(text) != _head(old):
+        return False
+    callee = _CALLEE.match(text)
+    return ratio(text, old) >= _SIMILAR or (callee is not None and old.startswith(callee[0]))
 
 
 def _removals(thing: str, bare: Sequence[str]) -> dict[int, int]:

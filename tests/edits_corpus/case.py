@@ -4,6 +4,7 @@ import json
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["ordinary", "tolerance", "refusal"]
+Row = tuple[str, str, str, str, str | None]  # name, path, original, edit, expected
 
 
 class Case(NamedTuple):
@@ -41,3 +42,11 @@ def strings(old: str, new: str, **more: bool) -> str:
 
 def plan(*ranges: tuple[int, int | None, str]) -> str:
     return json.dumps([{"start_line": first, "end_line": last, "replacement": text} for first, last, text in ranges])
+
+
+def swap(text: str, old: str, new: str, *, last: bool = False) -> str:
+    """`text` with its one `old` (or the last of several) made `new`."""
+    before, found, after = text.rpartition(old)
+    assert found, old
+    assert last or old not in before, old
+    return before + new + after

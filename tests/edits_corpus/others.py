@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.edits_corpus import lazies
 from tests.edits_corpus.case import Case, Kind, plan
 from tests.edits_corpus.patches import ABC, COMMANDS, COMMANDS_REFUSED, PATCHES, PATCHES_REFUSED
 
@@ -268,12 +269,6 @@ LAZY_REFUSED = [
         COUNTER,
         "class Counter {\n  // ... existing code ...\n  down(by) {\n    this.value -= (by;\n    return this;\n  }\n}\n",
     ),
-    (
-        "a line that two functions have",
-        "app.py",
-        "def a():\n    x = 1\n    y = 2\n\ndef b():\n    x = 1\n    y = 2\n",
-        "# ... existing code ...\n    x = 1\n    z = 3\n# ... existing code ...\n",
-    ),
 ]
 DRAFTS = [
     (
@@ -382,7 +377,7 @@ def cases() -> Iterator[Case]:
     ):
         for title, original, edit, expected in group:
             yield Case(f"{name}, {title}", "ordinary", form, original, edit, expected)
-    for title, path, original, edit, expected in LAZY:
+    for title, path, original, edit, expected in (*LAZY, *lazies.CASES):
         kind: Kind = "ordinary" if expected is not None else "refusal"
         yield Case(f"lazy, {title}", kind, "existing_code", original, edit, expected, path)
     for title, path, original, edit in LAZY_REFUSED:
