@@ -20,6 +20,7 @@ class Access(StrEnum):
     NET = "net"
     SPAWN = "spawn"
     EXTERNAL = "external"
+    PROBE = "probe"
 
 
 class Mode(StrEnum):
@@ -38,7 +39,7 @@ GRANTS: Mapping[Mode, frozenset[Access]] = MappingProxyType(
         Mode.AGENT: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.SPAWN},
         Mode.PLAN: _EVERY_MODE | {Access.TODO, Access.PLAN, Access.EXEC, Access.JOB, Access.SPAWN},
         Mode.ASK: _EVERY_MODE | {Access.EXEC, Access.JOB, Access.SPAWN},
-        Mode.DEBUG: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.SPAWN},
+        Mode.DEBUG: _EVERY_MODE | {Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.SPAWN, Access.PROBE},
     }
 )
 

@@ -140,7 +140,7 @@ def _place(path: str, directory: str) -> str | None:
 
 def _floor(access: Access) -> Decided:
     match access:
-        case Access.ASK | Access.TODO | Access.PLAN | Access.JOB:
+        case Access.ASK | Access.TODO | Access.PLAN | Access.JOB | Access.PROBE:
             return Decided(choice="allow")
         case _:
             return Decided(choice="deny", reason="This program has no such access.")

@@ -14,6 +14,8 @@ from typing import ParamSpec, TypeVar, assert_never
 from msgspec.structs import replace
 
 from core.agent.consent import ALLOWING, approval_of, guard_of
+from core.agent.debug_bench import DebugBench
+from core.agent.debug_course import refuse_marks
 from core.agent.edit_agent import worked_out
 from core.agent.edit_detail import detail_of
 from core.agent.execution import DROPPED, Order
@@ -138,6 +140,7 @@ class FileEditor(FileReader):
     def write(self, path: str, data: bytes) -> FileEditDetail:
         self._lease.check()
         self._check(Access.PROPOSE, self._relative(path))
+        refuse_marks(data)
         edited = self._write(path, data)
         self._seen[self._relative(path)] = hashlib.sha256(data).hexdigest()
         return detail_of(self._relative(path), edited.before, edited.after)
@@ -291,6 +294,8 @@ def capability_for(
         case Access.EXEC | Access.JOB:
             runner = CommandRunner(session, replace(origin, todo=_in_progress(session)), approval, lease)
             return runner if access is Access.EXEC else JobKeeper(session, lease)
+        case Access.PROBE:
+            return DebugBench(session, origin, lease.check)
         case Access.NET | Access.SPAWN | Access.EXTERNAL:
             raise ToolFailed("This program has no such access.")
         case _:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from core.agent.capabilities import CommandRunner, Lease
+from core.agent.debug_course import DebugCourse
 from core.agent.gate import Call
 from core.agent.plan_news import refresh
 from core.agent.proving import prover
@@ -43,6 +44,7 @@ class Course:
         self._edited: set[str] = set()
         self._seen = self._digest()
         self._urged = 0
+        self._debugging = DebugCourse(session)
         self._done = 0
 
     # What the user changed meanwhile.
@@ -124,6 +126,8 @@ class Course:
 
     async def goes_on(self, text: str) -> bool:
         """After an answer without calls: whether the model was told to go on."""
+        if self._debugging.goes_on():
+            return True
         if text.rstrip().endswith("?"):
             return False
         if self._session.building:

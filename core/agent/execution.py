@@ -28,6 +28,7 @@ from core.sandbox.box import Box, BoxSpec, Exit, Limits, Running, Tier
 from core.sandbox.environment import command_environment
 from core.sandbox.plain_output import plain
 from core.sandbox.result import CommandResult
+from core.sessions.debugging import DebugState
 from core.shadow import LayerDirs, Shadow
 from core.workspace import Workspace
 
@@ -65,6 +66,9 @@ class TerminalState(Protocol):
 
     @property
     def shell(self) -> ShellMoved: ...
+
+    @property
+    def debug(self) -> DebugState: ...
 
     @property
     def jobs(self) -> Mapping[str, JobStarted]: ...
@@ -119,6 +123,7 @@ class Order(Struct, frozen=True, kw_only=True):
     """What is to be run. `keeps`: its effects wait for a review, else they are discarded. `seconds` None: a job.
 
     `raw`: whoever listens gets the output byte for byte (see `BoxSpec`); the result has plain text in any case.
+    `over`: layers that lie over everything else, for this order alone.
     """
 
     command: str
@@ -126,6 +131,12 @@ class Order(Struct, frozen=True, kw_only=True):
     keeps: bool = True
     seconds: float | None = 120.0
     raw: bool = False
+    over: tuple[Path, ...] = ()
+    env: Mapping[str, str] = {}
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """That of the shell, with what only this order has."""
+        return {**base, **self.env}
 
 
 class Execution:
@@ -153,7 +164,7 @@ class Execution:
         """Start it. Raises `AgentTuiError` when that can't be done; then nothing of it ran, and nothing is left."""
         ground = self._ground
         self._before = _pending(ground)
-        lowers = ground.shadow.lowers()
+        lowers = (*self.order.over, *ground.shadow.lowers())
         self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
         self._layer = ground.shadow.open_layer() if self.order.keeps else None
         self._room = RoomWatch(ground.directory, self._layer)
@@ -172,7 +183,7 @@ class Execution:
         return BoxSpec(
             workspace=ground.workspace.root,
             command=self.witness.script(order.command),
-            env=self._shell.environment(ground.environment()),
+            env=order.environment(self._shell.environment(ground.environment())),
             lowers=lowers,
             upper=layer.upper if layer else None,
             work=layer.work if layer else None,
@@ -235,7 +246,7 @@ class Execution:
         """Before the layer is taken in: what the command itself changed has not been checked by it. A check counts only
         for what was pending from its beginning to its end."""
         ground, order = self._ground, self.order
-        if ended.exit_code is None or _pending(ground) != self._before:
+        if ended.exit_code is None or order.over or _pending(ground) != self._before:
             return
         code = check_status(order.command, ended.exit_code, self.witness.statuses, extra=ground.checks())
         if code is not None:

@@ -17,6 +17,7 @@ from core.agent.by_hand import typed_command
 from core.agent.call_documents import Ended, decoded, document_of
 from core.agent.capabilities import CommandRunner, Lease, UserDesk, capability_for
 from core.agent.consent import Consent, approval_of, judge, note_exposure
+from core.agent.debug_course import held_back
 from core.agent.documents import Documents, Opened
 from core.agent.reach import AGAIN, ask_for, refused_hosts, told
 from core.agent.session import SessionContext
@@ -120,7 +121,7 @@ def parse(call: Call) -> None:
 
 async def house(call: Call) -> None:
     """What a mode grants depends on whether commands are contained; that is found out once."""
-    if call.access in {Access.EXEC, Access.JOB}:
+    if call.access in {Access.EXEC, Access.JOB, Access.PROBE}:
         await call.session.terminal.find()
 
 
@@ -130,6 +131,8 @@ def grant(call: Call) -> None:
     access = call.access
     if access is None or not granted(call.mode, access, contained=call.session.contained):
         raise Stopped("denied", _refusal(call))
+    if why := held_back(call.session, access):
+        raise Stopped("denied", why)
 
 
 def _refusal(call: Call) -> str:

@@ -40,7 +40,10 @@ def prover(
     """A function that says why a todo is not proved, "" = it is. `runner` makes what runs an approved command."""
 
     async def prove(todo: Todo) -> str:
-        refused = await _refusal(session, call, todo)
+        tool = RunTerminalCmd(
+            command=todo.verify, explanation=f"It has to pass before the todo {todo.id} is completed."
+        )
+        refused = await refusal(session, call, tool)
         if refused:
             return f"Its command `{todo.verify}` was not run: {refused}"
         approval = approval_of(session, todo.verify)
@@ -54,16 +57,15 @@ def prover(
     return prove
 
 
-async def _refusal(session: SessionContext, call: str, todo: Todo) -> str:
-    """Why the command must not run, "" = it may."""
-    tool = RunTerminalCmd(command=todo.verify, explanation=f"It has to pass before the todo {todo.id} is completed.")
+async def refusal(session: SessionContext, call: str, tool: RunTerminalCmd) -> str:
+    """Why a command that another call needs must not run, "" = it may. Judged and asked about like any command."""
     await session.terminal.find()
     if not _granted(session):
         return f"{session.state.mode} mode runs no commands here."
     typed = False
     if session.settings.commands.policy == "human":
         found = await typed_command(session, call, tool)
-        if found is None or found.command != todo.verify:
+        if found is None or found.command != tool.command:
             return "the user did not run it."
         typed = True
     checked = cast("Tool[object]", tool)

@@ -44,6 +44,7 @@ from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.providers.base import Provider
+from core.sessions.debugging import DebugState
 from core.shadow import Shadow
 from core.workspace import Workspace
 
@@ -109,6 +110,11 @@ class StateView(Protocol):
     @property
     def changes(self) -> Mapping[str, Change]:
         """Pending changes by path."""
+        ...
+
+    @property
+    def debug(self) -> DebugState:
+        """What is supposed, probed and logged."""
         ...
 
     @property

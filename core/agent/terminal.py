@@ -14,6 +14,7 @@ from typing import Any
 
 from core.agent.execution import DROPPED, Execution, Ground, Order
 from core.agent.jobs import Job, Jobs
+from core.agent.probe_room import ProbeLayer
 from core.agent.shell_state import ShellState, ShellWitness
 from core.errors import AgentTuiError, PathRefused, ToolFailed
 from core.modes import Mode
@@ -49,6 +50,7 @@ class Terminal:
         )
         self.jobs = Jobs(ground)
         self._leaving: set[asyncio.Task[object]] = set()
+        self.probing: ProbeLayer | None = None  # while the user shows a fault: what they run has the probes
         self.at_end: list[Callable[[], Awaitable[None]]] = []
 
     @property
@@ -68,9 +70,13 @@ class Terminal:
             with suppress(AgentTuiError):  # the first command will meet it again, and say it
                 warm()
 
-    def keeps(self) -> bool:
-        """Whether effects of a command that begins now wait for a review."""
-        return Mode(self.ground.state.mode) in KEEPING
+    def keeps(self, *, typed: bool = False) -> bool:
+        """Whether effects of a command that begins now wait for a review. `typed`: the user's own command."""
+        state = self.ground.state
+        mode = Mode(state.mode)
+        if mode is Mode.DEBUG and self.contained and not typed and not state.debug.is_confirmed:
+            return False  # nothing is changed before a cause is known
+        return mode in KEEPING
 
     async def run(self, order: Order, on_output: Callable[[str], None]) -> CommandResult:
         """Run a command to its end. Cancelling stops it and drops what it changed.
@@ -144,7 +150,7 @@ class Terminal:
             result = await run_command(
                 witness.script(order.command),
                 cwd=self.ground.workspace.root / self.shell.directory,
-                env=self.shell.environment(self.ground.environment()),
+                env=order.environment(self.shell.environment(self.ground.environment())),
                 time_limit=order.seconds or 0,
                 on_output=witness.feed,
             )

@@ -65,7 +65,11 @@ class UserCommand:
 
     def _order(self) -> Order:
         origin = Origin(call=self.call, tool=TOOL, command=self.command)
-        return Order(command=self.command, origin=origin, keeps=self._terminal.keeps(), seconds=SECONDS)
+        if (layer := self._terminal.probing) is not None:
+            return Order(
+                command=self.command, origin=origin, keeps=False, seconds=SECONDS, over=layer.over, env=layer.env
+            )
+        return Order(command=self.command, origin=origin, keeps=self._terminal.keeps(typed=True), seconds=SECONDS)
 
     def _finish(self, status: ToolStatus, result: CommandResult) -> None:
         output = "\n".join(filter(None, (*result.notes, result.output)))

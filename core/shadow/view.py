@@ -62,7 +62,7 @@ class Shadow:
         step: Callable[[str], None] = _no_step,
     ) -> None:
         self.workspace = workspace
-        self.state = state
+        self.state, self.blobs = state, blobs
         self.ignore = IgnoreRules(workspace)
         self._emit = self._heeding(emit)
         self._contents = Contents(blobs)

@@ -34,6 +34,12 @@ _CLASSES = {
     "stop_terminal": "StopTerminal",
     "read_lints": "ReadLints",
     "update_plan": "UpdatePlan",
+    "hypotheses_set": "HypothesesSet",
+    "hypothesis_verdict": "HypothesisVerdict",
+    "probe_add": "ProbeAdd",
+    "probe_remove": "ProbeRemove",
+    "reproduce": "Reproduce",
+    "read_probe_log": "ReadProbeLog",
 }
 # Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
 # for, and the edit formats, of which each model is offered one (`offers`).

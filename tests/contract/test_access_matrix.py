@@ -6,6 +6,7 @@ import pytest
 
 from core.modes import Access, Mode, granted
 from core.protocol import events as ev
+from core.protocol.debug import Hypothesis
 from core.tools.registry import TOOLS
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
@@ -34,12 +35,20 @@ ARGUMENTS = {
     "stop_terminal": {"job": "job_1"},
     "create_plan": {"name": "P", "overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]},
     "update_plan": {"name": "P2"},
+    "hypotheses_set": {"hypotheses": [{"statement": f"Cause {number}"} for number in (1, 2, 3)]},
+    "hypothesis_verdict": {"id": "H1", "verdict": "inconclusive"},
+    "probe_add": {"file_path": "a.py", "line": 1, "code": "log()", "hypothesis_id": "H1"},
+    "probe_remove": {},
+    "reproduce": {"command": "touch made-by-command"},
+    "read_probe_log": {},
     "todo_write": {"merge": False, "todos": [{"id": "a", "content": "A", "status": "pending"}]},
     "ask_question": {"questions": [{"id": "q", "prompt": "?", "options": [{"id": "a", "label": "A"}]}]},
     "switch_mode": {"target_mode_id": "agent", "explanation": "because"},
 }
-NO_JOB = {"write_terminal", "stop_terminal", "update_plan"}  # there is no job, and no plan, to act on
+# There is no job, no plan and no run to act on, and nothing that could hold a run with probes.
+NO_JOB = {"write_terminal", "stop_terminal", "update_plan", "probe_add", "read_probe_log"}
 LEAVES = {Access.PROPOSE: "shadow", Access.EXEC: "disk", Access.PLAN: "plan", Access.TODO: "todos"}
+CONFIRMED = Hypothesis(id="H1", statement="Cause 1", state="confirmed")
 
 
 def test_the_matrix_knows_every_tool():
@@ -53,6 +62,8 @@ async def test_m1_a_tool_acts_only_where_its_mode_grants_it(tmp_path, mode, name
     (case.project / "a.py").write_text("x = 1\n")
     if mode is not Mode.AGENT:
         case.emit(ev.ModeChanged(mode=mode.value))
+    if mode is Mode.DEBUG and name != "hypotheses_set":
+        case.emit(ev.HypothesesSet(hypotheses=(CONFIRMED,)))
     case.answer_approvals("allow_once")
     before = case.tree()
     await case.turn()
@@ -65,7 +76,9 @@ async def test_m1_a_tool_acts_only_where_its_mode_grants_it(tmp_path, mode, name
         assert finished.status == ("failed" if allowed else "denied"), case.results()[-1]
     elif access in LEAVES:
         assert finished.status == ("completed" if allowed else "denied"), case.results()[-1]
-    left = LEAVES.get(access, "") if allowed and name not in NO_JOB else ""
+    left = (
+        "disk" if name == "reproduce" and allowed else LEAVES.get(access, "") if allowed and name not in NO_JOB else ""
+    )
     after = case.tree()
     assert bool(case.state.changes) is (left == "shadow")
     assert ("made-by-command" in after) is (left == "disk")

@@ -13,6 +13,7 @@ from core.modes import Access
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.tools import base
+from core.tools.debugging import Debugger
 from core.tools.registry import TOOLS
 from tests.support.agent_case import Case
 
@@ -28,6 +29,7 @@ PROTOCOLS = {
     Access.PROPOSE: base.Editor,
     Access.EXEC: base.Runner,
     Access.JOB: base.JobWatcher,
+    Access.PROBE: Debugger,
 }
 DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 

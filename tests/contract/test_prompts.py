@@ -27,6 +27,7 @@ VARIABLES = {
         "now": "a",
     },
     "reminders/plan_changed": {"todos": "[ ] a: A"},
+    "reminders/probes_left": {"probes": "p1"},
     "reminders/build_left": {"todos": "[ ] a: A", "now": "", "ready": ["a"]},
     "reminders/mode": {"mode": "plan", "previous": "agent", "text": "T"},
     "reminders/verdicts": {

@@ -118,6 +118,7 @@ class Case:
             directory=self.directory / "session",
             box=box,
             hidden=(self.directory,),
+            cache=self.directory / "cache",
         )
         return Terminal(ground)
 

@@ -1,0 +1,205 @@
+"""One run with probes: by a command that the gate's rules let through, or by the user, who follows steps.
+
+What was logged comes to the screen while it goes on, and is stored at its end, whatever the end is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from core.agent.execution import Order
+from core.agent.probe_room import ProbeLayer, ProbeRoom, read_pieces
+from core.agent.proving import refusal
+from core.agent.session import SessionContext
+from core.clock import monotonic
+from core.debug.comparing import counts
+from core.debug.records import Log, read_log, written
+from core.errors import ToolFailed
+from core.ids import new_id
+from core.protocol.debug import ProbeRecord, ProbeRun
+from core.protocol.documents import Option, Question
+from core.protocol.events import (
+    ProbeLogged,
+    QuestionAsked,
+    ReproduceEnded,
+    ReproduceRequested,
+    RunRecorded,
+    ToolOutput,
+)
+from core.protocol.events.debug import Reproduced
+from core.protocol.review import Origin
+from core.sandbox.result import CommandResult
+from core.tools.debugging import Reproduction, Shown
+from core.tools.run_terminal_cmd import RunTerminalCmd
+
+LONGEST = 600.0
+LOOK = 0.2  # seconds between two looks at a log while a run goes on
+LIVE = 500  # records that are shown while a run goes on
+OUTPUT_LINES = 200  # lines of a command's output, its end, that become part of the log
+LINE = 1_000
+_CHOICES: dict[str, Reproduced] = {"proceed": "proceed", "fixed": "fixed", "broken": "broken"}
+
+
+class _Came(Struct, frozen=True, kw_only=True):
+    outcome: Reproduced
+    result: CommandResult | None = None
+    note: str = ""
+
+
+class ProbeRunner:
+    """Shows a fault once. `check_lease` raises when the call is over."""
+
+    def __init__(self, session: SessionContext, origin: Origin, check_lease: Callable[[], None]) -> None:
+        self._session = session
+        self._origin = origin
+        self._check = check_lease
+
+    async def show(self, wanted: Reproduction) -> Shown:
+        """All of it. `ToolFailed`: refused, or it could not begin; then there is no run."""
+        session, state = self._session, self._session.state.debug
+        if wanted.steps and not session.interactive:
+            raise ToolFailed("Nobody can be asked in this session.", hint="Give a command that shows the fault.")
+        if wanted.command:
+            await self._agreed(wanted)
+        run = f"r{state.run_count + 1}"
+        after_fix = bool(state.fixes)
+        ground = session.terminal.ground
+        cache, tier = ground.made_cache(), ground.box.tier
+        if cache is None and session.contained:
+            raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
+        room = ProbeRoom(session.id, session.directory, cache)
+        layer = room.open(run, tuple(state.probes.values()), session.shadow, tier, ground.environment())
+        placed = len(state.probes) - len(layer.lost)
+        session.emit(ReproduceRequested(run=run, call=self._origin.call, command=wanted.command, steps=wanted.steps))
+        started, came = monotonic(), _Came(outcome="stopped")
+        try:
+            came = await self._live(wanted, run, layer)
+        finally:
+            log = read_log(read_pieces(layer.log), run, session.id)
+            room.close(run)
+            recorded = ProbeRun(
+                id=run,
+                command=wanted.command,
+                exit_code=came.result.exit_code if came.result else None,
+                ended=came.result.ended if came.result else came.outcome,
+                probes=placed,
+                after_fix=after_fix,
+                duration_ms=round((monotonic() - started) * 1000),
+            )
+            recorded = self._store(recorded, log, came.result)
+            session.emit(ReproduceEnded(run=run, outcome=came.outcome))
+        return Shown(run=recorded, outcome=came.outcome, result=came.result, note=came.note, lost=layer.lost)
+
+    def _store(self, run: ProbeRun, log: Log, result: CommandResult | None) -> ProbeRun:
+        from msgspec.structs import replace
+
+        records = (*log.records, *_of_output(run.id, len(log.records), result))
+        made = replace(
+            run,
+            log=self._session.shadow.blobs.put(written(records)),
+            records=len(records),
+            broken=log.broken,
+            counts=counts(log.records),
+        )
+        self._session.emit(RunRecorded(run=made))
+        return made
+
+    async def _live(self, wanted: Reproduction, run: str, layer: ProbeLayer) -> _Came:
+        """The run itself, with what it logs going to the screen meanwhile."""
+        watching = asyncio.create_task(self._watch(run, layer))
+        try:
+            return await (self._command(wanted, layer) if wanted.command else self._steps(wanted, layer))
+        finally:
+            watching.cancel()
+
+    async def _watch(self, run: str, layer: ProbeLayer) -> None:
+        seen, at, held = 0, 0, b""
+        while seen < LIVE:
+            await asyncio.sleep(LOOK)
+            fresh = b"".join(read_pieces(layer.log, at))
+            at += len(fresh)
+            whole, newline, rest = (held + fresh).rpartition(b"\n")
+            held = rest[-65_536:]
+            records = read_log([whole + newline], run).records if newline else ()
+            if records:
+                shown = tuple(_moved(each, seen) for each in records[: LIVE - seen])
+                seen += len(shown)
+                self._session.emit(ProbeLogged(run=run, records=shown))
+
+    # by a command
+
+    async def _agreed(self, wanted: Reproduction) -> None:
+        session = self._session
+        tool = RunTerminalCmd(command=wanted.command, explanation="It is to show the fault, with the probes in place.")
+        if why := await refusal(session, self._origin.call, tool):
+            raise ToolFailed(f"`{wanted.command}` was not run: {why}")
+        self._check()
+
+    async def _command(self, wanted: Reproduction, layer: ProbeLayer) -> _Came:
+        session = self._session
+        order = Order(
+            command=wanted.command,
+            origin=self._origin,
+            keeps=not session.contained,  # without a box the effects can't be dropped, and there are no probes
+            seconds=min(wanted.seconds, LONGEST),
+            over=layer.over,
+            env=layer.env,
+        )
+        try:
+            result = await session.terminal.run(order, self._show)
+        finally:
+            session.way_out.end_once()
+        return _Came(outcome="ran", result=result)
+
+    def _show(self, text: str) -> None:
+        self._session.emit(ToolOutput(call=self._origin.call, text=text))
+
+    # by the user
+
+    async def _steps(self, wanted: Reproduction, layer: ProbeLayer) -> _Came:
+        session = self._session
+        if session.contained:
+            session.terminal.probing = layer
+        try:
+            question = _question(wanted.steps, after_fix=bool(session.state.debug.fixes), contained=session.contained)
+            asked = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=(question,))
+            answered = await session.ask(asked)
+        finally:
+            session.terminal.probing = None
+        if not answered.answers:
+            return _Came(outcome="stopped")
+        answer = answered.answers[0]
+        chosen = answer.options[0] if answer.options else "proceed"
+        return _Came(outcome=_CHOICES.get(chosen, "proceed"), note=answer.text.strip())
+
+
+def _question(steps: tuple[str, ...], *, after_fix: bool, contained: bool) -> Question:
+    numbered = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    how = (
+        "\n\nStart the program with !command: until you answer, what you run that way has the probes, and what it "
+        "changes in files is dropped."
+        if contained
+        else ""
+    )
+    options = [Option(id="proceed", label="Proceed")]
+    if after_fix:
+        options += [Option(id="fixed", label="Mark as fixed"), Option(id="broken", label="Still broken")]
+    return Question(id="reproduce", text=f"Please show the fault:\n\n{numbered}{how}", options=tuple(options))
+
+
+def _moved(record: ProbeRecord, by: int) -> ProbeRecord:
+    from msgspec.structs import replace
+
+    return replace(record, line=record.line + by)
+
+
+def _of_output(run: str, before: int, result: CommandResult | None) -> tuple[ProbeRecord, ...]:
+    """The end of what a command said, so that a verdict can cite it, too."""
+    lines = [line for line in result.output.splitlines() if line.strip()] if result else []
+    return tuple(
+        ProbeRecord(line=before + number, run_id=run, location="output", message=line[:LINE])
+        for number, line in enumerate(lines[-OUTPUT_LINES:], start=1)
+    )

@@ -1,0 +1,77 @@
+"""What the tools of Debug mode are handed: the board of hypotheses, the probes, and the runs with their logs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from core.protocol.debug import Evidence, Hypothesis, Judgement, Probe, ProbeRecord, ProbeRun
+from core.protocol.events.debug import Reproduced
+from core.sandbox.result import CommandResult
+
+
+class Reproduction(Struct, frozen=True, kw_only=True):
+    """How the fault is shown: by a command, or by the user, who follows the steps. `seconds` a command may take."""
+
+    command: str = ""
+    steps: tuple[str, ...] = ()
+    seconds: float = 120.0
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """What came of it. `result` of a command; `note`: what the user added; `lost`: probes whose place is gone."""
+
+    run: ProbeRun
+    outcome: Reproduced
+    result: CommandResult | None = None
+    note: str = ""
+    lost: tuple[str, ...] = ()
+
+
+class Debugger(Protocol):
+    """PROBE: nothing of it changes a file that the user has, or will be asked about."""
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]: ...
+
+    def probes(self) -> tuple[Probe, ...]: ...
+
+    def runs(self) -> tuple[ProbeRun, ...]: ...
+
+    def set_hypotheses(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[str, ...]:
+        """Replace them all. Files in which a fix that did not help was taken back."""
+        ...
+
+    def judge(self, name: str, verdict: Judgement, evidence: tuple[str, ...], reason: str) -> Hypothesis:
+        """Give a verdict; `evidence` names lines of logs as `run:line`."""
+        ...
+
+    def add_probe(self, path: str, line: int, code: str, hypothesis: str) -> Probe:
+        """Put a probe before a line. `ToolInputInvalid`: it can't stand there, or the file would not parse."""
+        ...
+
+    def remove_probes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Take probes away (none named: all); the ids of those that are gone."""
+        ...
+
+    async def reproduce(self, wanted: Reproduction) -> Shown:
+        """Run with the probes in place. `ToolFailed` when that can't be done or is refused."""
+        ...
+
+    def records(self, run: str) -> tuple[ProbeRecord, ...]:
+        """What a run logged. `ToolInputInvalid`: there is no such run."""
+        ...
+
+
+def told_hypotheses(hypotheses: tuple[Hypothesis, ...]) -> str:
+    """One line for each, with its verdict and the lines that it cites."""
+    return "\n".join(told_hypothesis(each) for each in hypotheses)
+
+
+def told_hypothesis(each: Hypothesis) -> str:
+    cited = f" ({', '.join(map(_name, each.evidence))})" if each.evidence else ""
+    return f"{each.id} {each.state.upper()}{cited}: {each.statement}"
+
+
+def _name(evidence: Evidence) -> str:
+    return evidence.name

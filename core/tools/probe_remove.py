@@ -1,0 +1,28 @@
+"""probe_remove: take probes away."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.modes import Access
+from core.tools.base import Outcome, Tool
+from core.tools.debugging import Debugger
+
+
+class ProbeRemove(Tool[Debugger], frozen=True, kw_only=True):
+    name: ClassVar[str] = "probe_remove"
+    access: ClassVar[Access] = Access.PROBE
+    argument_names: ClassVar = {"probes": "ids", "probe_ids": "ids"}
+
+    ids: Annotated[tuple[str, ...], Meta(max_length=200, description="Which, as p1; left out: all of them.")] = ()
+
+    def subject(self) -> str:
+        return ", ".join(self.ids) or "all probes"
+
+    async def run(self, capability: Debugger) -> Outcome:
+        gone = capability.remove_probes(self.ids)
+        left = ", ".join(each.id for each in capability.probes())
+        told = f"Removed: {', '.join(gone) or 'nothing, there was none'}. In place: {left or 'none'}."
+        return Outcome(content=told, summary=f"{len(gone)} removed")

@@ -1,0 +1,76 @@
+"""reproduce: show the fault with the probes in place, by a command or by the user's hand, and keep what they log."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.debug.records import shown
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.tools.base import Outcome, Tool
+from core.tools.debugging import Debugger, Reproduction, Shown
+from core.tools.run_terminal_cmd import outcome_of
+
+_FIRST = 60  # records that are told at once
+_OUTPUT = 6_000  # characters of the command's output, its end
+_SAID = {
+    "proceed": "The user followed the steps: proceed with what was logged.",
+    "fixed": "The user says that the fault is fixed. Take the probes away and end with a short account.",
+    "broken": "The user says that the fault is still there. Take the fix back: set new hypotheses.",
+    "stopped": "The user did not follow the steps; what was logged until then is kept.",
+}
+
+
+class Reproduce(Tool[Debugger], frozen=True, kw_only=True):
+    name: ClassVar[str] = "reproduce"
+    access: ClassVar[Access] = Access.PROBE
+    argument_names: ClassVar = {"cmd": "command", "time_limit": "timeout"}
+
+    command: Annotated[str, Meta(max_length=100_000, description="What shows the fault; the shell is bash.")] = ""
+    steps: Annotated[
+        tuple[str, ...], Meta(max_length=20, description="Instead of a command: what the user is to do, step by step.")
+    ] = ()
+    timeout: Annotated[int, Meta(ge=0, le=600, description="Seconds for the command; 0 = the default of 120.")] = 0
+    explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""
+
+    def subject(self) -> str:
+        return self.command or (self.steps[0] if self.steps else "")
+
+    async def run(self, capability: Debugger) -> Outcome:
+        if bool(self.command.strip()) is bool(self.steps) or "\0" in self.command:
+            raise ToolInputInvalid("Give either a command or steps for the user.", hint="A command is better.")
+        wanted = Reproduction(command=self.command, steps=self.steps, seconds=float(self.timeout or 120))
+        done = await capability.reproduce(wanted)
+        run = done.run
+        lines = [shown_line(run.id, each.line, shown(each)) for each in capability.records(run.id)[:_FIRST]]
+        more = run.records - len(lines)
+        parts = [_head(done), *lines]
+        if more > 0:
+            parts.append(f"[{more} more: read_probe_log {{run: {run.id}}}]")
+        if done.result is not None:
+            told = outcome_of(self.command, done.result).content
+            parts.append(told if len(told) <= _OUTPUT else f"[…]\n{told[-_OUTPUT:]}")
+        summary = f"{run.id}: {run.records} lines logged"
+        return Outcome(content="\n".join(parts), summary=summary, failed=done.outcome == "stopped")
+
+
+def shown_line(run: str, line: int, text: str) -> str:
+    return f"{run}:{line} {text}"
+
+
+def _head(done: Shown) -> str:
+    run = done.run
+    counted = ", ".join(f"{name or 'no hypothesis'} {count}" for name, count in run.counts.items())
+    parts = [f"Run {run.id}{' (after a change on evidence)' if run.after_fix else ''}: {run.probes} probes in place,"]
+    parts.append(f"{run.records} lines logged{f' ({counted})' if counted else ''}.")
+    if run.broken:
+        parts.append(f"{run.broken} lines of the log were no JSON objects.")
+    if done.lost:
+        parts.append(f"The code around {', '.join(done.lost)} has changed: they have no place any more.")
+    if done.outcome != "ran":
+        parts.append(_SAID[done.outcome])
+    if done.note:
+        parts.append(f"The user adds: {done.note}")
+    return " ".join(parts)
