@@ -200,7 +200,7 @@ class PlanPanel(Vertical):
         self._plan: Plan | None = None
         self._todos: tuple[Todo, ...] = ()
         self._shown: tuple[Todo, ...] = ()
-        self._proofs: Mapping[str, TodoVerified] = {}
+        self._proofs: dict[str, TodoVerified] = {}
         self._is_graph = False
         self._pattern = ""
 
@@ -220,7 +220,10 @@ class PlanPanel(Vertical):
     ) -> None:
         """`todos` carry the live status; with none given those of the plan are shown. `proofs`: how the command of a
         todo went last, by its id."""
-        self._plan, self._todos, self._proofs = plan, todos or (plan.todos if plan else ()), proofs or {}
+        wanted = (plan, todos or (plan.todos if plan else ()), dict(proofs or {}))
+        if wanted == (self._plan, self._todos, self._proofs):
+            return  # a long plan takes its time
+        self._plan, self._todos, self._proofs = wanted
         if self.is_mounted:
             self._show()
 
