@@ -74,3 +74,18 @@ async def test_a_command_that_the_user_refused_says_so(stage):
     ]
     async with stage([*recorded.opening(), START, *events]) as on:
         assert any("⊘ $ make · The user refused this call" in line for line in on.lines()), on.lines()
+
+
+@pytest.mark.parametrize(("size", "end"), [((120, 40), " · exit 3 · 1.2 s"), ((44, 16), " · exit 3 · 1.2 s")])
+async def test_how_a_long_command_ended_is_not_cut(stage, size, end):
+    run = d.TerminalCommandMetadata(command="make " * 60, exit_code=3, duration_ms=1200, effects="changed: a.py")
+    events = [
+        e.DocumentStarted(id="t", kind="terminal_command", sequence=1, title="run_terminal_cmd"),
+        e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="t", summary=run.command),
+        e.DocumentFinished(document=d.TerminalCommand(id="t", sequence=1, metadata=run)),
+        e.ToolFinished(call="c", tool="run_terminal_cmd", status="completed"),
+    ]
+    async with stage([*recorded.opening(), START, *events], size=size) as on:
+        (row,) = [line.rstrip() for line in on.lines() if "▸ $ make" in line]
+        assert row.endswith(f"…{end}")
+        assert size[0] - 10 <= len(row) < size[0]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from rich.cells import cell_len
+
 from core.protocol import documents
 from tui.state import Block
 from tui.text import clean, console, exposed, one_line, shortened
@@ -14,17 +16,26 @@ from tui.widgets.rows import GUTTER, INDENT, Piece, Row, wrap
 
 LIVE_ROWS: Final = 8
 OPEN_ROWS: Final = 400
+LEAST: Final = 16  # columns for what a call was about
+MARGIN: Final = 5  # columns for the gutter and the signs
 
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
 _NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
 
 
-def head(sign: str, pieces: Sequence[Piece], width: int) -> Row:
-    """The one line of a collapsed block; what does not fit is cut at the end."""
-    line = wrap([(f"{sign} ", "muted"), *pieces], width, first=[GUTTER])
-    if len(line) > 1:
-        return Row([*line[0].pieces, ("…", "muted")], lead=2)
-    return line[0]
+def head(sign: str, pieces: Sequence[Piece], width: int, *, came: Sequence[Piece] = ()) -> Row:
+    """The one line of a collapsed block; what does not fit is cut. What came of it is not cut for what it was about."""
+    taken = columns(came)
+    if width - taken < LEAST:
+        pieces, came, taken = [*pieces, *came], (), 0
+    line = wrap([(f"{sign} ", "muted"), *pieces], width - taken, first=[GUTTER])
+    cut: list[Piece] = [("…", "muted")] if len(line) > 1 else []
+    return Row([*line[0].pieces, *cut, *came], lead=2)
+
+
+def columns(pieces: Sequence[Piece]) -> int:
+    """How wide they are on one line."""
+    return sum(cell_len(text) for text, _ in pieces)
 
 
 def seconds(ms: int) -> str:
@@ -127,13 +138,14 @@ def edit_row(block: Block, width: int, opened: bool) -> list[Row]:
         return [head("◌", [("edit", "tool"), (f" {one_line(block.subject or block.title, 300)}", "")], width)]
     edit = document.metadata
     failed = edit.status == "error"
+    came: list[Piece] = []
     pieces: list[Piece] = [(edit.operation, "bad" if failed else "tool"), (f" {one_line(edit.file_path, 300)}", "")]
     if failed:
         told, role = _outcome(block, block.summary or "failed")
         pieces += [(" · ", "muted"), (told, role or "bad")]
     else:
-        pieces += [(f"  +{edit.added}", "ok"), (f" −{edit.removed}", "bad")]
-    rows = [head(_sign(block, opened), pieces, width)]
+        came = [(f"  +{edit.added}", "ok"), (f" −{edit.removed}", "bad")]
+    rows = [head(_sign(block, opened), pieces, width, came=came)]
     if opened:
         for sign, line in changed_lines(edit)[:OPEN_ROWS]:
             role = {"+": "added", "-": "removed"}.get(sign, "muted")
@@ -169,13 +181,15 @@ def command_row(block: Block, width: int, opened: bool) -> list[Row]:
     run = document.metadata if isinstance(document, documents.TerminalCommand) else None
     command = one_line(exposed(run.command if run else block.subject or block.title), 300)
     pieces: list[Piece] = [("$ ", "accent"), (command, "")]
+    came: list[Piece] = []
     if run and run.exit_code is None:
         told, _ = _outcome(block, block.summary)
         pieces += [(f" · {told or 'did not run'}", "warn")]
     elif run:
-        pieces += [(f" · exit {run.exit_code}", "bad" if run.exit_code else "ok")]
-        pieces += details(seconds(run.duration_ms), _changed(run.effects))
-    rows = [head(_sign(block, opened), pieces, width)]
+        came = [(f" · exit {run.exit_code}", "bad" if run.exit_code else "ok"), *details(seconds(run.duration_ms))]
+        changed = details(_changed(run.effects))
+        came += changed if columns([*pieces, *came, *changed]) + MARGIN <= width else []
+    rows = [head(_sign(block, opened), pieces, width, came=came)]
     if opened and run:
         more = [exposed(run.command)] if "\n" in run.command.strip() else []
         rows += [row for text in more for row in _lines(text, width, "strong", OPEN_ROWS)]
