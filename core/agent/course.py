@@ -153,7 +153,13 @@ class Course:
             return False
         if self._urged >= MAX_URGED:
             count = "one todo is" if len(left) == 1 else f"{len(left)} todos are"
-            self._session.emit(Notice(level="info", message=f"The build stopped: {count} left.", hint="Build goes on."))
+            self._session.emit(
+                Notice(
+                    level="info",
+                    message=f"The build stopped: {count} left.",
+                    hint="Building again goes on there (b in the plan, or /build).",
+                )
+            )
             return False
         self._urged += 1
         now = next((todo.id for todo in left if todo.status == "in_progress"), "")
