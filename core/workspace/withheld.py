@@ -43,7 +43,7 @@ class Withheld:
         self._ignore = ignore
         self._may_read = may_read
         self._known: dict[str, _Directory] = {}
-        self._rules: dict[str, _Signature | None] = {}
+        self._rules: dict[str, _Signature | None] | None = None
 
     def forget(self) -> None:
         """The user's rules have changed."""
@@ -59,11 +59,11 @@ class Withheld:
         return tuple(sorted(found))
 
     def _rules_changed(self) -> bool:
-        """Whether files with rules have come, gone or changed since this was asked last."""
+        """Whether files with rules have come, gone or changed since this was asked last; the first time they have not."""
         names = [".git/info/exclude", *(name for known in self._known.values() for name in known.rules)]
         now = {name: _signature(f"{self._root}/{name}") for name in names}
         before, self._rules = self._rules, now
-        return before != now
+        return before is not None and before != now
 
     def _below(self, above: str) -> Iterator[str]:
         """Depth first; `above` is "" or ends in a slash."""

@@ -124,3 +124,12 @@ def test_p20_secrets_are_told_by_their_names(name, ignored, secret):
 )
 def test_the_fast_look_at_a_name_misses_none(name):
     assert may_be_secret(name)
+
+
+def test_the_first_look_looks_once_at_each_directory(project, monkeypatch):
+    put(project, ".gitignore", "a/b/c.txt", "a/.cursorignore", "d/e.txt")
+    looked: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
+    assert withheld_paths(Workspace(project)) == ()
+    assert len(looked) == len(set(looked)) == 4
