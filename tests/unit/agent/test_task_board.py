@@ -92,6 +92,16 @@ async def test_a_proof_that_hangs_is_ended_and_proves_nothing(tmp_path, monkeypa
     assert statuses(case) == ["cancelled", "pending"]
 
 
+async def test_m1_where_a_mode_runs_no_commands_a_proof_does_not_run_either(tmp_path):
+    case = await planned(tmp_path, write(("a", "completed")), says("So."))
+    case.emit(ev.ModeChanged(mode="plan"))
+    (case.project / "done.txt").write_text("")
+    await case.turn()
+    assert "was not run: plan mode runs no commands here." in case.results()[1]
+    assert case.of(ev.ApprovalRequested) == case.of(ev.TodoVerified) == []
+    assert statuses(case) == ["pending"] * 3
+
+
 async def test_what_depends_on_a_todo_that_was_not_proved_does_not_begin(tmp_path):
     case = await planned(tmp_path, write(("a", "completed"), ("b", "in_progress")), says("So."))
     await case.turn()
