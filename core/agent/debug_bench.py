@@ -11,6 +11,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from core.agent.consent import guard_of
+from core.agent.probe_check import take_out
 from core.agent.probe_room import probed_file
 from core.agent.probe_run import ProbeRunner
 from core.agent.probe_syntax import refuse_broken
@@ -119,6 +120,8 @@ class DebugBench:
         gone = names or tuple(present)
         if gone:
             self._session.emit(ProbeRemoved(ids=gone))
+        if not self._state.probes and (left := take_out(self._session.shadow, self._state.probed)):
+            raise ToolFailed(f"Marks of probes are left in {', '.join(left)}.", hint="Take them out by an edit.")
         return gone
 
     async def reproduce(self, wanted: Reproduction) -> Shown:

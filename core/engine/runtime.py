@@ -16,6 +16,7 @@ from core.bus import Bus
 from core.clock import now_ms
 from core.config import Settings, config_dir, state_dir
 from core.engine.boxes import Boxes
+from core.engine.debug_end import end_debugging
 from core.engine.flagging import Flagging
 from core.engine.models import ModelAccess
 from core.engine.permits import Permits
@@ -131,6 +132,7 @@ class SessionRuntime:
         runtime.turn_id = state.turn.id if state.turn is not None else ""
         repaired.append(close_open_turn(state, runtime.emit, reopened=True))
         runtime.turn_id = ""
+        end_debugging(runtime, resumed=True)
         runtime.emit(ev.SessionResumed(repaired=" ".join(filter(None, repaired))))
         return runtime
 

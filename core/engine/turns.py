@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from core.agent.session import Route, SessionContext
+from core.engine.debug_end import end_debugging
 from core.engine.faults import explained
 from core.engine.models import ModelAccess
 from core.engine.recovery import close_open_turn
@@ -175,6 +176,7 @@ class Turns:
         session = self._session
         try:
             close_open_turn(session.state, session.emit_surely, reason=reason, message=message)
+            end_debugging(session)
             session.terminal.squash()
             session.log.sync()
             session.keep_summary()

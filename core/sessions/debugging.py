@@ -16,12 +16,14 @@ from core.protocol.review import Change, FileState
 @dataclass(slots=True)
 class DebugState:
     """`hypotheses`, `probes` and `runs` by id, in order. `fixes`: files changed since a hypothesis was confirmed, with
-    what was pending there before (None: nothing). `reproducing` waits for its end. The counts give new ids."""
+    what was pending there before (None: nothing). `probed`: files that ever had a probe. `reproducing` waits for its
+    end. The counts give new ids."""
 
     hypotheses: dict[str, Hypothesis] = field(default_factory=dict)
     probes: dict[str, Probe] = field(default_factory=dict)
     runs: dict[str, ProbeRun] = field(default_factory=dict)
     fixes: dict[str, FileState | None] = field(default_factory=dict)
+    probed: dict[str, None] = field(default_factory=dict)
     reproducing: ev.ReproduceRequested | None = None
     probe_count: int = 0
     run_count: int = 0
@@ -43,6 +45,7 @@ class DebugState:
             case ev.ProbeAdded(probe=probe) if mode == "debug":
                 self.probe_count += probe.id not in self.probes
                 self.probes[probe.id] = probe
+                self.probed[probe.path] = None
             case ev.ProbeRemoved(ids=ids):
                 for each in ids:
                     self.probes.pop(each, None)

@@ -24,5 +24,6 @@ class ProbeRemove(Tool[Debugger], frozen=True, kw_only=True):
     async def run(self, capability: Debugger) -> Outcome:
         gone = capability.remove_probes(self.ids)
         left = ", ".join(each.id for each in capability.probes())
-        told = f"Removed: {', '.join(gone) or 'nothing, there was none'}. In place: {left or 'none'}."
+        in_place = left or "none, and no file has a mark of one"
+        told = f"Removed: {', '.join(gone) or 'nothing, there was none'}. In place: {in_place}."
         return Outcome(content=told, summary=f"{len(gone)} removed")

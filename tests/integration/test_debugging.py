@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from core.agent.probe_check import take_out
+from core.cli import Options
+from core.config import state_dir
+from core.debug.marks import MARK
+from core.debug.records import stored
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.sessions.fold import fold
+from core.sessions.log import scan
+from core.sessions.store import SessionStore
+from core.shadow import BlobStore, ReviewState
+from core.transports.stdio_client import StdioClient, connect
+from tests.support.debugging import COMPARE, FIX, MENDED, PRICES, PROBES, REPRODUCE, RUN, SUPPOSED, VERDICTS, project
+from tests.support.program import PROGRAM
+
+READ = ("read_file", {"target_file": "prices.py"})
+SEARCH = [[("hypotheses_set", SUPPOSED), READ], list(PROBES), [REPRODUCE], list(VERDICTS)]
+MEND = [[FIX], [REPRODUCE], [COMPARE], [("probe_remove", {})]]
+HANG = ("reproduce", {"command": f"{RUN}; sleep 300"})
+
+
+def script(path: Path, *steps: list[tuple[str, dict]]) -> str:
+    played = [{"tool_calls": [{"name": name, "arguments": given} for name, given in step]} for step in steps]
+    path.write_text(json.dumps([*played, "The key left the currency out; it has it now."]))
+    return f"scripted/{path}"
+
+
+async def debugging(root: Path, *steps: list[tuple[str, dict]]) -> tuple[StdioClient, str, Path]:
+    where = project(root / "project")
+    model = script(root / "script.yaml", *steps)
+    client = await connect(Options(front="screen", directory=where, program=PROGRAM, trust=True))
+    opened = await client.submit(cmd.SessionOpen(model=model, mode="debug"))
+    assert isinstance(opened, cmd.Ack), opened
+    return client, opened.session, where
+
+
+async def until(client: StdioClient, session: str, end: type[ev.Event]) -> list[ev.AnyEvent]:
+    """All events of a turn until one of this kind; every question about a command is answered with a yes."""
+    seen = []
+    stream = client.events(session)
+    await client.submit(cmd.TurnSubmit(session=session, text="The price in USD is wrong."))
+    async for envelope in stream:
+        seen.append(envelope.event)
+        if isinstance(envelope.event, ev.ApprovalRequested):
+            answer = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_once")
+            await client.submit(answer)
+        if isinstance(envelope.event, end | ev.TurnFinished):
+            break
+    return seen
+
+
+def marked(*places: Path) -> list[str]:
+    files = [path for place in places for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [str(path) for path in files if MARK.encode() in path.read_bytes()]
+
+
+@pytest.mark.timeout(120)
+async def test_a_wrong_cache_key_is_found_and_mended_by_evidence_and_no_probe_is_left(tmp_path):
+    client, session, where = await debugging(tmp_path, *SEARCH, *MEND)
+    seen = await until(client, session, ev.TurnFinished)
+    tools = [(event.tool, event.status) for event in seen if isinstance(event, ev.ToolFinished)]
+    assert [tool for tool, status in tools if status != "completed"] == []
+    assert seen[-1].reason == "done"
+    directory = SessionStore(where).sessions / session
+    debug = fold(scan(directory / "log.jsonl").envelopes, ReviewState()).debug
+    logs = {name: stored(BlobStore(directory / "blobs").get(run.log)) for name, run in debug.runs.items()}
+    assert {name: each.state for name, each in debug.hypotheses.items()} == {
+        "H1": "confirmed",
+        "H2": "rejected",
+        "H3": "rejected",
+    }
+    keys = {each.data for each in logs["r1"] if each.hypothesis_id == "H1"}
+    assert keys == {
+        '{"key":"tea","currency":"eur","hit":false}',
+        '{"key":"tea","currency":"usd","hit":true}',
+    }
+    for evidence in (each for hypothesis in debug.hypotheses.values() for each in hypothesis.evidence):
+        cited = logs[evidence.run][evidence.line - 1]
+        assert cited.message in evidence.text
+        assert cited.data in evidence.text
+    assert [(run.exit_code, run.after_fix) for run in debug.runs.values()] == [(1, False), (0, True)]
+    assert (where / "prices.py").read_text() == PRICES
+    await client.submit(cmd.HunkResolve(session=session, path="", verdict="accept"))
+    await client.close()
+    assert (where / "prices.py").read_text() == MENDED
+    assert marked(where, state_dir()) == []
+
+
+@pytest.mark.timeout(120)
+async def test_d1_killed_while_the_probes_run_none_is_left_in_shadow_or_workspace(tmp_path):
+    client, session, where = await debugging(tmp_path, *SEARCH, [FIX], [HANG])
+    seen = await until(client, session, ev.ProbeLogged)
+    while not (isinstance(seen[-1], ev.ProbeLogged) and seen[-1].run == "r2"):
+        seen = await until_more(client, session, seen)
+    assert marked(state_dir()) != []
+    os.kill(client.pid, signal.SIGKILL)
+    await client.close()
+    assert marked(where) == []
+    engine = Engine(where, options=EngineOptions(watch=False))
+    assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
+    debug, shadow = engine.state(session).debug, engine._live(session).runtime.shadow
+    assert (debug.probes, debug.reproducing, list(debug.runs)) == ({}, None, ["r1"])
+    assert take_out(shadow, debug.probed) == ()
+    assert shadow.read("prices.py") == MENDED.encode()
+    await engine.close()
+    assert marked(where, state_dir()) == []
+
+
+async def until_more(client: StdioClient, session: str, seen: list[ev.AnyEvent]) -> list[ev.AnyEvent]:
+    stream = client.events(session, after=0)
+    async for envelope in stream:
+        event = envelope.event
+        if isinstance(event, ev.ApprovalRequested):
+            await client.submit(cmd.ApprovalAnswer(session=session, id=event.id, decision="allow_once"))
+        if isinstance(event, ev.ProbeLogged) and event.run == "r2":
+            return [*seen, event]
+        assert not isinstance(event, ev.TurnFinished)
+    return seen
+
+
+@pytest.mark.timeout(60)
+async def test_marks_that_a_command_wrote_itself_are_taken_out_at_the_end_of_the_turn(tmp_path):
+    whole = f"printf 'a\\n# region {MARK} p7\\nb\\n# endregion {MARK} p7\\nc\\n' > made.py"
+    write = f"{whole}; printf '# region {MARK} p8\\n' > half.py"
+    steps = [*SEARCH, [("run_terminal_cmd", {"command": write})]]
+    client, session, where = await debugging(tmp_path, *steps, [("probe_remove", {})])
+    seen = await until(client, session, ev.TurnFinished)
+    assert (
+        next(each for each in seen if isinstance(each, ev.ToolFinished) and each.tool == "probe_remove").status
+        == "failed"
+    )
+    stream = client.events(session)
+    async for envelope in stream:
+        if isinstance(envelope.event, ev.Notice):
+            assert "half.py" in envelope.event.message
+            break
+    await client.submit(cmd.HunkResolve(session=session, path="made.py", verdict="accept"))
+    await client.close()
+    assert (where / "made.py").read_text() == "a\nc\n"
