@@ -7,6 +7,7 @@ is created. A file of more than 300 lines needs a range. Comments that say that 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -79,17 +80,20 @@ def edit_draft(text: str | None, content: str, path: str = "") -> str:
         raise EditError(f"No <file_edit> is meant for {path}.", hint=_HINT)
     if text is None:
         first, *rest = mine
-        text, mine = _created(first), rest
-    ranges = [each for each in mine if (each.start, each.end) != (-1, -1)]
-    for each in sorted(ranges, key=lambda each: each.start or 1, reverse=True):
+        text, mine = first.body, rest
+    ranges = sorted((each for each in mine if (each.start, each.end) != (-1, -1)), key=lambda each: each.start or 1)
+    _check_overlap(ranges)
+    for each in reversed(ranges):
         text = apply_draft(text, each)
     for each in mine:
         text = text if each in ranges else appended(text, each.body)
     return text
 
 
-def _created(draft: Draft) -> str:
-    return draft.body
+def _check_overlap(ranges: list[Draft]) -> None:
+    for before, after in pairwise(ranges):
+        if before.end in (None, -1) or (before.end or 0) >= (after.start or 1):
+            raise EditError(f"Two drafts of {after.path} are meant for line {after.start or 1}.", hint=_HINT)
 
 
 def appended(text: str, body: str) -> str:
@@ -121,9 +125,20 @@ def apply_draft(text: str, draft: Draft) -> str:
     if all(token.kind != "marker" for token in tokens):
         kept = [token.text for token in tokens if token.kind == "line"]
         return before + placed_lines(lines, Block(first, last - 1, list(range(first, last))), kept) + after
+    if len(part) == len(lines):
+        _check_start(part, rows)
     done = spliced_draft(part, with_scopes(tokens), open_ends=False)
     _check_removals(part, rows, done)
     return before + done.text + after
+
+
+def _check_start(part: Lines, rows: list[str]) -> None:
+    """Raises when a draft of the whole file begins below its first lines and does not say that they stay."""
+    given = [row.strip() for row in rows if row.strip()]
+    there = [body.strip() for body in part.bodies if body.strip()]
+    place = there.index(given[0]) if there.count(given[0]) == 1 else 0
+    if place and set(there[:place]).isdisjoint(given):
+        raise undecided(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
 
 
 def _check_removals(part: Lines, rows: list[str], done: LazyResult) -> None:

@@ -29,9 +29,10 @@ _SAID = re.compile(
     r"|(?:there (?:are|is) )?no (?:further |other |more )?(?:changes?|modifications?|edits?)\b.{0,40}"
     r"|(?:nothing|not) (?:changes|changed|is changed)\b.{0,30}"
     r"|.{0,50}\b(?:stays?|remains?|is|are|left|kept)(?: exactly)?(?: the)? "
-    r"(?:same|unchanged|as is|as it is|as before)\b.{0,20}"
-    r"|(?:unchanged|same as (?:before|above)|as before|omitted|snip)(?: (?:code|lines?|content|part|for .*|from .*))?"
-    r"|(?:code|lines?|content) (?:is |are )?(?:omitted|unchanged)(?: for brevity)?"
+    r"(?:same|unchanged|unmodified|untouched|not (?:changed|modified|touched)|as is|as it is|as before)\b.{0,20}"
+    r"|(?:unchanged|unmodified|untouched|same as (?:before|above)|as before|omitted|snip)"
+    r"(?: (?:code|lines?|content|part|for .*|from .*))?"
+    r"|(?:code|lines?|content) (?:is |are )?(?:omitted|unchanged|unmodified|untouched)(?: for brevity)?"
     rf"|(?:keep|leave)(?: the| all)? (?:(?:rest|everything)\b|(?:existing|remaining|other|same) {_THING}\b).{{0,40}}"
     rf"|continue with (?:the )?(?:existing|remaining|original) {_THING})[.:!]?",
     re.IGNORECASE,

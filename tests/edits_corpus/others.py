@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.edits_corpus import lazies
+from tests.edits_corpus import drafts, lazies
 from tests.edits_corpus.case import Case, Kind, plan
 from tests.edits_corpus.patches import ABC, COMMANDS, COMMANDS_REFUSED, PATCHES, PATCHES_REFUSED
 
@@ -380,6 +380,9 @@ def cases() -> Iterator[Case]:
     for title, path, original, edit, expected in (*LAZY, *lazies.CASES):
         kind: Kind = "ordinary" if expected is not None else "refusal"
         yield Case(f"lazy, {title}", kind, "existing_code", original, edit, expected, path)
+    for title, path, given, edit, expected in drafts.CASES:
+        kind = "ordinary" if expected is not None else "refusal"
+        yield Case(f"draft of {path}, {title}", kind, "file_edit_draft", given, edit, expected, path)
     for title, path, original, edit in LAZY_REFUSED:
         yield Case(f"refused lazy, {title}", "refusal", "existing_code", original, edit, None, path)
     for group, form, name in (
