@@ -7,6 +7,7 @@ is refused with `EditError` (`undecided`), for the model that applies edits or f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -21,7 +22,7 @@ from core.edits.lazy_definition import one_definition
 from core.edits.lazy_indents import fitted
 from core.edits.lazy_keys import key_of
 from core.edits.lazy_markers import is_marker, removed_thing
-from core.edits.lazy_matches import Token, depth_of, depths_of, doubtful_version
+from core.edits.lazy_matches import CONTINUED, Token, depth_of, depths_of, doubtful_version, owners
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
 from core.edits.reindent import indent_of
@@ -123,6 +124,7 @@ def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, pro
     if _emptied(lines, tokens, rows):
         raise undecided("code would go where it says that code stays")
     _check_versions(lines, tokens, rows)
+    _check_container(lines, tokens, rows)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.dominant()
     out: list[tuple[str, str]] = []
     kept = 0
@@ -172,6 +174,21 @@ def _check_versions(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row]) 
         old, token = lines.bodies[stays.old], tokens[fresh.token]
         if token.exposed and depth_of(old) == token.depth and doubtful_version(token.text.strip(), old.strip()):
             raise undecided(f"{token.text.strip()[:80]!r} may be new, or take the place of line {stays.old + 1}")
+
+
+def _check_container(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row]) -> None:
+    """Raises when the draft begins inside of something and has only what several such things have, too."""
+    texts = ["" if token.kind != "line" else token.text.strip() for token in tokens]
+    above = owners(texts, [token.depth for token in tokens])
+    there = Counter(line.strip() for line in lines.bodies)
+    pairs = ((row.token, row.old) for row in rows)
+    matched = [(token, lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
+        (row.token, lines.bodies[row.old].strip()) for row in rows if row.token is not None and row.old is not None
+    ]
+    tops = [(token, old) for token, old in matched if above[token] < 0 and not CONTINUED.match(texts[token])]
+    told = any(there[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matched)
+    if not told and any(tokens[token].depth for token, _ in tops):
+        raise undecided(f"there is more than one {tops[0][1][:80]!r}, and it does not say in what")
 
 
 def _stays(token: Token, old: str) -> bool:

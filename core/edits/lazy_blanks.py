@@ -7,11 +7,19 @@ stands; code that stays keeps the blank lines before it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from core.edits.lazy_matches import Token, depth_of
+from core.edits.lazy_matches import CONTINUED, Token, depth_of
 from core.edits.lines import Lines
+
+_OPENS = re.compile(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")
+
+
+def opens(line: str) -> bool:
+    """Whether a line begins a part of several lines."""
+    return _OPENS.match(line) is not None
 
 
 class Row(NamedTuple):
@@ -44,17 +52,23 @@ class Spacing:
             asked = 0 if above.token is None else self._run(above.token, 1)
             return before if len(before) >= asked else self._new(asked)
         asked = max(self._run(below.token, -1), 0 if above.token is None else self._run(above.token, 1))
-        if asked or before or above.old is None:
-            return self._new(asked) if asked else before
-        return self._after(above.old, self.tokens[below.token])
+        if above.old is not None and below.old is None and opens(self.tokens[below.token].text):
+            asked = max(asked, self._usual(above.old, self.tokens[below.token].depth))
+        return self._new(asked) if asked else before
 
-    def _after(self, old: int, token: Token) -> list[tuple[str, str]]:
-        """The blank lines below a line, if something of the depth of the token followed there."""
-        stop = old + 1
-        while stop < len(self.lines) and not self.lines.bodies[stop].strip():
-            stop += 1
-        within = stop < len(self.lines) and depth_of(self.lines.bodies[stop]) == token.depth
-        return self._blanks(old + 1, stop) if within else []
+    def _usual(self, old: int, depth: int) -> int:
+        """How many blank lines stand before the nearest part of this depth, at or above the line that follows `old`."""
+        place = next((each for each in range(old + 1, len(self.lines)) if self.lines.bodies[each].strip()), old)
+        while place > 0:
+            first = self._from(place)
+            line, above = self.lines.bodies[place], self.lines.bodies[first - 1] if first else ""
+            here = depth_of(line)
+            if here < depth and place <= old:
+                break
+            if here == depth and opens(line) and first and (depth_of(above) > depth or CONTINUED.match(above.strip())):
+                return place - first
+            place = first - 1
+        return 0
 
     def _outside(self, above: Row | None, below: Row | None) -> list[tuple[str, str]]:
         row, step = (below, -1) if above is None else (above, 1)

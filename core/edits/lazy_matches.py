@@ -107,7 +107,9 @@ class _Places:
     def _head_the_same(self, token: int, line: int) -> bool:
         """Whether what stands before a definition in both stands before the same one; a string tells on its own."""
         mine, other = self.our_heads[token], self.their_heads[line]
-        if mine is None or other is None or re.search(r"[\"'/]", self.ours[token].strip("/*")):
+        if mine is None or other is None:
+            return True
+        if self.ours[token] == self.theirs[line] and re.search(r"[\"'/]", self.ours[token].strip("/*")):
             return True
         return self._alike(mine, other)
 

@@ -7,6 +7,7 @@ from tests.edits_corpus import (
     lazy_compiled,
     lazy_documents,
     lazy_functions,
+    lazy_further,
     lazy_python,
     lazy_scripts,
     lazy_typescript,
@@ -20,4 +21,5 @@ CASES = [
     *lazy_braces.CASES,
     *lazy_compiled.CASES,
     *lazy_documents.CASES,
+    *lazy_further.CASES,
 ]
