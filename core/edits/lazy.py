@@ -183,8 +183,6 @@ def _check_container(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row])
     there = Counter(line.strip() for line in lines.bodies)
     pairs = ((row.token, row.old) for row in rows)
     matched = [(token, lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
-        (row.token, lines.bodies[row.old].strip()) for row in rows if row.token is not None and row.old is not None
-    ]
     tops = [(token, old) for token, old in matched if above[token] < 0 and not CONTINUED.match(texts[token])]
     told = any(there[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matched)
     if not told and any(tokens[token].depth for token, _ in tops):
