@@ -7,7 +7,6 @@ is refused with `EditError` (`undecided`), for the model that applies edits or f
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -18,11 +17,12 @@ from core.edits.candidates import EditError
 from core.edits.json_commas import with_commas
 from core.edits.lazy_align import Step, Undecided, align, with_exposed, with_scopes
 from core.edits.lazy_blanks import Row, Spacing
+from core.edits.lazy_checks import Laid, doubt_of
 from core.edits.lazy_definition import one_definition
 from core.edits.lazy_indents import fitted
 from core.edits.lazy_keys import key_of
 from core.edits.lazy_markers import is_marker, removed_thing
-from core.edits.lazy_matches import CONTINUED, Token, depth_of, depths_of, doubtful_version, owners
+from core.edits.lazy_matches import Token, depth_of, depths_of
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
 from core.edits.reindent import indent_of
@@ -33,6 +33,7 @@ _HINT: Final = (
     "... existing code ..., or use search_replace."
 )
 _MOST_LOST: Final = 12
+_ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
 _SEGMENT: Final = 300_000
 
 
@@ -63,7 +64,7 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
         return _checked(path, text, _without_markers(text, lines, new, path))
     prose = path.endswith((".md", ".mdx", ".markdown", ".rst"))
     tokens = _tokens(new, marked, lines, prose)
-    done = spliced_draft(lines, tokens, open_ends=True, prose=prose)
+    done = spliced_draft(lines, tokens, open_ends=True, prose=prose, overloads=not path.endswith(_ONE_OF_A_NAME))
     if done.removed > _MOST_LOST and done.removed > 3 * done.added:
         raise undecided(f"it would delete {done.removed} lines that it does not mention")
     if path.endswith((".json", ".jsonc")):
@@ -115,16 +116,17 @@ def draft_tokens(new: Sequence[str], lines: Lines) -> list[Token]:
     return with_scopes(tokens)
 
 
-def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, prose: bool = False) -> LazyResult:
+def spliced_draft(
+    lines: Lines, tokens: Sequence[Token], *, open_ends: bool, prose: bool = False, overloads: bool = True
+) -> LazyResult:
     """The text that the tokens make of the lines. Raises `EditError` when there is more than one."""
     try:
         rows = _rows(lines, tokens, depths_of(lines.bodies, prose=prose), open_ends)
     except Undecided:
         raise undecided("the new lines fit in more than one place") from None
-    if _emptied(lines, tokens, rows):
-        raise undecided("code would go where it says that code stays")
-    _check_versions(lines, tokens, rows)
-    _check_container(lines, tokens, rows)
+    doubt = doubt_of(Laid(lines, tokens, rows), overloads=overloads)
+    if doubt:
+        raise undecided(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.dominant()
     out: list[tuple[str, str]] = []
     kept = 0
@@ -152,41 +154,6 @@ def _rows(lines: Lines, tokens: Sequence[Token], depths: Sequence[int], open_end
     )
     rows = [Row(None if token is None else given[token], None if old is None else there[old]) for token, old in steps]
     return [row for row in rows if row.token is None or tokens[row.token].kind == "line"]
-
-
-def _emptied(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row]) -> bool:
-    """Whether a marker stands for nothing, and yet all that was between the lines around it that are there goes."""
-    matched = [(row.token, row.old) for row in rows if row.token is not None and row.old is not None]
-    kept = {row.old for row in rows if row.old is not None}
-    for (first, above), (last, below) in pairwise(matched):
-        between = [place for place in range(above + 1, below) if lines.bodies[place].strip()]
-        if between and kept.isdisjoint(between) and any(token.kind == "marker" for token in tokens[first + 1 : last]):
-            return True
-    return False
-
-
-def _check_versions(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row]) -> None:
-    """Raises where a new line stands beside one that a marker keeps and that it may be meant to replace."""
-    for above, below in pairwise(rows):
-        fresh, stays = (above, below) if below.token is None else (below, above)
-        if fresh.token is None or fresh.old is not None or stays.token is not None or stays.old is None:
-            continue
-        old, token = lines.bodies[stays.old], tokens[fresh.token]
-        if token.exposed and depth_of(old) == token.depth and doubtful_version(token.text.strip(), old.strip()):
-            raise undecided(f"{token.text.strip()[:80]!r} may be new, or take the place of line {stays.old + 1}")
-
-
-def _check_container(lines: Lines, tokens: Sequence[Token], rows: Sequence[Row]) -> None:
-    """Raises when the draft begins inside of something and has only what several such things have, too."""
-    texts = ["" if token.kind != "line" else token.text.strip() for token in tokens]
-    above = owners(texts, [token.depth for token in tokens])
-    there = Counter(line.strip() for line in lines.bodies)
-    pairs = ((row.token, row.old) for row in rows)
-    matched = [(token, lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
-    tops = [(token, old) for token, old in matched if above[token] < 0 and not CONTINUED.match(texts[token])]
-    told = any(there[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matched)
-    if not told and any(tokens[token].depth for token, _ in tops):
-        raise undecided(f"there is more than one {tops[0][1][:80]!r}, and it does not say in what")
 
 
 def _stays(token: Token, old: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from core.edits.lazy_matches import CONTINUED, Token, matches
 
-_INSERT, _DELETE, _OUTSIDE, _LEAVE, _NEVER = -10, -30, -25, -300, -(10**9)
+_INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
 _CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
 _OPENER = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
 _MANY_CELLS: Final = 6_000_000
@@ -141,7 +141,7 @@ class _Table:
     def _line_row(self, index: int, before: list[int], late: bool) -> tuple[list[int], bytearray]:
         token, matches = self.tokens[index], self.matches[index]
         costs = self._costs(index)
-        insert = 0 if token.kind == "removal" else _INSERT
+        insert = 0 if token.kind == "removal" else _STAY if keeps_inside(self.tokens, index) else _INSERT
         row = [score + insert for score in before]
         moves = bytearray(b"i" * len(row))
         for place in range(1, len(row)):
@@ -157,6 +157,8 @@ class _Table:
 
     def _costs(self, index: int) -> list[int]:
         """What deleting each line costs after a token: much, where it would leave the scope of the lines around."""
+        if keeps_inside(self.tokens, index):
+            return [_STAY] * len(self.old)
         around = self.tokens[index : index + 2]
         depth = min((each.floor if each.kind == "marker" else each.depth for each in around), default=0)
         return self._within(depth) if len(around) == 2 else self.costs
@@ -169,7 +171,7 @@ class _Table:
     def _marker_rows(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
         token = self.tokens[index]
         waiting = list(before)
-        costs = self._within(token.floor)
+        costs = [_STAY] * len(self.old) if token.opened else self._within(token.floor)
         moves = bytearray(b"s" * len(waiting))
         for place in range(1, len(waiting)):
             score = waiting[place - 1] + costs[place - 1]
@@ -259,6 +261,13 @@ def with_exposed(tokens: Sequence[Token]) -> list[Token]:
         if not heads and any(token.kind == "marker" for token in beside):
             placed[index] = tokens[index]._replace(exposed=tokens[index].kind == "line")
     return placed
+
+
+def keeps_inside(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a marker stands first in what a line opens: then the line can't be new."""
+    after = next((token for token in tokens[index + 1 :] if token.text.strip()), None)
+    opened = after is not None and after.kind == "marker" and after.depth > tokens[index].depth
+    return opened and bool(_OPENER.match(tokens[index].text))
 
 
 def _scope(tokens: Sequence[Token], index: int) -> tuple[int, bool]:

@@ -29,6 +29,8 @@ _ONCE: Final = re.compile(
 _MANY: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
 _PREFIX: Final = re.compile(r"@\w|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
+SPECIAL: Final = re.compile(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
+_SAME_DEFINITION: Final = 3000
 _COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")
 
 
@@ -102,6 +104,8 @@ class _Places:
         mine, other = self.our_owners[token], self.their_owners[line]
         if mine >= 0 and not (other >= 0 and self._alike(mine, other)):
             return False
+        if _special(self.ours, token) != _special(self.theirs, line):
+            return False
         return self._head_the_same(token, line)
 
     def _head_the_same(self, token: int, line: int) -> bool:
@@ -121,6 +125,11 @@ class _Places:
                 mine, other
             )
         return known
+
+
+def _special(texts: Sequence[str], index: int) -> str:
+    """The decorator that makes a definition one of several of its name."""
+    return texts[index - 1] if index and SPECIAL.match(texts[index - 1]) else ""
 
 
 def _headed(texts: Sequence[str]) -> list[int | None]:
@@ -176,6 +185,8 @@ def matches(tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int]) 
 def _exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
     if not re.search(r"\w", text) or text in _COMMON:
         return {place: 40 for place in places if depths[place] == depth}
+    if (key_of(text) or "").startswith(("definition ", "block ")):
+        return {place: _SAME_DEFINITION for place in places if depths[place] == depth}
     worth = 160 if len(places) == 1 and count == 1 else 100
     return {place: worth if depths[place] == depth else worth // 2 for place in places}
 

@@ -1,0 +1,86 @@
+"""What makes an alignment of a draft doubtful: better refused than guessed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from core.edits.lazy_align import keeps_inside
+from core.edits.lazy_blanks import Row
+from core.edits.lazy_keys import key_of
+from core.edits.lazy_matches import CONTINUED, SPECIAL, Token, depth_of, doubtful_version, owners
+from core.edits.lines import Lines
+
+
+class Laid(NamedTuple):
+    """A file, a draft, and the filled lines that they make."""
+
+    lines: Lines
+    tokens: Sequence[Token]
+    rows: Sequence[Row]
+
+
+def doubt_of(laid: Laid, *, overloads: bool) -> str:
+    """Why the result may be wrong; "" when nothing speaks against it. `overloads`: the language has them."""
+    if _emptied(laid):
+        return "code would go where it says that code stays"
+    return _version(laid) or _container(laid) or _double(laid, overloads)
+
+
+def _emptied(laid: Laid) -> bool:
+    """Whether a marker stands for nothing, and yet all that was between the lines around it that are there goes."""
+    matched = [(row.token, row.old) for row in laid.rows if row.token is not None and row.old is not None]
+    kept = {row.old for row in laid.rows if row.old is not None}
+    for (first, above), (last, below) in pairwise(matched):
+        between = [place for place in range(above + 1, below) if laid.lines.bodies[place].strip()]
+        marked = any(token.kind == "marker" for token in laid.tokens[first + 1 : last])
+        if between and marked and kept.isdisjoint(between):
+            return True
+    return any(row.old is None and keeps_inside(laid.tokens, row.token or 0) for row in laid.rows)
+
+
+def _version(laid: Laid) -> str:
+    """A new line stands beside one that a marker keeps and that it may be meant to replace."""
+    for above, below in pairwise(laid.rows):
+        fresh, stays = (above, below) if below.token is None else (below, above)
+        if fresh.token is None or fresh.old is not None or stays.token is not None or stays.old is None:
+            continue
+        old, token = laid.lines.bodies[stays.old], laid.tokens[fresh.token]
+        if token.exposed and depth_of(old) == token.depth and doubtful_version(token.text.strip(), old.strip()):
+            return f"{token.text.strip()[:80]!r} may be new, or take the place of line {stays.old + 1}"
+    return ""
+
+
+def _container(laid: Laid) -> str:
+    """The draft begins inside of something and has only what several such things have, too."""
+    texts = ["" if token.kind != "line" else token.text.strip() for token in laid.tokens]
+    above = owners(texts, [token.depth for token in laid.tokens])
+    there = Counter(line.strip() for line in laid.lines.bodies)
+    pairs = ((row.token, row.old) for row in laid.rows)
+    matched = [(token, laid.lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
+    tops = [(token, old) for token, old in matched if above[token] < 0 and not CONTINUED.match(texts[token])]
+    told = any(there[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matched)
+    if not told and any(laid.tokens[token].depth for token, _ in tops):
+        return f"there is more than one {tops[0][1][:80]!r}, and it does not say in what"
+    return ""
+
+
+def _double(laid: Laid, overloads: bool) -> str:
+    """A definition comes beside one of its name that stays."""
+    whole = [laid.lines.bodies[row.old or 0] if row.token is None else laid.tokens[row.token].text for row in laid.rows]
+    texts = [line.strip() for line in whole]
+    above = owners(texts, [depth_of(line) for line in whole])
+    seen: dict[tuple[int, str], bool] = {}
+    for index, (text, row) in enumerate(zip(texts, laid.rows, strict=True)):
+        key = key_of(text) or ""
+        if not key.startswith(("definition ", "block ")) or (index and SPECIAL.match(texts[index - 1])):
+            continue
+        name = (above[index], re.sub(r"\s", "", text) if overloads else key)
+        fresh = row.old is None
+        if name in seen and (fresh or seen[name]):
+            return f"{text[:80]!r} would be there twice"
+        seen[name] = fresh or seen.get(name, False)
+    return ""
