@@ -14,7 +14,7 @@ from textual.content import Content
 
 from tui.keymap import KEYS, PLACES, shown
 
-REACHED: Final = ("app", "prompt", "transcript", "review", "changes", "files", "plan", "approval", "question")
+REACHED: Final = ("app", "prompt", "transcript", "review", "changes", "files", "plan", "debug", "approval", "question")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Bulk, Change, Comment
+from tui.debug_fold import DebugView, fold_debug
 from tui.review_fold import fold_review
 from tui.rewind_fold import fold_rewind, told_of
 
-Topic = Literal["blocks", "review", "plan", "ask", "status", "files", "session"]
+Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session"]
 
 OUTPUT_KEPT: Final = 16_000
 _NOTHING: frozenset[Topic] = frozenset()
@@ -106,6 +107,7 @@ class ViewState:
     suggestion: events.PromptSuggested | None = None
     box: events.BoxFound | None = None
     jobs: dict[str, events.JobStarted] = field(default_factory=dict)
+    debug: DebugView = field(default_factory=DebugView)
 
     @property
     def runs_command(self) -> bool:
@@ -143,6 +145,8 @@ class ViewState:
             self.session = envelope.session or self.session
         if isinstance(event, events.DocumentDelta):
             return self._delta(event)
+        if fold_debug(self, event):
+            return _topics("debug")
         for group in (
             self._turn_event,
             self._document_event,
@@ -198,7 +202,7 @@ class ViewState:
                 return _topics("session")
             case events.TurnFinished():
                 self._finish_turn(event, envelope)
-                return _topics("blocks", "status", "ask")
+                return _topics("blocks", "status", "ask", "debug")
             case _:
                 return None
         return _topics("blocks", "status")
@@ -348,7 +352,7 @@ class ViewState:
                 return _topics("plan")
             case _:
                 return self._said(event, envelope)
-        return _topics("session", "status")
+        return _topics("session", "status", "debug")
 
     def _said(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic]:
         key, turn = f"said:{envelope.seq}", envelope.turn

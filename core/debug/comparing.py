@@ -3,24 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
-from msgspec import Struct
-
-from core.protocol.debug import ProbeRecord
-
-Side = Literal["first", "second", "differs", "same"]
-
-
-class Compared(Struct, frozen=True, kw_only=True):
-    """What two runs logged at one place with one message. `first` and `second` are its records in each."""
-
-    side: Side
-    hypothesis: str
-    location: str
-    message: str
-    first: tuple[ProbeRecord, ...] = ()
-    second: tuple[ProbeRecord, ...] = ()
+from core.protocol.debug import ComparedPlace, ProbeRecord
 
 
 def picked(records: Iterable[ProbeRecord], *, hypothesis: str = "", containing: str = "") -> tuple[ProbeRecord, ...]:
@@ -42,7 +26,7 @@ def counts(records: Iterable[ProbeRecord]) -> dict[str, int]:
     return found
 
 
-def compared(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) -> tuple[Compared, ...]:
+def compared(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) -> tuple[ComparedPlace, ...]:
     """By hypothesis, place and message, in the order in which they came up; times do not count."""
     one, other = _grouped(first), _grouped(second)
     keys = dict.fromkeys([*one, *other])
@@ -59,13 +43,14 @@ def _grouped(records: Iterable[ProbeRecord]) -> dict[_Key, tuple[ProbeRecord, ..
     return {key: tuple(group) for key, group in found.items()}
 
 
-def _row(key: _Key, first: tuple[ProbeRecord, ...], second: tuple[ProbeRecord, ...]) -> Compared:
+def _row(key: _Key, first: tuple[ProbeRecord, ...], second: tuple[ProbeRecord, ...]) -> ComparedPlace:
     hypothesis, location, message = key
-    side: Side = "differs"
-    if not second:
-        side = "first"
-    elif not first:
-        side = "second"
-    elif [each.data for each in first] == [each.data for each in second]:
-        side = "same"
-    return Compared(side=side, hypothesis=hypothesis, location=location, message=message, first=first, second=second)
+    same = [each.data for each in first] == [each.data for each in second]
+    return ComparedPlace(
+        side="first" if not second else "second" if not first else "same" if same else "differs",
+        hypothesis=hypothesis,
+        location=location,
+        message=message,
+        first=first,
+        second=second,
+    )

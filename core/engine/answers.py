@@ -45,22 +45,33 @@ class Answers:
                 return await self._listed(query)
             case q.ModelsQuery(discover=discover):
                 return await self._models(discover=discover)
-            case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery():
+            case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery() | q.ProbeLogQuery():
                 return await self._about_session(query)
             case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery() | q.CheckpointsQuery() | q.CheckpointPreviewQuery():
                 return self._about_changes(query)
             case _:
                 return await self._about_files(query)
 
-    async def _about_session(self, query: q.ContextQuery | q.PermissionsQuery | q.PatternQuery) -> q.AnyAnswer:
+    async def _about_session(
+        self, query: q.ContextQuery | q.PermissionsQuery | q.PatternQuery | q.ProbeLogQuery
+    ) -> q.AnyAnswer:
         from core.engine.permission_answers import permissions, preview
 
         if isinstance(query, q.ContextQuery):
             return await self._context(query)
         live = self._sessions.get(query.session)
+        if isinstance(query, q.ProbeLogQuery):
+            return self._probe_log(query, live)
         if isinstance(query, q.PatternQuery):
             return preview(query, live)
         return await asyncio.to_thread(permissions, self._workspace, self.settings, live)
+
+    def _probe_log(self, query: q.ProbeLogQuery, live: LiveSession | None) -> q.ProbeLog:
+        from core.engine.probe_logs import probe_log
+
+        if live is None:
+            raise _no_session(query.session)
+        return probe_log(live.runtime, query)
 
     async def _listed(self, query: q.SessionsQuery | q.PromptHistoryQuery) -> q.AnyAnswer:
         known, limit = self._summaries(), query.limit

@@ -78,3 +78,15 @@ class ProbeRun(Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = field(default_factory=dict)
     after_fix: bool = False
     duration_ms: int = 0
+
+
+class ComparedPlace(Struct, frozen=True, kw_only=True):
+    """What two runs logged at one place with one message. `first` and `second` are its records in each, `side` the run
+    that alone has some."""
+
+    side: Literal["first", "second", "differs", "same"]
+    hypothesis: str
+    location: str
+    message: str
+    first: tuple[ProbeRecord, ...] = ()
+    second: tuple[ProbeRecord, ...] = ()

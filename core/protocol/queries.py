@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.protocol.debug import ComparedPlace, ProbeRecord
 from core.protocol.review import ChangeDiff, ThreeSides
 
 
@@ -103,6 +104,13 @@ class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.p
     id: str
 
 
+class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
+    """What a run logged, and how it differs from another one."""
+
+    run: str
+    compare_with: str = ""
+
+
 AnyQuery = (
     TreeQuery
     | FileQuery
@@ -119,6 +127,7 @@ AnyQuery = (
     | PatternQuery
     | CheckpointsQuery
     | CheckpointPreviewQuery
+    | ProbeLogQuery
 )
 
 
@@ -322,6 +331,15 @@ class CheckpointPreview(Answer, frozen=True, kw_only=True, tag="checkpoint.previ
     messages: int = 0
 
 
+class ProbeLog(Answer, frozen=True, kw_only=True, tag="probe.log"):
+    """With `compare_with`, `places` are those that both logged at, that run's records first."""
+
+    run: str
+    records: tuple[ProbeRecord, ...] = ()
+    compare_with: str = ""
+    places: tuple[ComparedPlace, ...] = ()
+
+
 class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
     """The query can't be answered."""
 
@@ -346,5 +364,6 @@ AnyAnswer = (
     | PatternPreview
     | Checkpoints
     | CheckpointPreview
+    | ProbeLog
     | Refused
 )

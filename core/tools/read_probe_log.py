@@ -6,10 +6,11 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.debug.comparing import Compared, compared, picked
+from core.debug.comparing import compared, picked
 from core.debug.records import shown
 from core.errors import ToolInputInvalid
 from core.modes import Access
+from core.protocol.debug import ComparedPlace
 from core.tools.base import Outcome, Tool
 from core.tools.debugging import Debugger
 from core.tools.reproduce import shown_line
@@ -50,7 +51,7 @@ class ReadProbeLog(Tool[Debugger], frozen=True, kw_only=True, rename={"hypothesi
         told = [f"{len(records)} lines of {name}:", *lines, *([f"[{left} more]"] if left > 0 else [])]
         return Outcome(content="\n".join(told), summary=f"{len(records)} lines")
 
-    def _compared(self, name: str, rows: tuple[Compared, ...]) -> Outcome:
+    def _compared(self, name: str, rows: tuple[ComparedPlace, ...]) -> Outcome:
         other = self.compare_with
         told = [f"{name} and {other}, place by place:"]
         for row in rows[self.offset : self.offset + _MOST]:

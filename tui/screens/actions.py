@@ -32,6 +32,7 @@ PERFORMERS: Final = {
     "review": "ReviewPane",
     "changes": "ReviewList",
     "plan": "PlanPanel",
+    "debug": "DebugBoard",
     "files": "FileTree",
     "approval": "#approval",
     "question": "#question",
@@ -94,7 +95,7 @@ class ActingScreen(Screen[None]):
         if scope == "app":
             await self.run_action(action)
             return
-        if scope in {"review", "changes", "plan", "files"}:
+        if scope in {"review", "changes", "plan", "debug", "files"}:
             await self.panes.bring("review" if scope == "changes" else scope)
         place = next((each for each in self.query(PERFORMERS[scope]) if each.display), None)
         if place is None:

@@ -95,7 +95,7 @@ class MainScreen(PlanningScreen):
         self._show_status()
         self.run_worker(self._load_history(), group="history", exclusive=True)
         if self._panes is not None or self.query("#approval, #question, #trust"):  # another session may have been shown
-            self.changed(frozenset({"ask", "review", "plan", "files"}))
+            self.changed(frozenset({"ask", "review", "plan", "debug", "files"}))
         if self._wish.pane and not self._is_shown:
             self._is_shown = True
             self.run_worker(self.panes.show(self._wish.pane), group="panes")
@@ -114,7 +114,7 @@ class MainScreen(PlanningScreen):
             self._show_status()
         if "ask" in topics:
             self.run_worker(self._show_asked(), group="asked", exclusive=True)
-        if topics & {"review", "plan", "files"}:
+        if topics & {"review", "plan", "debug", "files"}:
             self.run_worker(self.panes.update(topics), group="panes")
 
     def trouble(self, message: str, hint: str) -> None:

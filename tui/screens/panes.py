@@ -1,4 +1,4 @@
-"""Files on the left, review, plan and preview on the right: mounted when first shown, fed from the state."""
+"""Files on the left, the side pane with its panes on the right: mounted when first shown, fed from the state."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ class Panes:
     async def _mounted_side(self) -> SidePane:
         if (side := self.side) is not None:
             return side
-        makers = {"review": self._make_review, "plan": self._make_plan, "preview": self._make_preview}
+        makers = {"review": self._make_review, "plan": self._make_plan, "debug": self._make_board}
+        makers |= {"preview": self._make_preview}
         side = SidePane(makers, id="side")
         await self._screen.query_one("#body").mount(side)
         return side
@@ -117,6 +118,15 @@ class Panes:
 
         return PlanPanel()
 
+    def _make_board(self) -> Widget:
+        from tui.widgets.board import DebugBoard
+
+        return DebugBoard(self._load_log)
+
+    async def _load_log(self, run: str, other: str) -> queries.ProbeLog | None:
+        answer = await self._bridge.query(queries.ProbeLogQuery(run=run, compare_with=other))
+        return answer if isinstance(answer, queries.ProbeLog) else None
+
     def _make_preview(self) -> Widget:
         from tui.widgets.preview import Preview
 
@@ -127,7 +137,7 @@ class Panes:
         side = await self._mounted_side()
         pane: Any = await side.show(name)
         self._screen.add_class("-side")
-        self._feed_side(frozenset({"review", "plan"}))
+        self._feed_side(frozenset({"review", "plan", "debug"}))
         if name == "review":
             pane.arm()
         if focus:
@@ -197,6 +207,12 @@ class Panes:
             await self.show("review", focus=False)
         elif roomy and "plan" in topics and state.mode == "plan" and state.current_plan is not None:
             await self.show("plan", focus=False)
+        elif roomy and "debug" in topics and state.debug.hypotheses and self._board_waits():
+            await self.show("debug", focus=False)
+
+    def _board_waits(self) -> bool:
+        """Whether the debug board was not shown yet."""
+        return self.side is None or self.side.pane("debug") is None
 
     def _feed_side(self, topics: frozenset[Topic]) -> None:
         side, state = self.side, self._screen.state
@@ -211,6 +227,10 @@ class Panes:
                     state.bulks, state.comments, state.turns, {each.id: each.content for each in state.todos}
                 )
                 pane.set_changes(tuple(change for _, change in sorted(state.changes.items())))
+        if "debug" in topics and (board := side.pane("debug")) is not None:
+            judged = sum(each.state != "open" for each in state.debug.hypotheses.values())
+            side.count("debug", f"{judged}/{len(state.debug.hypotheses)}" if state.debug.hypotheses else "")
+            cast("Any", board).set_debug(state.debug)
         if "plan" in topics:
             open_todos = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
             side.count("plan", str(open_todos) if open_todos else "")

@@ -1,4 +1,4 @@
-"""The pane on the right: review, plan and preview, one at a time, each mounted when it is first asked for."""
+"""The pane on the right: review, plan, debug board, preview: one at a time, mounted when it is first asked for."""
 
 from __future__ import annotations
 
@@ -39,10 +39,17 @@ HINTS: Final = {
         ("plan.add", "new"),
         ("plan.filter", "find"),
     ),
+    "debug": (
+        ("debug.filter", "find"),
+        ("debug.run", "next run"),
+        ("debug.compare", "compare"),
+        ("debug.hypothesis", "hypothesis"),
+    ),
     "preview": (("code.top", "top"), ("code.bottom", "bottom"), ("app.interrupt", "back")),
 }
 PLACES: Final = {"HunkEditor": "editor", "ReviewList": "changes"}
-TITLES: Final = {"review": "Review", "plan": "Plan", "preview": "Preview"}
+RARE: Final = frozenset({"debug"})  # not named before it was shown
+TITLES: Final = {"review": "Review", "plan": "Plan", "debug": "Debug", "preview": "Preview"}
 
 
 def hint(named: Iterable[tuple[str, str]], keymap: Mapping[str, str]) -> Content:
@@ -119,6 +126,8 @@ class SidePane(Vertical):
     def _draw_title(self) -> None:
         parts: list[tuple[str, str]] = []
         for name, title in TITLES.items():
+            if name in RARE and name not in self._panes:
+                continue
             parts.append((f" {title}", "bold" if name == self.current else "$foreground 60%"))
             count = self._counts.get(name, "")
             parts.append((f" {count}  " if count else "  ", "$warning"))

@@ -1,0 +1,58 @@
+"""The screen's fold of debugging: what is supposed, which probes are in place, what was logged, and what goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from core.protocol import events
+from core.protocol.debug import Hypothesis, Probe, ProbeRecord, ProbeRun
+
+if TYPE_CHECKING:
+    from tui.state import ViewState
+
+LIVE: Final = 500  # records of a run that goes on
+
+
+@dataclass(slots=True)
+class DebugView:
+    """By id, in order. `live`: what the run that goes on has logged until now."""
+
+    hypotheses: dict[str, Hypothesis] = field(default_factory=dict)
+    probes: dict[str, Probe] = field(default_factory=dict)
+    runs: dict[str, ProbeRun] = field(default_factory=dict)
+    reproducing: events.ReproduceRequested | None = None
+    live: list[ProbeRecord] = field(default_factory=list)
+
+
+def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
+    """Take in an event that is about debugging. Whether it was one, and nothing else."""
+    view = state.debug
+    match event:
+        case events.HypothesesSet(hypotheses=hypotheses):
+            view.hypotheses = {each.id: each for each in hypotheses}
+        case events.HypothesisJudged(hypothesis=judged):
+            view.hypotheses = {**view.hypotheses, judged.id: judged}
+        case events.ProbeAdded(probe=probe):
+            view.probes = {**view.probes, probe.id: probe}
+        case events.ProbeRemoved(ids=ids):
+            view.probes = {name: probe for name, probe in view.probes.items() if name not in ids}
+        case events.ReproduceRequested():
+            view.reproducing, view.live = event, []
+        case events.ProbeLogged(records=records) if view.reproducing is not None:
+            view.live = [*view.live, *records][-LIVE:]
+        case events.RunRecorded(run=run):
+            view.runs = {**view.runs, run.id: run}
+        case events.ReproduceEnded():
+            view.reproducing, view.live = None, []
+        case _:
+            _leave(view, event)
+            return False
+    return True
+
+
+def _leave(view: DebugView, event: events.AnyEvent) -> None:
+    """No probe outlives its turn or Debug mode."""
+    left = isinstance(event, events.TurnFinished) or (isinstance(event, events.ModeChanged) and event.mode != "debug")
+    if left and (view.probes or view.reproducing):
+        view.probes, view.reproducing, view.live = {}, None, []
