@@ -33,6 +33,7 @@ _HINT: Final = (
     "... existing code ..., or use search_replace."
 )
 _MOST_LOST: Final = 12
+_PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
 _ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
 _SEGMENT: Final = 300_000
 
@@ -62,9 +63,8 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
         return LazyResult(text=_closed(new, lines), kept=0, added=len(new), removed=0)
     if not any(marked):
         return _checked(path, text, _without_markers(text, lines, new, path))
-    prose = path.endswith((".md", ".mdx", ".markdown", ".rst"))
-    tokens = _tokens(new, marked, lines, prose)
-    done = spliced_draft(lines, tokens, open_ends=True, prose=prose, overloads=not path.endswith(_ONE_OF_A_NAME))
+    tokens = _tokens(new, marked, lines, path)
+    done = spliced_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
     if done.removed > _MOST_LOST and done.removed > 3 * done.added:
         raise undecided(f"it would delete {done.removed} lines that it does not mention")
     if path.endswith((".json", ".jsonc")):
@@ -88,12 +88,13 @@ def draft_lines(draft: str) -> list[str]:
     return lines
 
 
-def _tokens(new: Sequence[str], marked: Sequence[bool], lines: Lines, prose: bool) -> list[Token]:
+def _tokens(new: Sequence[str], marked: Sequence[bool], lines: Lines, path: str) -> list[Token]:
+    prose, sole = path.endswith(_PROSE), path.endswith(_ONE_OF_A_NAME)
     rows = fitted(new, lines)
     depths = depths_of(rows, prose=prose)
     placed = with_scopes(
         [
-            Token("marker" if mark else "line", line, depth)
+            Token("marker" if mark else "line", line, depth, sole=sole)
             for line, mark, depth in zip(rows, marked, depths, strict=True)
         ]
     )
@@ -116,15 +117,13 @@ def draft_tokens(new: Sequence[str], lines: Lines) -> list[Token]:
     return with_scopes(tokens)
 
 
-def spliced_draft(
-    lines: Lines, tokens: Sequence[Token], *, open_ends: bool, prose: bool = False, overloads: bool = True
-) -> LazyResult:
+def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, prose: bool = False) -> LazyResult:
     """The text that the tokens make of the lines. Raises `EditError` when there is more than one."""
     try:
         rows = _rows(lines, tokens, depths_of(lines.bodies, prose=prose), open_ends)
     except Undecided:
         raise undecided("the new lines fit in more than one place") from None
-    doubt = doubt_of(Laid(lines, tokens, rows), overloads=overloads)
+    doubt = doubt_of(Laid(lines, tokens, rows))
     if doubt:
         raise undecided(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.dominant()

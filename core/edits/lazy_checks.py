@@ -23,11 +23,11 @@ class Laid(NamedTuple):
     rows: Sequence[Row]
 
 
-def doubt_of(laid: Laid, *, overloads: bool) -> str:
-    """Why the result may be wrong; "" when nothing speaks against it. `overloads`: the language has them."""
+def doubt_of(laid: Laid) -> str:
+    """Why the result may be wrong; "" when nothing speaks against it."""
     if _emptied(laid):
         return "code would go where it says that code stays"
-    return _version(laid) or _container(laid) or _double(laid, overloads)
+    return _version(laid) or _container(laid) or _double(laid)
 
 
 def _emptied(laid: Laid) -> bool:
@@ -68,17 +68,18 @@ def _container(laid: Laid) -> str:
     return ""
 
 
-def _double(laid: Laid, overloads: bool) -> str:
+def _double(laid: Laid) -> str:
     """A definition comes beside one of its name that stays."""
     whole = [laid.lines.bodies[row.old or 0] if row.token is None else laid.tokens[row.token].text for row in laid.rows]
     texts = [line.strip() for line in whole]
     above = owners(texts, [depth_of(line) for line in whole])
+    sole = any(token.sole for token in laid.tokens)
     seen: dict[tuple[int, str], bool] = {}
     for index, (text, row) in enumerate(zip(texts, laid.rows, strict=True)):
         key = key_of(text) or ""
         if not key.startswith(("definition ", "block ")) or (index and SPECIAL.match(texts[index - 1])):
             continue
-        name = (above[index], re.sub(r"\s", "", text) if overloads else key)
+        name = (above[index], key if sole else re.sub(r"\s", "", text))
         fresh = row.old is None
         if name in seen and (fresh or seen[name]):
             return f"{text[:80]!r} would be there twice"

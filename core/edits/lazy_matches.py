@@ -38,7 +38,7 @@ class Token(NamedTuple):
     """One line of a draft. `depth` in columns; `thing` is what a removal names. For a marker: `floor`, the least depth
     of the lines that it stands for, whether the line before it opens their scope, and whether it is the `first` or
     `last` line of the draft: then it stands for everything before or after. A line is `exposed` that stands beside a
-    marker which may keep what it looks like."""
+    marker which may keep what it looks like, and `sole` in a language where a scope defines a name once."""
 
     kind: Kind
     text: str
@@ -49,6 +49,7 @@ class Token(NamedTuple):
     first: bool = False
     last: bool = False
     exposed: bool = False
+    sole: bool = False
 
 
 def depth_of(line: str) -> int:
@@ -174,7 +175,7 @@ def matches(tokens: Sequence[Token], old: Sequence[str], depths: Sequence[int]) 
             found.append(_removals(token.thing, bare))
         else:
             exact = _exact(text, token.depth, places.get(text, ()), depths, counts[text])
-            worth = {**_versions(text, token.depth, keys, heads, bare), **exact}
+            worth = {**_versions(token, keys, heads, bare), **exact}
             if token.exposed:
                 told = bool(key_of(text) or _ONCE.match(text))
                 worth = {place: gain for place, gain in worth.items() if told or text == bare[place]}
@@ -192,16 +193,17 @@ def _exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], 
 
 
 def _versions(
-    text: str,
-    depth: int,
+    token: Token,
     keys: dict[tuple[str, int], list[int]],
     heads: dict[tuple[str, int], list[int]],
     bare: Sequence[str],
 ) -> dict[int, int]:
+    text, depth = token.text.strip(), token.depth
     key = key_of(text)
     if key:
         places = keys.get((key, depth), [])
-        return {place: 90 if len(places) == 1 else 70 for place in places}
+        sole = token.sole and key.startswith("definition ")
+        return dict.fromkeys(places, _SAME_DEFINITION // 2 if sole else 90 if len(places) == 1 else 70)
     near = {}
     for place in heads.get((_head(text), depth), [])[:200]:
         alike = ratio(text, bare[place])
