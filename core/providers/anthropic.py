@@ -8,14 +8,16 @@ each kind of error.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Final
 
 from core.providers.anthropic_answer import MessageAnswer
 from core.providers.anthropic_request import body_of
 from core.providers.base import Delta, ModelRequest
 from core.providers.failures import cut, from_status
-from core.providers.sdk_provider import SdkProvider
+from core.providers.sdk_provider import END, SdkProvider, next_of
 from core.providers.tool_calls import known_ids
+
+_GRACE_SECONDS: Final = 0.5  # for the end of the stream, once the message itself is whole
 
 
 class AnthropicProvider(SdkProvider):
@@ -37,15 +39,10 @@ class AnthropicProvider(SdkProvider):
             stream_cls=module.AsyncStream[object],
         )
         try:
-            async for event in events:
+            while (event := await next_of(events, _GRACE_SECONDS if answer.finished else None)) is not END:
                 for delta in answer.feed(event):
                     started = True
                     yield delta
-                if isinstance(event, dict) and event.get("type") == "message_stop":
-                    break
-        except Exception:
-            if answer.finished is None:
-                raise
         finally:
             await events.close()
         if answer.finished is None:

@@ -6,7 +6,6 @@ servers send what those models do not know.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -18,7 +17,7 @@ from core.providers.endpoint import Endpoint
 from core.providers.failures import cut, from_exception
 from core.providers.openai_answer import ChatAnswer
 from core.providers.openai_request import OFFICIAL_HOST, body_of
-from core.providers.sdk_provider import SdkProvider
+from core.providers.sdk_provider import END, SdkProvider, next_of
 from core.providers.tool_calls import known_ids
 
 _OPTIONAL: Final = ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature")
@@ -28,7 +27,6 @@ _UNKNOWN_FIELD: Final = re.compile(
     re.IGNORECASE,
 )
 _GRACE_SECONDS: Final = 5.0  # for the usage and the end mark, once the answer itself is whole
-_END: Final = object()
 
 
 class OpenAIProvider(SdkProvider):
@@ -48,7 +46,7 @@ class OpenAIProvider(SdkProvider):
         started = False
         chunks = await self._sent(request)
         try:
-            while (chunk := await _next(chunks, answer)) is not _END:
+            while (chunk := await next_of(chunks, _GRACE_SECONDS if answer.finished else None)) is not END:
                 for delta in answer.feed(chunk):
                     started = True
                     yield delta
@@ -88,17 +86,6 @@ class OpenAIProvider(SdkProvider):
         if not named and not self._official and "stream_options" in body and _UNKNOWN_FIELD.search(text):
             return {"stream_options"}
         return named
-
-
-async def _next(chunks: Any, answer: ChatAnswer) -> object:
-    """The next chunk, or `_END`. Once the answer is whole, neither silence nor a cut can spoil it."""
-    if answer.finished is None:
-        return await anext(chunks, _END)
-    try:
-        async with asyncio.timeout(_GRACE_SECONDS):
-            return await anext(chunks, _END)
-    except Exception:
-        return _END
 
 
 def _leave_out(body: dict[str, Any], name: str) -> None:

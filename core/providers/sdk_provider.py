@@ -9,13 +9,27 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from core.providers import lean_import
 from core.providers.base import Delta, ModelInfo, ModelRequest
 from core.providers.endpoint import Endpoint, http_client, time_limits, with_near_names
 from core.providers.failures import Api, from_exception
 from core.providers.lean_import import Sdk
+
+END: Final = object()
+
+
+async def next_of(stream: Any, grace: float | None) -> object:
+    """The next of a stream, or `END`. With a grace (seconds) the answer is whole, and neither silence nor a cut can
+    spoil it; a stream that is read to its end leaves a connection that the next call can use."""
+    if grace is None:
+        return await anext(stream, END)
+    try:
+        async with asyncio.timeout(grace):
+            return await anext(stream, END)
+    except Exception:
+        return END
 
 
 class SdkProvider(ABC):

@@ -222,3 +222,11 @@ async def test_a_second_request_begins_with_the_bytes_of_the_first(dialect):
         bodies = [each.json for each in server.answered]
     for name in ("tools", "system"):
         assert bodies[0].get(name) == bodies[1].get(name)
+
+
+async def test_one_connection_serves_the_calls_of_a_turn(dialect):
+    async with playing(dialect, FULL, FULL, FULL) as (server, provider):
+        for _ in range(3):
+            await ask(provider)
+        assert len(server.answered) == 3
+        assert server.connections == 1

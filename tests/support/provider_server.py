@@ -64,6 +64,7 @@ class ProviderServer:
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     dropped: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
+    connections: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -86,6 +87,7 @@ class ProviderServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self.connections += 1
         self._tasks.add(task)
         try:
             while (request := await _read(reader)) is not None:
@@ -148,7 +150,7 @@ class ProviderServer:
             await writer.drain()
         finally:
             gone.cancel()
-        return False
+        return True
 
     async def _stopped(self, step: Step, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> bool:
         await writer.drain()
