@@ -7,8 +7,10 @@ is refused with `EditError` (`undecided`), for the model that applies edits or f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Final
 
 from msgspec import Struct
@@ -19,9 +21,9 @@ from core.edits.lazy_align import Step, Undecided, align, with_exposed, with_sco
 from core.edits.lazy_blanks import Row, Spacing
 from core.edits.lazy_checks import Laid, doubt_of
 from core.edits.lazy_definition import one_definition
-from core.edits.lazy_indents import fitted
+from core.edits.lazy_indents import fitted, level_of
 from core.edits.lazy_keys import key_of
-from core.edits.lazy_markers import is_marker, removed_thing
+from core.edits.lazy_markers import is_marker, removed_thing, spread_out
 from core.edits.lazy_matches import Token, depth_of, depths_of
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
@@ -35,6 +37,9 @@ _HINT: Final = (
 _MOST_LOST: Final = 12
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
 _ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
+_NAMED: Final = re.compile(
+    r"(?://|#|--|/\*|<!--)\s*(?:(?:file)?path|file(?:name)?)?\s*:?\s*(?P<path>[\w./\\-]+\.\w+)\s*(?:\*/|-->)?"
+)
 _SEGMENT: Final = 300_000
 
 
@@ -53,11 +58,11 @@ class LazyResult(Struct, frozen=True, kw_only=True):
 
 def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
     """The file after the draft. Raises `EditError`."""
-    new = draft_lines(code_edit)
-    if not any(line.strip() for line in new):
-        raise EditError("The edit is empty.", hint="Give the new code, or delete the file. Nothing was changed.")
     lines = split_lines(text)
     own = {line.strip() for line in lines.bodies}
+    new = _plain(draft_lines(code_edit), own, path)
+    if not any(line.strip() for line in new):
+        raise EditError("The edit is empty.", hint="Give the new code, or delete the file. Nothing was changed.")
     marked = [is_marker(line) and line.strip() not in own for line in new]
     if not any(line.strip() for line in lines.bodies) and not any(marked):
         return LazyResult(text=_closed(new, lines), kept=0, added=len(new), removed=0)
@@ -70,6 +75,15 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
     if path.endswith((".json", ".jsonc")):
         done = LazyResult(text=with_commas(done.text), kept=done.kept, added=done.added, removed=done.removed)
     return _checked(path, text, done)
+
+
+def _plain(new: Sequence[str], own: Collection[str], path: str) -> list[str]:
+    """The draft without a comment on top that only names the file, and with every elided body on a line of its own."""
+    named = _NAMED.fullmatch(new[0]) if new and new[0].strip() not in own else None
+    if named and path and PurePath(named["path"]).name == PurePath(path).name:
+        new = new[1:]
+    rows = [(line, spread_out(line, level_of(new))) for line in new]
+    return [row for line, spread in rows for row in (spread if spread[0].strip() in own else [line])]
 
 
 def undecided(why: str) -> UndecidedEdit:

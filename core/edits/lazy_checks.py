@@ -27,7 +27,7 @@ def doubt_of(laid: Laid) -> str:
     """Why the result may be wrong; "" when nothing speaks against it."""
     if _emptied(laid):
         return "code would go where it says that code stays"
-    return _version(laid) or _container(laid) or _double(laid)
+    return _version(laid) or _container(laid) or _double(laid) or _cut_off(laid)
 
 
 def _emptied(laid: Laid) -> bool:
@@ -84,4 +84,20 @@ def _double(laid: Laid) -> str:
         if name in seen and (fresh or seen[name]):
             return f"{text[:80]!r} would be there twice"
         seen[name] = fresh or seen.get(name, False)
+    return ""
+
+
+def _cut_off(laid: Laid) -> str:
+    """A definition goes at the start or the end of its scope, where a marker may have been forgotten."""
+    kept = [row.old for row in laid.rows if row.old is not None]
+    given = {key_of(token.text) for token in laid.tokens}
+    bodies = laid.lines.bodies
+    for above, below in pairwise([-1, *kept, len(bodies)]):
+        for place in range(above + 1, below):
+            key, depth = key_of(bodies[place]) or "", depth_of(bodies[place])
+            if not key.startswith("definition ") or key in given:
+                continue
+            outer = [depth_of(bodies[each]) < depth for each in (above, below) if 0 <= each < len(bodies)]
+            if len(outer) < 2 or any(outer):
+                return f"{bodies[place].strip()[:80]!r} would go, and the edit does not mention it"
     return ""

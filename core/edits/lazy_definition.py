@@ -73,19 +73,41 @@ def _wrapped(path: str, new: Sequence[str]) -> tuple[Definition, ...]:
 
 
 def _by_key(lines: Lines, new: Sequence[str]) -> tuple[int, int] | None:
-    """The draft is one block, a line with what lies below it, and the file has one block of that key."""
-    key = key_of(new[0])
-    if key is None or _end(new, 0) != len(new) - 1 or len(new) < 2:
+    """The draft is made of blocks, lines with what lies below them, which the file has once and side by side."""
+    spans: list[tuple[int, int]] = []
+    for first, last in _blocks(new):
+        span = _block_of(lines, new[first : last + 1])
+        if span is None or (spans and any(line.strip() for line in lines.bodies[spans[-1][1] + 1 : span[0]])):
+            return None
+        if spans and span[0] <= spans[-1][1]:
+            return None
+        spans.append(span)
+    return (spans[0][0], spans[-1][1]) if spans else None
+
+
+def _blocks(new: Sequence[str]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    place = 0
+    while place < len(new):
+        if new[place].strip():
+            found.append((place, _end(new, place)))
+            place = found[-1][1]
+        place += 1
+    return found
+
+
+def _block_of(lines: Lines, block: Sequence[str]) -> tuple[int, int] | None:
+    key = key_of(block[0])
+    if key is None or len(block) < 2:
         return None
     places = [index for index, line in enumerate(lines.bodies) if key_of(line) == key]
     if len(places) > 1:
-        places = [index for index in places if lines.bodies[index].strip() == new[0].strip()]
+        places = [index for index in places if lines.bodies[index].strip() == block[0].strip()]
     if len(places) != 1:
         return None
     last = _end(lines.bodies, places[0])
-    if last == places[0] or bool(CONTINUED.match(new[-1].strip())) != bool(CONTINUED.match(lines.bodies[last].strip())):
-        return None
-    return places[0], last
+    closed = [bool(CONTINUED.match(row.strip())) for row in (block[-1], lines.bodies[last])]
+    return None if last == places[0] or closed[0] != closed[1] else (places[0], last)
 
 
 def _end(rows: Sequence[str], first: int) -> int:

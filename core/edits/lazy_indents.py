@@ -21,7 +21,7 @@ def fitted(new: Sequence[str], lines: Lines) -> list[str]:
         for line in new
         if there[line.strip()] == 1 == seen[line.strip()] and any(letter.isalnum() for letter in line)
     ]
-    shift = deduce_shift(pairs, new) if any(indent_of(old) for _, old in pairs) else None
+    shift = deduce_shift(pairs, new) if any(indent_of(given) or indent_of(old) for given, old in pairs) else None
     shifted = [shift(line) for line in new] if shift else list(new)
     if shift is None or _steps_of(shifted) % (_steps_of(lines.bodies) or 1):
         restyle = _restyled(new, lines.bodies)
@@ -38,6 +38,11 @@ def reindented(new: Sequence[str], head: str) -> list[str]:
 def _steps_of(lines: Sequence[str]) -> int:
     """The greatest width that every indentation is a multiple of; 0 when nothing is indented."""
     return gcd(*(depth_of(line) for line in lines if line.strip()))
+
+
+def level_of(lines: Sequence[str]) -> str:
+    """One level of indentation, as far as the lines show it."""
+    return "\t" if any(indent_of(line)[:1] == "\t" for line in lines) else " " * (_steps_of(lines) or 4)
 
 
 def _restyled(new: Sequence[str], old: Sequence[str]) -> Shift | None:

@@ -45,6 +45,8 @@ _GONE = re.compile(
 )
 _BRACKETED = re.compile(r"[\[<(]([^\[\]<>]*[a-z][^\[\]<>]*)[\])>]", re.IGNORECASE)
 _SPREAD = re.compile(r"\.{3}[\w.]+")
+_BRACED = re.compile(r"(?P<head>.*\S\s*\{)\s*(?P<said>/\*.*\*/|//.*|#.*|\.\.\.|…)\s*(?P<close>\}[;,)]*)?\s*")
+_COLONED = re.compile(r"(?P<head>\s*(?:(?:async\s+)?def|class|if|for|while|with)\b.*:)\s*(?P<said>\.\.\.|…|#.*)\s*")
 _LONGEST = 120
 
 
@@ -67,6 +69,19 @@ def is_marker(line: str) -> bool:
             return False
         return bool((starts and ends) or _KEYWORD.search(words))
     return bool(comment) and _SAID.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
+
+
+def spread_out(line: str, level: str) -> list[str]:
+    """A line that opens something and elides its body in one, as several: `run() { /* … existing code … */ }`.
+
+    `level` is one level of indentation.
+    """
+    found = _BRACED.fullmatch(line) or _COLONED.fullmatch(line)
+    if not found or not (found["said"] in ("...", "…") or is_marker(found["said"])):
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    close = [] if found.re is _COLONED or not found["close"] else [indent + found["close"]]
+    return [found["head"].rstrip(), indent + level + found["said"].strip(), *close]
 
 
 def removed_thing(line: str) -> str | None:

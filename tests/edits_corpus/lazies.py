@@ -8,6 +8,7 @@ from tests.edits_corpus import (
     lazy_documents,
     lazy_functions,
     lazy_further,
+    lazy_loose,
     lazy_others,
     lazy_python,
     lazy_scripts,
@@ -23,5 +24,6 @@ CASES = [
     *lazy_compiled.CASES,
     *lazy_documents.CASES,
     *lazy_further.CASES,
+    *lazy_loose.CASES,
     *lazy_others.CASES,
 ]
