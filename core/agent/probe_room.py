@@ -13,17 +13,21 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.debug.marks import by_path, lay
 from core.edits.textfile import TextFile, decode
 from core.errors import PathRefused, StateError, ToolFailed
 from core.protocol.debug import Probe
 from core.sandbox.box import Tier
+from core.sandbox.environment import command_environment
 from core.sandbox.places import home
 from core.shadow import Shadow
 from core.shadow.overlay import remove_tree
 
 LOG_VARIABLE = "AGENT_TUI_PROBE_LOG"
+URL_VARIABLE = "AGENT_TUI_PROBE_URL"
+URL_PLACE = "__PROBE_URL__"  # stands in the code of a probe for the URL, where there is no environment to ask
 LARGEST = 4_000_000  # bytes of a file that takes probes
 LONGEST_LOG = 64 << 20  # bytes of a log that are read
 _LAYERS = "probes"
@@ -32,11 +36,13 @@ _PIECE = 1 << 20
 
 
 class ProbeLayer(Struct, frozen=True, kw_only=True):
-    """What a run gets on top of everything else, and in its environment. `lost`: probes without a place."""
+    """What a run gets on top of everything else, and in its environment. `log` is what it writes itself, `posted` what
+    the collector took. `lost`: probes without a place."""
 
     over: tuple[Path, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     log: Path
+    posted: Path
     lost: tuple[str, ...] = ()
 
 
@@ -48,15 +54,23 @@ class ProbeRoom:
         self._logs = cache or directory
         self._name = f"{_PREFIX}{session}-"
 
-    def open(self, run: str, probes: Sequence[Probe], shadow: Shadow, tier: Tier, env: Mapping[str, str]) -> ProbeLayer:
-        """Lay probes out for a run. `StateError`: no room; `ToolInputInvalid`: a file holds marks of its own."""
+    def posted(self, run: str) -> Path:
+        """Where a collector of this run keeps what it takes: no command can reach it."""
+        return self._layers / f"{run}.ndjson"
+
+    def open(self, run: str, probes: Sequence[Probe], shadow: Shadow, url: str, tier: Tier) -> ProbeLayer:
+        """Lay probes out for a run. `url`: where they can send to, "" = nowhere. `StateError`: no room;
+        `ToolInputInvalid`: a file holds marks of its own."""
         log = self._logs / f"{self._name}{run}.ndjson"
         place = self._layers / run
         lost: list[str] = []
         try:
             log.unlink(missing_ok=True)
+            self.posted(run).unlink(missing_ok=True)
+            self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for path, group in by_path(probes).items():
+            known = [replace(each, code=each.code.replace(URL_PLACE, url)) for each in probes]
+            for path, group in by_path(known).items():
                 lost += self._lay(place, path, group, shadow, run)
         except OSError as error:
             self.close(run)
@@ -65,9 +79,10 @@ class ProbeRoom:
             self.close(run)
             raise
         is_bound = tier not in {Tier.LANDLOCK, Tier.NONE}  # there the cache has the path that it has here
-        inside = home(env) / ".cache" / log.name if is_bound else log
+        inside = home(command_environment(os.environ)) / ".cache" / log.name if is_bound else log
+        env = {LOG_VARIABLE: str(inside), **({URL_VARIABLE: url} if url else {})}
         over = (place,) if place.exists() else ()
-        return ProbeLayer(over=over, env={LOG_VARIABLE: str(inside)}, log=log, lost=tuple(lost))
+        return ProbeLayer(over=over, env=env, log=log, posted=self.posted(run), lost=tuple(lost))
 
     def _lay(self, place: Path, path: str, probes: Sequence[Probe], shadow: Shadow, run: str) -> Iterable[str]:
         try:
@@ -97,8 +112,9 @@ class ProbeRoom:
         """Remove a run's layer and log."""
         with suppress(OSError):
             remove_tree(self._layers / run)
-        with suppress(OSError):
-            (self._logs / f"{self._name}{run}.ndjson").unlink(missing_ok=True)
+        for log in (self._logs / f"{self._name}{run}.ndjson", self.posted(run)):
+            with suppress(OSError):
+                log.unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Remove what an engine that was killed left of its runs."""
@@ -147,3 +163,20 @@ def read_pieces(log: Path, start: int = 0) -> Iterator[bytes]:
         return
     finally:
         os.close(descriptor)
+
+
+class Tail:
+    """What was added to a log since it was last looked at, in whole lines."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._at = 0
+        self._held = b""
+
+    def lines(self) -> bytes:
+        """Ends with a line break, if it is anything."""
+        fresh = b"".join(read_pieces(self._log, self._at))
+        self._at += len(fresh)
+        whole, newline, rest = (self._held + fresh).rpartition(b"\n")
+        self._held = rest[-65_536:]
+        return whole + newline

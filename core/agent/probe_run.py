@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from core.agent.collector import Collector
 from core.agent.execution import Order
-from core.agent.probe_room import ProbeLayer, ProbeRoom, read_pieces
+from core.agent.probe_room import URL_PLACE, URL_VARIABLE, ProbeLayer, ProbeRoom, Tail, read_pieces
 from core.agent.proving import refusal
 from core.agent.session import SessionContext
 from core.clock import monotonic
@@ -31,6 +35,8 @@ from core.protocol.events import (
 )
 from core.protocol.events.debug import Reproduced
 from core.protocol.review import Origin
+from core.sandbox.box import Tier
+from core.sandbox.order import PROXY_PORT
 from core.sandbox.result import CommandResult
 from core.tools.debugging import Reproduction, Shown
 from core.tools.run_terminal_cmd import RunTerminalCmd
@@ -64,41 +70,47 @@ class ProbeRunner:
             raise ToolFailed("Nobody can be asked in this session.", hint="Give a command that shows the fault.")
         if wanted.command:
             await self._agreed(wanted)
-        run = f"r{state.run_count + 1}"
-        after_fix = bool(state.fixes)
-        ground = session.terminal.ground
-        cache, tier = ground.made_cache(), ground.box.tier
-        if cache is None and session.contained:
-            raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
-        room = ProbeRoom(session.id, session.directory, cache)
-        layer = room.open(run, tuple(state.probes.values()), session.shadow, tier, ground.environment())
-        placed = len(state.probes) - len(layer.lost)
-        session.emit(ReproduceRequested(run=run, call=self._origin.call, command=wanted.command, steps=wanted.steps))
+        begun = ProbeRun(
+            id=f"r{state.run_count + 1}", command=wanted.command, ended="stopped", after_fix=bool(state.fixes)
+        )
+        room = self._room()
+        collector = await self._collector(wanted, room.posted(begun.id))
+        try:
+            probes = tuple(state.probes.values())
+            layer = room.open(begun.id, probes, session.shadow, self._url(collector), session.terminal.ground.box.tier)
+        except BaseException:
+            await self._stop(collector)
+            raise
+        begun = replace(begun, probes=len(probes) - len(layer.lost))
+        session.emit(
+            ReproduceRequested(run=begun.id, call=self._origin.call, command=wanted.command, steps=wanted.steps)
+        )
         started, came = monotonic(), _Came(outcome="stopped")
         try:
-            came = await self._live(wanted, run, layer)
+            came = await self._live(wanted, begun.id, layer)
         finally:
-            log = read_log(read_pieces(layer.log), run, session.id)
-            room.close(run)
-            recorded = ProbeRun(
-                id=run,
-                command=wanted.command,
-                exit_code=came.result.exit_code if came.result else None,
-                ended=came.result.ended if came.result else came.outcome,
-                probes=placed,
-                after_fix=after_fix,
-                duration_ms=round((monotonic() - started) * 1000),
-            )
-            recorded = self._store(recorded, log, came.result)
-            session.emit(ReproduceEnded(run=run, outcome=came.outcome))
+            await self._stop(collector)
+            log = read_log(chain(read_pieces(layer.log), [b"\n"], read_pieces(layer.posted)), begun.id, session.id)
+            room.close(begun.id)
+            begun = replace(begun, duration_ms=round((monotonic() - started) * 1000))
+            recorded = self._store(begun, log, came)
+            session.emit(ReproduceEnded(run=begun.id, outcome=came.outcome))
         return Shown(run=recorded, outcome=came.outcome, result=came.result, note=came.note, lost=layer.lost)
 
-    def _store(self, run: ProbeRun, log: Log, result: CommandResult | None) -> ProbeRun:
-        from msgspec.structs import replace
+    def _room(self) -> ProbeRoom:
+        session = self._session
+        cache = session.terminal.ground.made_cache()
+        if cache is None and session.contained:
+            raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
+        return ProbeRoom(session.id, session.directory, cache)
 
+    def _store(self, run: ProbeRun, log: Log, came: _Came) -> ProbeRun:
+        result = came.result
         records = (*log.records, *_of_output(run.id, len(log.records), result))
         made = replace(
             run,
+            exit_code=result.exit_code if result else None,
+            ended=result.ended if result else came.outcome,
             log=self._session.shadow.blobs.put(written(records)),
             records=len(records),
             broken=log.broken,
@@ -116,18 +128,41 @@ class ProbeRunner:
             watching.cancel()
 
     async def _watch(self, run: str, layer: ProbeLayer) -> None:
-        seen, at, held = 0, 0, b""
+        seen, tails = 0, [Tail(layer.log), Tail(layer.posted)]
         while seen < LIVE:
             await asyncio.sleep(LOOK)
-            fresh = b"".join(read_pieces(layer.log, at))
-            at += len(fresh)
-            whole, newline, rest = (held + fresh).rpartition(b"\n")
-            held = rest[-65_536:]
-            records = read_log([whole + newline], run).records if newline else ()
+            records = read_log([tail.lines() for tail in tails], run).records
             if records:
                 shown = tuple(_moved(each, seen) for each in records[: LIVE - seen])
                 seen += len(shown)
                 self._session.emit(ProbeLogged(run=run, records=shown))
+
+    # where probes that can write no file send what they log
+
+    async def _collector(self, wanted: Reproduction, log: Path) -> Collector | None:
+        """Listening, if a probe or the command speaks of it."""
+        texts = [wanted.command, *(each.code for each in self._session.state.debug.probes.values())]
+        if not any(word in text for text in texts for word in (URL_PLACE, URL_VARIABLE)):
+            return None
+        collector = Collector(self._session.id, log)
+        try:
+            await collector.start()
+        except OSError as error:
+            raise ToolFailed(f"Nothing can be collected over the network: {error.strerror}.") from None
+        self._session.way_out.collector = collector.take
+        return collector
+
+    def _url(self, collector: Collector | None) -> str:
+        """As what is run sees it: a box without a network of the machine's has its own way to us."""
+        if collector is None:
+            return ""
+        has_own = self._session.terminal.ground.box.tier is Tier.NAMESPACES
+        return f"http://127.0.0.1:{PROXY_PORT}{collector.path}" if has_own else collector.url
+
+    async def _stop(self, collector: Collector | None) -> None:
+        if collector is not None:
+            self._session.way_out.collector = None
+            await collector.close()
 
     # by a command
 
@@ -191,8 +226,6 @@ def _question(steps: tuple[str, ...], *, after_fix: bool, contained: bool) -> Qu
 
 
 def _moved(record: ProbeRecord, by: int) -> ProbeRecord:
-    from msgspec.structs import replace
-
     return replace(record, line=record.line + by)
 
 

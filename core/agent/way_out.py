@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from core.agent.collector import is_ingest
 from core.errors import StateError
 from core.permissions.rules import Rule, host_matches, of_kind
 from core.sandbox.addresses import Target
-from core.sandbox.proxy import Passed, Proxy
+from core.sandbox.proxy import Own, Passed, Proxy
 
 MAX_REFUSED = 20
 
@@ -32,6 +33,7 @@ class WayOut:
         self._directory = directory
         self._rules = rules
         self._record = record
+        self.collector: Own | None = None  # takes what the probes of a run send, while it goes on
         self._proxy: Proxy | None = None
         self._socket: Path | None = None
         self._session: set[str] = set()
@@ -108,10 +110,13 @@ class WayOut:
 
     # the proxy
 
+    def _ours(self, head: bytes) -> Own | None:
+        return self.collector if is_ingest(head) else None
+
     async def open(self) -> Path | None:
         """The socket of the proxy, started at first use; None: it can't be, and there is no network then."""
         if self._proxy is None:
-            proxy = Proxy(self.allows, refused=self._on_refused, passed=self._on_passed)
+            proxy = Proxy(self.allows, refused=self._on_refused, passed=self._on_passed, own=self._ours)
             try:
                 self._socket = await proxy.start(self._directory)
             except (OSError, StateError):

@@ -47,8 +47,9 @@ class Permits:
         return None if rule is None else rule.choice == "allow"
 
     async def proxy(self) -> Path | None:
-        """The socket of the way out: where the user can be asked about a host, or has granted one."""
-        if not self._session.interactive and not self.way_out.hosts():
+        """The socket of the way out: where the user can be asked about a host or has granted one, or probes
+        send what they log."""
+        if not (self._session.interactive or self.way_out.hosts() or self.way_out.collector):
             return None
         return await self.way_out.open()
 

@@ -31,6 +31,8 @@ _HOP = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"te", b"tr
 SOCKET = "proxy.sock"
 
 Resolve = Callable[[str], Awaitable[list[Address]]]
+# What answers a request that is for us and no host: its head, then what follows it, and where the answer goes.
+Own = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Passed(Struct, frozen=True):
@@ -70,9 +72,15 @@ async def look_up(host: str) -> list[Address]:
     return list(dict.fromkeys(each for each in addresses if each is not None))
 
 
+def nothing_of_ours(_: bytes) -> Own | None:
+    """Every request is for a host."""
+    return None
+
+
 class Proxy:
     """`allows(host)` says whether a host was granted. `refused(target)` is told of hosts that were not, `passed` of
-    connections that ended. `public` and `resolve` are for tests: nothing that is configured reaches them."""
+    connections that ended; `own(head)` gives what answers a request itself, if it is for us. `public` and `resolve` are
+    for tests: nothing that is configured reaches them."""
 
     def __init__(
         self,
@@ -80,10 +88,12 @@ class Proxy:
         *,
         refused: Callable[[Target], None],
         passed: Callable[[Passed], None],
+        own: Callable[[bytes], Own | None] = nothing_of_ours,
         public: Callable[[Address], bool] = is_public,
         resolve: Resolve = look_up,
     ) -> None:
         self._allows, self._refused, self._passed = allows, refused, passed
+        self._own = own
         self._public, self._resolve = public, resolve
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
@@ -131,7 +141,11 @@ class Proxy:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIME):
-            request = await _read_request(reader)
+            head = await _read_head(reader)
+        if (ours := self._own(head)) is not None:
+            await ours(head, reader, writer)
+            return
+        request = _request(head)
         target = request.target
         if not self._allows(target.host):
             raise Refused("403 Forbidden", f"The host {target.host} was not granted.", target, unknown=True)
@@ -188,12 +202,15 @@ def _listen(directory: Path) -> socket.socket:
     return listening
 
 
-async def _read_request(reader: asyncio.StreamReader) -> _Request:
-    """A request's head, strictly: what could be read in two ways is refused."""
+async def _read_head(reader: asyncio.StreamReader) -> bytes:
     try:
-        head = await reader.readuntil(b"\r\n\r\n")
+        return await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
         raise Refused("431 Request Header Fields Too Large", "The request's head is too large.") from None
+
+
+def _request(head: bytes) -> _Request:
+    """A request's head, strictly: what could be read in two ways is refused."""
     first, *rest = head[:-4].split(b"\r\n")
     found = _REQUEST.fullmatch(first)
     headers = [_HEADER.fullmatch(each) for each in rest]

@@ -15,6 +15,7 @@ from core.debug.records import stored
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
 from core.sessions.fold import fold
 from core.sessions.log import scan
 from core.sessions.store import SessionStore
@@ -147,3 +148,32 @@ async def test_marks_that_a_command_wrote_itself_are_taken_out_at_the_end_of_the
     await client.submit(cmd.HunkResolve(session=session, path="made.py", verdict="accept"))
     await client.close()
     assert (where / "made.py").read_text() == "a\nc\n"
+
+
+POST = (
+    "import json as _j, urllib.request as _u; _u.urlopen(_u.Request('__PROBE_URL__', "
+    "_j.dumps({'hypothesisId': 'H1', 'message': 'posted', 'data': key}).encode()))"
+)
+
+
+@pytest.mark.timeout(60)
+async def test_a_probe_can_post_from_inside_of_the_box_while_its_run_goes_on(tmp_path):
+    placed = ("probe_add", {"file_path": "prices.py", "line": 6, "code": POST, "hypothesis_id": "H1"})
+    shell = "python3 check.py; echo $AGENT_TUI_PROBE_URL | cut -c1-17"
+    later = ("run_terminal_cmd", {"command": "echo later $AGENT_TUI_PROBE_URL."})
+    steps = [[("hypotheses_set", SUPPOSED)], [placed], [("reproduce", {"command": shell})], [later]]
+    client, session, where = await debugging(tmp_path, *steps)
+    await until(client, session, ev.TurnFinished)
+    answer = await client.query(q.ProbeLogQuery(session=session, run="r1"))
+    assert isinstance(answer, q.ProbeLog)
+    posted = [(each.message, each.data) for each in answer.records if each.location != "output"]
+    assert posted == [("posted", '"tea"')] * 3
+    assert "http://127.0.0.1:" in [each.message for each in answer.records]
+    both = await client.query(q.ProbeLogQuery(session=session, run="r1", compare_with="r1"))
+    assert {place.side for place in both.places} == {"same"}
+    missing = await client.query(q.ProbeLogQuery(session=session, run="r9"))
+    assert isinstance(missing, q.Refused)
+    await client.close()
+    envelopes = scan(SessionStore(where).sessions / session / "log.jsonl").envelopes
+    told = [each.event.message.content for each in envelopes if isinstance(each.event, ev.MessageAppended)]
+    assert any("\nlater .\n" in text for text in told)

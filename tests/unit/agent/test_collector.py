@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from core.agent import collector as module
+from core.agent.collector import MAX_BODY, PORT, Collector, is_ingest
+from core.debug.records import read_log
+from core.sandbox.proxy import Proxy
+
+
+@asynccontextmanager
+async def listening(tmp_path: Path) -> AsyncIterator[Collector]:
+    collector = Collector("ses_1", tmp_path / "posted.ndjson")
+    await collector.start()
+    try:
+        yield collector
+    finally:
+        await collector.close()
+
+
+def request(
+    collector: Collector, body: bytes = b"{}", *, method: str = "POST", path: str = "", **headers: str
+) -> bytes:
+    named = {"Host": f"127.0.0.1:{collector.port}", "Content-Length": str(len(body))}
+    named |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [f"{method} {path or collector.path} HTTP/1.1", *(f"{name}: {value}" for name, value in named.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def said(port: int, data: bytes) -> tuple[int, str]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    answer = (await reader.read()).decode()
+    writer.close()
+    return int(answer.split(" ")[1]), answer
+
+
+def messages(tmp_path: Path) -> list[str]:
+    log = tmp_path / "posted.ndjson"
+    return [each.message for each in read_log([log.read_bytes()], "r1").records] if log.exists() else []
+
+
+async def test_what_is_posted_is_kept_and_a_page_of_any_origin_may_send(tmp_path):
+    async with listening(tmp_path) as collector:
+        status, answer = await said(
+            collector.port, request(collector, b'{\n "message": "one"\n}', Origin="http://x.example")
+        )
+        assert status == 204
+        assert "Access-Control-Allow-Origin: *" in answer
+        two = b'{"message": "two"}\n{"message": "three"}\n'
+        assert (await said(collector.port, request(collector, two)))[0] == 204
+        status, answer = await said(collector.port, request(collector, b"", method="OPTIONS"))
+        assert status == 204
+        assert "Access-Control-Allow-Headers: content-type" in answer
+        assert messages(tmp_path) == ["one", "two", "three"]
+        assert (tmp_path / "posted.ndjson").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("status", "change"),
+    [
+        (404, {"path": "/ingest/ses_1/wrong"}),
+        (404, {"path": "/other"}),
+        (404, {"method": "GET"}),
+        (421, {"Host": "evil.example"}),
+        (413, {"Content_Length": str(MAX_BODY + 1)}),
+        (411, {"Content_Length": "x"}),
+        (411, {"Transfer_Encoding": "chunked"}),
+        (431, {"X_Long": "y" * 20_000}),
+    ],
+)
+async def test_n1_what_does_not_know_the_token_or_says_too_much_is_refused_and_leaves_nothing(tmp_path, status, change):
+    async with listening(tmp_path) as collector:
+        assert (await said(collector.port, request(collector, **change)))[0] == status
+        assert messages(tmp_path) == []
+
+
+async def test_n1_too_many_requests_and_too_many_bytes_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BURST", 3.0)
+    monkeypatch.setattr(module, "PER_SECOND", 0.0)
+    monkeypatch.setattr(module, "MAX_TOTAL", 60)
+    async with listening(tmp_path) as collector:
+        sent = [request(collector, json.dumps({"message": "m" * size}).encode()) for size in (5, 50, 1, 1)]
+        assert [(await said(collector.port, each))[0] for each in sent] == [204, 507, 204, 429]
+
+
+async def test_another_port_is_taken_where_the_usual_one_is_in_use(tmp_path):
+    try:
+        taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", PORT)
+    except OSError:
+        taken = None  # somebody else on this machine has it
+    async with listening(tmp_path) as collector:
+        assert collector.port != PORT
+        assert (await said(collector.port, request(collector)))[0] == 204
+    if taken is not None:
+        taken.close()
+
+
+async def test_nobody_listens_when_it_is_closed(tmp_path):
+    async with listening(tmp_path) as collector:
+        port = collector.port
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_the_log_is_never_written_through_a_link(tmp_path):
+    other = tmp_path / "other"
+    (tmp_path / "posted.ndjson").symlink_to(other)
+    async with listening(tmp_path) as collector:
+        assert (await said(collector.port, request(collector)))[0] == 507
+    assert not other.exists()
+
+
+async def test_the_way_out_of_a_box_hands_over_what_is_for_the_collector_and_nothing_else(tmp_path):
+    collector = Collector("ses_1", tmp_path / "posted.ndjson")
+    refused = []
+    way_out = Proxy(
+        lambda _: False,
+        refused=refused.append,
+        passed=lambda _: None,
+        own=lambda head: collector.take if is_ingest(head) else None,
+    )
+    socket = await way_out.start(tmp_path / "network")
+    answers = []
+    for data in (
+        request(collector, b'{"message": "boxed"}'),
+        b"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n",
+    ):
+        reader, writer = await asyncio.open_unix_connection(str(socket))
+        writer.write(data)
+        answers.append(int((await reader.read()).split(b" ")[1]))
+        writer.close()
+    await way_out.close()
+    assert answers == [204, 403]
+    assert messages(tmp_path) == ["boxed"]
+    assert [target.host for target in refused] == ["a.example"]
