@@ -19,6 +19,7 @@ Kind = Literal["line", "marker", "removal"]
 CONTINUED: Final = re.compile(
     r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b|\{$"
 )
+_BRANCH: Final = re.compile(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
 _HEADING: Final = re.compile(r"#{1,6}\s")
 _BELOW: Final = 8
 _SIMILAR: Final = 0.75
@@ -74,21 +75,21 @@ def depths_of(lines: Sequence[str], *, prose: bool) -> list[int]:
 def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
     """For each line the one that it lies below, -1 at the top; for one that closes or goes on, what it closes."""
     found: list[int] = []
-    stack: list[int] = []
+    stack: list[tuple[int, int]] = []  # what was opened, and the branch of it that goes on
     for index, text in enumerate(texts):
-        if not text:
-            found.append(stack[-1] if stack else -1)
-            continue
-        while stack and depths[stack[-1]] > depths[index]:
+        while text and stack and depths[stack[-1][0]] > depths[index]:
             stack.pop()
-        same = bool(stack) and depths[stack[-1]] == depths[index]
+        same = bool(text) and bool(stack) and depths[stack[-1][0]] == depths[index]
         if same and CONTINUED.match(text):
-            found.append(stack[-1])
+            head, branch = stack.pop()
+            found.append(head)
+            stack.append((head, index if _BRANCH.match(text) else branch))
             continue
         if same:
             stack.pop()
-        found.append(stack[-1] if stack else -1)
-        stack.append(index)
+        found.append(stack[-1][1] if stack else -1)
+        if text:
+            stack.append((index, index))
     return found
 
 

@@ -8,6 +8,7 @@ from tests.edits_corpus import (
     lazy_documents,
     lazy_functions,
     lazy_further,
+    lazy_last,
     lazy_loose,
     lazy_others,
     lazy_python,
@@ -24,6 +25,7 @@ CASES = [
     *lazy_compiled.CASES,
     *lazy_documents.CASES,
     *lazy_further.CASES,
+    *lazy_last.CASES,
     *lazy_loose.CASES,
     *lazy_others.CASES,
 ]
