@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from core.clock import monotonic
 
-PORT = 7317  # tried first, so that a firewall can know it; any free one else
 MAX_HEAD = 16 * 1024
 MAX_BODY = 1 << 20
 MAX_TOTAL = 32 << 20  # bytes of one run
@@ -58,7 +57,7 @@ class Collector:
 
     def __init__(self, session: str, log: Path) -> None:
         self._session = session.encode()
-        self._token = secrets.token_urlsafe(24)
+        self._token = secrets.token_urlsafe(32)
         self._log = log
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -78,11 +77,8 @@ class Collector:
         return f"http://127.0.0.1:{self.port}{self.path}"
 
     async def start(self) -> None:
-        """Listen on loopback; where the usual port is taken, on any other. Raises OSError."""
-        try:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", PORT, limit=MAX_HEAD)
-        except OSError:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MAX_HEAD)
+        """Listen on loopback, on a port that is free. Raises OSError."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MAX_HEAD)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
