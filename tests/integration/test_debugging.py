@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -36,8 +37,8 @@ def script(path: Path, *steps: list[tuple[str, dict]]) -> str:
     return f"scripted/{path}"
 
 
-async def debugging(root: Path, *steps: list[tuple[str, dict]]) -> tuple[StdioClient, str, Path]:
-    where = project(root / "project")
+async def debugging(root: Path, *steps: list[tuple[str, dict]], make=project) -> tuple[StdioClient, str, Path]:
+    where = make(root / "project")
     model = script(root / "script.yaml", *steps)
     client = await connect(Options(front="screen", directory=where, program=PROGRAM, trust=True))
     opened = await client.submit(cmd.SessionOpen(model=model, mode="debug"))
@@ -177,3 +178,74 @@ async def test_a_probe_can_post_from_inside_of_the_box_while_its_run_goes_on(tmp
     envelopes = scan(SessionStore(where).sessions / session / "log.jsonl").envelopes
     told = [each.event.message.content for each in envelopes if isinstance(each.event, ev.MessageAppended)]
     assert any("\nlater .\n" in text for text in told)
+
+
+SHOP = """\
+const pause = () => new Promise((done) => setTimeout(done, 5));
+let stock = 1;
+
+async function take() {
+  const seen = stock;
+  await pause();
+  if (seen < 1) return false;
+  stock = seen - 1;
+  return true;
+}
+
+Promise.all([take(), take()]).then((sold) => process.exit(sold[0] && sold[1] ? 1 : 0));
+"""
+MENDED_SHOP = SHOP.replace(
+    "  const seen = stock;\n  await pause();\n", "  const seen = stock--;\n  await pause();\n"
+).replace("  stock = seen - 1;\n", "")
+NODE_LOG = (
+    "require('fs').appendFileSync(process.env.AGENT_TUI_PROBE_LOG, "
+    "JSON.stringify({hypothesisId: 'H1', location: 'shop.js:7', message: 'seen', data: {seen, stock}}) + '\\n');"
+)
+RACE = {
+    "hypotheses": [
+        {"statement": "Both see the stock before either of them takes from it."},
+        {"statement": "The stock is wrong from the beginning."},
+        {"statement": "The stock is never lowered."},
+    ]
+}
+
+
+def shop(root: Path) -> Path:
+    root.mkdir(parents=True)
+    (root / "shop.js").write_text(SHOP)
+    return root
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here")
+async def test_a_race_in_a_node_program_is_found_and_mended_by_evidence(tmp_path):
+    show = ("reproduce", {"command": "node shop.js"})
+    verdicts = [
+        ("hypothesis_verdict", {"id": "H1", "verdict": "confirmed", "evidence": ["r1:1", "r1:2"]}),
+        ("hypothesis_verdict", {"id": "H2", "verdict": "rejected", "evidence": ["r1:1"]}),
+        ("hypothesis_verdict", {"id": "H3", "verdict": "inconclusive"}),
+    ]
+    steps = [
+        [("hypotheses_set", RACE), ("read_file", {"target_file": "shop.js"})],
+        [("probe_add", {"file_path": "shop.js", "line": 7, "code": NODE_LOG, "hypothesis_id": "H1"})],
+        [show],
+        verdicts,
+        [("write", {"file_path": "shop.js", "contents": MENDED_SHOP})],
+        [show, ("probe_remove", {})],
+    ]
+    client, session, where = await debugging(tmp_path, *steps, make=shop)
+    seen = await until(client, session, ev.TurnFinished)
+    failed = [each for each in seen if isinstance(each, ev.ToolFinished) and each.status != "completed"]
+    assert failed == []
+    first, second = [
+        [json.loads(each.data) for each in (await client.query(q.ProbeLogQuery(session=session, run=run))).records]
+        for run in ("r1", "r2")
+    ]
+    assert first == [{"seen": 1, "stock": 1}, {"seen": 1, "stock": 0}]
+    assert [each["seen"] for each in second] == [1, 0]
+    runs = [each.run for each in seen if isinstance(each, ev.RunRecorded)]
+    assert [(run.exit_code, run.after_fix) for run in runs] == [(1, False), (0, True)]
+    await client.submit(cmd.HunkResolve(session=session, path="", verdict="accept"))
+    await client.close()
+    assert (where / "shop.js").read_text() == MENDED_SHOP
+    assert marked(where, state_dir()) == []
