@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from core.edits.lazy_matches import CONTINUED, Token, matches
+from core.edits.lazy_matches import Token, continues, matches
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
 _CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
@@ -136,7 +136,7 @@ class _Table:
             return True
         if self.depths[place] < depth:
             return True
-        return self.depths[place] == depth and not CONTINUED.match(self.old[place].strip())
+        return self.depths[place] == depth and not continues(self.old, place)
 
     def _line_row(self, index: int, before: list[int], late: bool) -> tuple[list[int], bytearray]:
         token, matches = self.tokens[index], self.matches[index]
@@ -276,6 +276,8 @@ def _scope(tokens: Sequence[Token], index: int) -> tuple[int, bool]:
     before = next((t for t in reversed(tokens[:index]) if t.text.strip()), None)
     after = next((t for t in tokens[index + 1 :] if t.kind == "line" and t.text.strip()), None)
     opened = before is not None and before.kind == "line" and bool(_OPENER.match(before.text))
+    if before is not None and opened and own == 0 and before.text.startswith("#"):
+        return 0, True
     floor = own
     if after is not None and not _CLOSER.match(after.text.strip()):
         floor = max(floor, after.depth)

@@ -27,7 +27,7 @@ def doubt_of(laid: Laid) -> str:
     """Why the result may be wrong; "" when nothing speaks against it."""
     if _emptied(laid):
         return "code would go where it says that code stays"
-    return _version(laid) or _container(laid) or _double(laid) or _cut_off(laid)
+    return _version(laid) or _container(laid) or _double(laid) or _overload(laid) or _cut_off(laid)
 
 
 def _emptied(laid: Laid) -> bool:
@@ -84,6 +84,19 @@ def _double(laid: Laid) -> str:
         if name in seen and (fresh or seen[name]):
             return f"{text[:80]!r} would be there twice"
         seen[name] = fresh or seen.get(name, False)
+    return ""
+
+
+def _overload(laid: Laid) -> str:
+    """Of several overloads one would be replaced by another signature, and a marker keeps those before it."""
+    keys = Counter((key_of(line), depth_of(line)) for line in laid.lines.bodies)
+    for above, row in pairwise(laid.rows):
+        if row.token is None or row.old is None or above.token is not None or laid.tokens[row.token].sole:
+            continue
+        old, new = laid.lines.bodies[row.old].strip(), laid.tokens[row.token].text.strip()
+        key = key_of(old) or ""
+        if old != new and key.startswith("definition ") and keys[key, depth_of(laid.lines.bodies[row.old])] > 1:
+            return f"{new[:80]!r} may be new, or take the place of line {row.old + 1}"
     return ""
 
 

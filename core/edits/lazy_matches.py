@@ -64,12 +64,27 @@ def depths_of(lines: Sequence[str], *, prose: bool) -> list[int]:
     if not prose:
         return [depth_of(line) if line.strip() else 0 for line in lines]
     depths, headed, fresh = [], False, False
-    for line in lines:
+    for index, line in enumerate(lines):
         heading = _HEADING.match(line) is not None
-        depths.append(0 if heading or (is_marker(line) and not fresh) else _BELOW * headed)
+        inside = fresh and is_marker(line) and not _before_heading(lines[index + 1 :])
+        depths.append(0 if heading or (is_marker(line) and not inside) else _BELOW * headed)
         headed = headed or heading
         fresh = heading or (fresh and not line.strip())
     return depths
+
+
+def _before_heading(rest: Sequence[str]) -> bool:
+    after = next((line for line in rest if line.strip()), "")
+    return not after or _HEADING.match(after) is not None
+
+
+def continues(texts: Sequence[str], index: int) -> bool:
+    """Whether a line closes or goes on with what began before; a brace alone does unless it is an entry of a list."""
+    text = texts[index].strip()
+    if text != "{":
+        return CONTINUED.match(text) is not None
+    before = texts[index - 1].rstrip() if index else ""
+    return before != "" and not before.endswith((",", "[", "(", "{", "}", ";"))
 
 
 def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
@@ -80,7 +95,7 @@ def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
         while text and stack and depths[stack[-1][0]] > depths[index]:
             stack.pop()
         same = bool(text) and bool(stack) and depths[stack[-1][0]] == depths[index]
-        if same and CONTINUED.match(text):
+        if same and continues(texts, index):
             head, branch = stack.pop()
             found.append(head)
             stack.append((head, index if _BRANCH.match(text) else branch))
@@ -112,12 +127,19 @@ class _Places:
 
     def _head_the_same(self, token: int, line: int) -> bool:
         """Whether what stands before a definition in both stands before the same one; a string tells on its own."""
+        if self.ours[token] == "{" and not continues(self.theirs, line):
+            return self._same_entry(token + 1, line + 1)
         mine, other = self.our_heads[token], self.their_heads[line]
         if mine is None or other is None:
             return True
         if self.ours[token] == self.theirs[line] and re.search(r"[\"'/]", self.ours[token].strip("/*")):
             return True
         return self._alike(mine, other)
+
+    def _same_entry(self, token: int, line: int) -> bool:
+        """Whether two entries of a list begin alike, as far as the draft says how its own begins."""
+        mine = self.ours[token] if token < len(self.ours) else ""
+        return not mine or (line < len(self.theirs) and mine.rstrip(",") == self.theirs[line].rstrip(","))
 
     def _alike(self, mine: int, other: int) -> bool:
         known = self.known.get((mine, other))

@@ -112,6 +112,9 @@ impl Shape for Square {
     }
 }
 """
+ENTRIES = '[\n  {\n    "id": 1,\n    "name": "a"\n  },\n  {\n    "id": 2,\n    "name": "b"\n  }\n]\n'
+OVERLOADS = "class A {\n    void a() {\n        x();\n    }\n\n    void a(int i) {\n        y(i);\n    }\n}\n"
+SECTIONS = "# T\n\ntext\n\n## A\n\n- one\n- two\n\n## B\n\n- one\n"
 J = "// ... existing code ...\n"
 P = "# ... existing code ...\n"
 CASES: list[Row] = [
@@ -250,5 +253,47 @@ CASES: list[Row] = [
             "        self.0 * self.0\n    }\n",
             '        self.0 * self.0\n    }\n\n    fn name(&self) -> &str {\n        "square"\n    }\n',
         ),
+    ),
+    (
+        "last, an entry of a list changed",
+        "x.json",
+        ENTRIES,
+        '[\n  // ... existing code ...\n  {\n    "id": 2,\n    "name": "c"\n  }\n]\n',
+        swap(ENTRIES, '"b"', '"c"'),
+    ),
+    (
+        "last, an entry of a list more",
+        "x.json",
+        ENTRIES,
+        '[\n  // ... existing code ...\n  {\n    "id": 3,\n    "name": "c"\n  }\n]\n',
+        swap(ENTRIES, '"b"\n  }\n', '"b"\n  },\n  {\n    "id": 3,\n    "name": "c"\n  }\n'),
+    ),
+    (
+        "last, an entry of a list between two",
+        "x.json",
+        ENTRIES,
+        '[\n  {\n    "id": 1,\n    "name": "a"\n  },\n  {\n    "id": 9,\n    "name": "z"\n  },\n  // ... existing code ...\n]\n',
+        swap(ENTRIES, '"a"\n  },\n', '"a"\n  },\n  {\n    "id": 9,\n    "name": "z"\n  },\n'),
+    ),
+    (
+        "last, an overload more or another one",
+        "A.java",
+        OVERLOADS,
+        f"class A {{\n    {J}\n    void a(String s) {{\n        z(s);\n    }}\n}}\n",
+        None,
+    ),
+    (
+        "last, a marker below a heading for the sections, too",
+        "x.md",
+        SECTIONS,
+        "# T\n\n<!-- existing content -->\n\n## B\n\n<!-- existing content -->\n- two\n",
+        SECTIONS + "- two\n",
+    ),
+    (
+        "last, an item like the ones before it",
+        "x.html",
+        "<ul>\n  <li>one</li>\n  <li>two</li>\n</ul>\n",
+        "<ul>\n  <!-- ... existing code ... -->\n  <li>twos</li>\n</ul>\n",
+        None,
     ),
 ]
