@@ -152,6 +152,16 @@ async def test_a_question_is_answered_with_arrows(stage, keys, chosen):
         assert on.sent(c.QuestionReply)[0].answers[0].options == chosen
 
 
+async def test_who_begins_to_write_under_a_question_writes_in_the_prompt(stage):
+    asked = e.QuestionAsked(id="q1", call="c", questions=(d.Question(id="a", text="Which?", options=OPTIONS),))
+    async with stage([*recorded.opening(), START, asked]) as on:
+        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
+        await on.pilot.press(*"!run2", "enter")
+        await on.until(lambda: on.sent(c.CommandRun))
+        assert on.sent(c.CommandRun)[0].command == "run2"
+        assert on.sent(c.QuestionReply) == []
+
+
 async def test_escape_dismisses_a_question(stage):
     asked = e.QuestionAsked(id="q1", call="c", questions=(d.Question(id="a", text="Which?", options=OPTIONS),))
     async with stage([*recorded.opening(), START, asked]) as on:

@@ -326,6 +326,12 @@ class MainScreen(PlanningScreen):
         """Show a file that was chosen in the tree."""
         await self.panes.preview(event.path)
 
+    def on_question_bar_typed(self, event: Any) -> None:
+        """An answer of the user's own, or a command, is written in the prompt."""
+        prompt = self.query_one(Prompt)
+        prompt.focus()
+        prompt.insert(event.text)
+
     def on_question_bar_answered(self, event: Any) -> None:
         """The user answered the model's questions."""
         self.send(commands.QuestionReply(id=event.id, answers=event.answers))

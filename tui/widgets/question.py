@@ -29,12 +29,19 @@ class QuestionBar(Static, can_focus=True):
         id: str
         answers: tuple[QuestionAnswer, ...]
 
+    @dataclass
+    class Typed(Message):
+        """The user began to write: it belongs into the prompt."""
+
+        text: str
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._asked: QuestionAsked | None = None
         self._answers: list[QuestionAnswer] = []
         self._marked = 0
         self._ticked: set[str] = set()
+        self._writes = False  # keys that come before the prompt has the focus are no answers
         self.display = False
 
     def ask(self, asked: QuestionAsked | None) -> bool:
@@ -70,18 +77,26 @@ class QuestionBar(Static, can_focus=True):
         parts.append((f"\n  {keys}escape dismisses · or write an answer in the prompt", "$foreground 60%"))
         self.update(Content.assemble(*parts))
 
+    def on_focus(self, _: events.Focus) -> None:
+        self._writes = False
+
     def on_key(self, event: events.Key) -> None:
         question = self.question
         if question is None:
             return
         count = len(question.options)
-        if event.key in {"up", "down"} and count:
+        if self._writes and event.character and event.is_printable:
+            self.post_message(self.Typed(event.character))
+        elif event.key in {"up", "down"} and count:
             self._marked = (self._marked + (1 if event.key == "down" else -1)) % count
         elif event.character and event.character.isdigit() and 0 < int(event.character) <= count:
             self._marked = int(event.character) - 1
             self._tick_or_answer(question)
         elif event.key == "space" and count and question.allow_multiple:
             self._ticked ^= {question.options[self._marked].id}
+        elif event.character and event.is_printable and not event.character.isspace():
+            self._writes = True
+            self.post_message(self.Typed(event.character))
         else:
             return
         event.stop()
@@ -96,7 +111,7 @@ class QuestionBar(Static, can_focus=True):
     def action_accept_option(self) -> None:
         """Answer with the marked option, or with all that are ticked."""
         question = self.question
-        if question is None or not question.options:
+        if question is None or not question.options or self._writes:
             return
         chosen = [option.id for option in question.options if option.id in self._ticked]
         self._take(QuestionAnswer(question=question.id, options=tuple(chosen or [question.options[self._marked].id])))
