@@ -11,7 +11,9 @@ FILE = FileText(path="README.md", text="# Shop\n", language="markdown", size=7)
 ANSWERS = {TreeQuery: TREE, FileQuery: FILE}
 
 
-@pytest.mark.parametrize(("key", "name"), [("ctrl+r", "review"), ("ctrl+t", "plan"), ("ctrl+o", "preview"), ("f6", "debug")])
+@pytest.mark.parametrize(
+    ("key", "name"), [("ctrl+r", "review"), ("ctrl+t", "plan"), ("ctrl+o", "preview"), ("f6", "debug")]
+)
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=["wide", "narrow"])
 async def test_a_key_shows_a_pane_and_hides_it_again(stage, key, name, size):
     async with stage(recorded.opening(), size=size, answers=ANSWERS) as on:
