@@ -59,7 +59,7 @@ class Withheld:
         return tuple(sorted(found))
 
     def _rules_changed(self) -> bool:
-        """Whether files with rules have come, gone or changed since this was asked last; the first time they have not."""
+        """Whether files with rules have come, gone or changed since this was asked last; at first they have not."""
         names = [".git/info/exclude", *(name for known in self._known.values() for name in known.rules)]
         now = {name: _signature(f"{self._root}/{name}") for name in names}
         before, self._rules = self._rules, now
