@@ -1,8 +1,8 @@
 """The lazy format: new code in which `… existing code …` stands for what stays as it is.
 
 The draft is laid on the file by `lazy_align`; what stays keeps its own bytes. A draft without any marker is the whole
-file, or one definition that the file has exactly once. The result has to parse when the file did. What can't be decided
-is refused with `EditError` (`undecided`), for the model that applies edits or for a second try.
+file, or definitions that the file has once, side by side. The result has to parse when the file did. What can't be
+decided is refused with `EditError` (`undecided`), for the model that applies edits or for a second try.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, pro
         raise undecided(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.dominant()
     out: list[tuple[str, str]] = []
-    kept = 0
+    kept = last = 0
     for above, row in pairwise([None, *rows, None]):
         out += spacing.between(above, row)
         if row is None:
@@ -150,7 +150,11 @@ def spliced_draft(lines: Lines, tokens: Sequence[Token], *, open_ends: bool, pro
         end = fallback if row.old is None else lines.ends[row.old] or fallback
         stays = row.old is not None and (row.token is None or _stays(tokens[row.token], lines.bodies[row.old]))
         kept += stays
-        out.append((lines.bodies[row.old or 0] if stays else tokens[row.token or 0].text, end))
+        body = lines.bodies[row.old or 0] if stays else tokens[row.token or 0].text
+        if row.old is None and above is not None and above.token is None and _wants_comma(lines, above.old or 0, body):
+            out[last] = (out[last][0] + ",", out[last][1])
+        last = len(out)
+        out.append((body, end))
     filled = sum(bool(line.strip()) for line in lines.bodies)
     return LazyResult(text=_text(out, lines), kept=kept, added=len(rows) - kept, removed=filled - kept)
 
@@ -167,6 +171,15 @@ def _rows(lines: Lines, tokens: Sequence[Token], depths: Sequence[int], open_end
     )
     rows = [Row(None if token is None else given[token], None if old is None else there[old]) for token, old in steps]
     return [row for row in rows if row.token is None or tokens[row.token].kind == "line"]
+
+
+def _wants_comma(lines: Lines, old: int, line: str) -> bool:
+    """Whether a line of the file was the last of a list with commas between its entries, and a new entry follows."""
+    around = [each for each in lines.bodies[max(0, old - 1) : old + 2] if each.strip()]
+    if len(around) != 3 or not around[0].endswith(",") or not re.match(r"\s*[)\]}]", around[2]):
+        return False
+    same = depth_of(around[0]) == depth_of(around[1]) == depth_of(line)
+    return same and re.search(r"[\w\"')\]]$", around[1]) is not None
 
 
 def _stays(token: Token, old: str) -> bool:
@@ -245,11 +258,14 @@ def _without_markers(text: str, lines: Lines, new: Sequence[str], path: str) -> 
     given = [line.strip() for line in new if line.strip()]
     shared = len(set(old) & set(given))
     same_start, same_end = _same(old[0], given[0]), _same(old[-1], given[-1])
-    if shared * 2 >= len(set(old)) or (same_start and same_end and len(given) * 2 >= len(old)):
+    keys = {key_of(line) for line in given}
+    lost = any((key_of(line) or "").startswith("definition ") and key_of(line) not in keys for line in old)
+    whole = same_start and same_end and len(given) * 2 >= len(old)
+    if shared * 4 >= len(set(old)) * (3 if lost else 2) or (whole and not lost):
         done = _closed(new, lines)
         open_end = not lines.ends[-1]
-        whole = done.removesuffix("\n").removesuffix("\r") if open_end else done
-        return LazyResult(text=whole, kept=shared, added=len(given) - shared, removed=len(old) - shared)
+        text = done.removesuffix("\n").removesuffix("\r") if open_end else done
+        return LazyResult(text=text, kept=shared, added=len(given) - shared, removed=len(old) - shared)
     raise undecided("it has no ... existing code ... and is neither the whole file nor one definition of it")
 
 

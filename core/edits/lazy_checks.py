@@ -14,6 +14,8 @@ from core.edits.lazy_keys import key_of
 from core.edits.lazy_matches import CONTINUED, SPECIAL, Token, depth_of, doubtful_version, owners
 from core.edits.lines import Lines
 
+_WORDS = re.compile(r"[A-Za-z_]\w.*")
+
 
 class Laid(NamedTuple):
     """A file, a draft, and the filled lines that they make."""
@@ -69,19 +71,22 @@ def _container(laid: Laid) -> str:
 
 
 def _double(laid: Laid) -> str:
-    """A definition comes beside one of its name that stays."""
+    """A definition comes beside one of its name that stays, or a line beside the one like it in the same place."""
     whole = [laid.lines.bodies[row.old or 0] if row.token is None else laid.tokens[row.token].text for row in laid.rows]
     texts = [line.strip() for line in whole]
     above = owners(texts, [depth_of(line) for line in whole])
     sole = any(token.sole for token in laid.tokens)
+    there = Counter(line.strip() for line in laid.lines.bodies)
     seen: dict[tuple[int, str], bool] = {}
     for index, (text, row) in enumerate(zip(texts, laid.rows, strict=True)):
         key = key_of(text) or ""
-        if not key.startswith(("definition ", "block ")) or (index and SPECIAL.match(texts[index - 1])):
+        defines = key.startswith(("definition ", "block "))
+        once = there[text] == 1 and _WORDS.match(text) is not None
+        if not (defines or once) or (index and SPECIAL.match(texts[index - 1])):
             continue
-        name = (above[index], key if sole else re.sub(r"\s", "", text))
+        name = (above[index], key if sole and defines else re.sub(r"\s", "", text))
         fresh = row.old is None
-        if name in seen and (fresh or seen[name]):
+        if name in seen and (fresh or seen[name]) and (defines or row.token is None or not seen[name]):
             return f"{text[:80]!r} would be there twice"
         seen[name] = fresh or seen.get(name, False)
     return ""

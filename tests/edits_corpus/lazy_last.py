@@ -296,4 +296,18 @@ CASES: list[Row] = [
         "<ul>\n  <!-- ... existing code ... -->\n  <li>twos</li>\n</ul>\n",
         None,
     ),
+    (
+        "last, a column after the last one",
+        "x.sql",
+        "CREATE TABLE a (\n    id INT,\n    x TEXT\n);\n",
+        "CREATE TABLE a (\n    -- ... existing columns ...\n    z TEXT\n);\n",
+        "CREATE TABLE a (\n    id INT,\n    x TEXT,\n    z TEXT\n);\n",
+    ),
+    (
+        "last, one function of two with the head of the file",
+        "a.go",
+        "package a\n\nfunc A() int {\n\treturn 1\n}\n\nfunc B() int {\n\treturn 2\n}\n",
+        "package a\n\nfunc A() int {\n\treturn 5\n}\n",
+        None,
+    ),
 ]
