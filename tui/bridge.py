@@ -21,7 +21,9 @@ from core.protocol.client import Client, EngineGone
 from core.protocol.events import ModeName
 from tui.state import Topic, ViewState
 
-FLUSH_INTERVAL: Final = 0.05
+FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
+TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
+TYPING_LASTS: Final = 0.4  # seconds after a key
 FLUSH_COST_FACTOR: Final = 3
 SLICE: Final = 0.008
 PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -77,7 +79,8 @@ class Bridge:
         self._order = asyncio.Lock()
         self._topics: set[Topic] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._next_flush = 0.0
+        self._flushed = self._typed = float("-inf")
+        self._flush_cost = 0.0
         self._switched = False
         self._closing = False
         self._caught_up = asyncio.Event()
@@ -180,8 +183,21 @@ class Bridge:
 
     def _schedule(self) -> None:
         if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(self._next_flush - time.monotonic(), 0.0), self._flush)
+            self._timer = asyncio.get_running_loop().call_later(self._patience(time.monotonic()), self._flush)
+
+    def _patience(self, now: float) -> float:
+        """Seconds until what has come is to be shown."""
+        interval = TYPING_INTERVAL if now - self._typed < TYPING_LASTS else FLUSH_INTERVAL
+        return max(self._flushed + max(interval, FLUSH_COST_FACTOR * self._flush_cost) - now, 0.0)
+
+    def typed(self) -> None:
+        """The user has pressed a key: for a moment, what comes is shown less often."""
+        was_typing = time.monotonic() - self._typed < TYPING_LASTS
+        self._typed = time.monotonic()
+        if self._timer is not None and not was_typing:
+            self._timer.cancel()
+            self._timer = None
+            self._schedule()
 
     def _flush(self) -> None:
         self._timer = None
@@ -192,8 +208,8 @@ class Bridge:
         asyncio.get_running_loop().call_soon(self._measure, begun)
 
     def _measure(self, begun: float) -> None:
-        now = time.monotonic()
-        self._next_flush = now + max(FLUSH_INTERVAL, FLUSH_COST_FACTOR * (now - begun))
+        self._flushed = time.monotonic()
+        self._flush_cost = self._flushed - begun
 
     async def submit(self, command: commands.AnyCommand) -> commands.Reply:
         """Send a command for the open session, after all that was submitted before it.

@@ -9,7 +9,7 @@ from core.protocol.queries import Models, ModelsQuery
 from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
+from tui.bridge import FLUSH_INTERVAL, TYPING_INTERVAL, TYPING_LASTS, Wish
 
 
 async def test_a_session_is_opened_with_what_was_wished_for(stage):
@@ -178,3 +178,21 @@ async def test_deltas_reach_the_screen(stage, lossy):
             on.client.emit(e.DocumentDelta(id="x", text=f"word{number} "))
         await on.until(lambda: any(f"word{lossy - 1}" in line for line in on.lines()))
         assert on.screen.state.by_key["x"].live.endswith(f"word{lossy - 1} ")
+
+
+async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_they_have_sent(stage):
+    async with stage() as on:
+        await on.all_shown()
+        bridge = on.screen.bridge
+        bridge._flushed = bridge._typed = 100.0
+        bridge._flush_cost = 0.001
+        assert bridge._patience(100.0) == TYPING_INTERVAL
+        assert bridge._patience(100.0 + TYPING_LASTS) == 0.0
+        bridge._typed = float("-inf")
+        assert bridge._patience(100.0) == FLUSH_INTERVAL
+        on.prompt.text = "words"
+        await on.until(lambda: bridge._typed > 0)
+        bridge._typed = float("-inf")
+        on.prompt.text = ""
+        await on.pilot.pause()
+        assert bridge._typed < 0

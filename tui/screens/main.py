@@ -257,6 +257,11 @@ class MainScreen(PlanningScreen):
                 prompt.text = text
                 prompt.move_cursor(prompt.document.end)
 
+    @on(Prompt.Changed)
+    def _typed(self, event: Prompt.Changed) -> None:
+        if event.text_area.text:  # it is empty when something was sent, whose answer must not wait
+            self.bridge.typed()
+
     @on(Prompt.TakeSuggestion)
     def _suggestion_taken(self) -> None:
         if (offer := self.state.suggestion) and not self.state.running:
