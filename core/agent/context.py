@@ -53,7 +53,7 @@ async def _prepare(session: SessionContext) -> Prepared:
 
 async def compose(session: SessionContext, prompt: str, open_files: Sequence[str]) -> UserMessage:
     """The message that the model is sent for a prompt."""
-    made, git, _ = await asyncio.gather(prepared(session), _git(session), session.terminal.warm())
+    made, git, _ = await asyncio.gather(prepared(session), _git(session), session.terminal.find())
     parts: list[str] = []
     if not _told_of_layout(session):
         parts += [tagged("user_info", _user_info(session)), tagged("project_layout", as_data(made.layout))]

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any
 
 from core.agent.execution import DROPPED, Execution, Ground, Order
 from core.agent.jobs import Job, Jobs
 from core.agent.probe_room import ProbeLayer
 from core.agent.shell_state import ShellState, ShellWitness
-from core.errors import AgentTuiError, PathRefused, ToolFailed
+from core.errors import PathRefused, ToolFailed
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
 from core.sandbox.box import Box, Tier
@@ -62,13 +61,6 @@ class Terminal:
         """Find the box, if that was not done. Whether commands are contained."""
         await self.ground.box.find()
         return self.contained
-
-    async def warm(self) -> None:
-        """Find the box and let it make ready what the first command would wait for."""
-        warm = getattr(await self.ground.box.find(), "warm", None)
-        if callable(warm):
-            with suppress(AgentTuiError):  # the first command will meet it again, and say it
-                warm()
 
     def keeps(self, *, typed: bool = False) -> bool:
         """Whether effects of a command that begins now wait for a review. `typed`: the user's own command."""
