@@ -150,6 +150,7 @@ class ProviderServer:
             await writer.drain()
         finally:
             gone.cancel()
+            await asyncio.wait({gone})  # else it would still be reading when the next request is
         return True
 
     async def _stopped(self, step: Step, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> bool:
