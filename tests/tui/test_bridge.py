@@ -186,10 +186,10 @@ async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_
         bridge = on.screen.bridge
         bridge._flushed = bridge._typed = 100.0
         bridge._flush_cost = 0.001
-        assert bridge._patience(100.0) == TYPING_INTERVAL
+        assert bridge._patience(100.0) == pytest.approx(TYPING_INTERVAL)
         assert bridge._patience(100.0 + TYPING_LASTS) == 0.0
         bridge._typed = float("-inf")
-        assert bridge._patience(100.0) == FLUSH_INTERVAL
+        assert bridge._patience(100.0) == pytest.approx(FLUSH_INTERVAL)
         on.prompt.text = "words"
         await on.until(lambda: bridge._typed > 0)
         bridge._typed = float("-inf")
