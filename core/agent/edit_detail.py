@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.protocol.documents import Diff, FileOperation
+from core.shadow.hunks import hunks
 from core.tools.base import FileEditDetail
 
 MAX_CONTENT = 200_000
@@ -27,13 +28,14 @@ def detail_of(path: str, before: bytes | None, after: bytes | None) -> FileEditD
         start_line=head + 1,
         end_line=max(head + len(gone), head + 1),
     )
+    made = hunks("".join(gone).encode(), "".join(come).encode())  # between the first and the last much may have stayed
     return FileEditDetail(
         path=path,
         operation=operation,
         content="".join(come)[:MAX_CONTENT],
         diff=diff,
-        added=len(come),
-        removed=len(gone),
+        added=sum(each.new_lines for each in made),
+        removed=sum(each.old_lines for each in made),
     )
 
 
