@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from core.protocol import documents
 from tui.state import Block
@@ -28,9 +28,21 @@ def head(sign: str, pieces: Sequence[Piece], width: int, *, came: Sequence[Piece
     taken = columns(came)
     if width - taken < LEAST:
         pieces, came, taken = [*pieces, *came], (), 0
-    line = wrap([(f"{sign} ", "muted"), *pieces], width - taken, first=[GUTTER])
-    cut: list[Piece] = [("…", "muted")] if len(line) > 1 else []
-    return Row([*line[0].pieces, *cut, *came], lead=2)
+    return Row([*_cut([GUTTER, (f"{sign} ", "muted"), *pieces], width - taken), *came], lead=2)
+
+
+def _cut(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    """As many columns of them as there are, and a sign where something is left out."""
+    if columns(pieces) <= width:
+        return list(pieces)
+    kept: list[Piece] = []
+    room = width - 1
+    for text, role in pieces:
+        if (size := cell_len(text)) > room:
+            return [*kept, (set_cell_size(text, room).rstrip(), role), ("…", "muted")]
+        kept.append((text, role))
+        room -= size
+    return kept
 
 
 def columns(pieces: Sequence[Piece]) -> int:
