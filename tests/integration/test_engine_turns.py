@@ -199,8 +199,13 @@ async def test_the_same_turn_gives_the_same_events_through_every_front_end(tmp_p
     outside = kinds(await until_end(client, reply.session))
     await client.close()
     printed = await asyncio.to_thread(_in_a_process, project_at(tmp_path / "three"))
-    assert inside == outside
-    assert sorted(printed) == sorted(inside)
+    assert of_the_turn(inside) == of_the_turn(outside)
+    assert sorted(printed) == sorted(inside) == sorted(outside)
+
+
+def of_the_turn(names: list[str]) -> list[str]:
+    """Without what the machine is found to have meanwhile, at any moment."""
+    return [name for name in names if name != ev.BoxFound.__name__]
 
 
 def _in_a_process(project: Path) -> list[str]:
