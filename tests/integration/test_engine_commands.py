@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from core.config import config_dir
 from core.engine import Engine, EngineOptions
 from core.engine.models import ModelAccess
 from core.errors import ConfigError
@@ -15,6 +14,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import Usage
 from tests.support.agent_case import DirectedModel, calls, says
+from tests.support.configured import configured
 from tests.support.story import MODEL, access, project_at
 from tests.support.trust import trust
 
@@ -58,11 +58,6 @@ async def until(engine: Engine, session: str, kind: type[ev.AnyEvent], *, after:
             if isinstance(envelope.event, kind):
                 break
     return seen
-
-
-def configured(text: str) -> None:
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text(text)
 
 
 async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_says_so(project):

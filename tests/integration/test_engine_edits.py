@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from core.config import config_dir
 from core.engine import Engine
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.review import Change
 from tests.integration.test_engine_provider import assert_valid, engine_in, opened, serving, turn
+from tests.support.configured import configured
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
@@ -87,11 +87,6 @@ def project(tmp_path, monkeypatch) -> Path:
     project = project_at(tmp_path / "project")
     (project / FILE).write_text(BEFORE)
     return project
-
-
-def configured(text: str) -> None:
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text(text)
 
 
 @dataclass
