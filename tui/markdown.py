@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from rich.cells import cell_len
 from rich.markdown import Markdown
 
-from tui.widgets.rows import Piece, Row, part, wrap
+from tui.widgets.rows import Piece, Row, cells, part, wrap
 
 Highlight = Callable[[str, str], list[list[Piece]]]
 
@@ -135,7 +134,7 @@ def _table(layout: _Layout, tokens: Sequence[Any]) -> None:
     if not columns:
         return
     layout.gap()
-    sizes = [max(_cells(row[column]) for row in table if column < len(row)) for column in range(columns)]
+    sizes = [max(cells(row[column]) for row in table if column < len(row)) for column in range(columns)]
     room = layout.width - _length(layout.rest) - 3 * (columns - 1)
     while sum(sizes) > room and max(sizes) > _NARROWEST_COLUMN:
         sizes[sizes.index(max(sizes))] -= 1
@@ -148,17 +147,13 @@ def _table(layout: _Layout, tokens: Sequence[Any]) -> None:
             layout.rows.append(Row([*layout.rest, ("─┼─".join("─" * size for size in sizes), "muted")]))
 
 
-def _cells(pieces: Sequence[Piece]) -> int:
-    return sum(cell_len(text) for text, _ in pieces)
-
-
 def _fitted(pieces: list[Piece], size: int) -> list[Piece]:
-    if (cells := _cells(pieces)) <= size:
-        return [*pieces, (" " * (size - cells), "")]
+    if (taken := cells(pieces)) <= size:
+        return [*pieces, (" " * (size - taken), "")]
     kept = part(pieces, 0, size - 1)
-    while _cells(kept) > size - 1:
+    while cells(kept) > size - 1:
         kept = part(kept, 0, _length(kept) - 1)
-    return [*kept, ("…" + " " * (size - 1 - _cells(kept)), "muted")]
+    return [*kept, ("…" + " " * (size - 1 - cells(kept)), "muted")]
 
 
 def _take(layout: _Layout, token: Any) -> None:

@@ -49,21 +49,21 @@ class NamespaceBox:
     def tier(self) -> Tier:
         return Tier.NAMESPACES
 
-    def warm(self) -> None:
-        """Start the fork server now, so that the first command does not wait for it."""
+    def _warm(self) -> WarmServer:
+        """The fork server: started with the first command, and again when it has ended."""
         if self._server is not None and not self._server.alive():
             self._server.close()
             self._server = None
         if self._server is None:
             self._server = WarmServer(control_groups=self._control_groups)
+        return self._server
 
     async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> NamespaceRun:
         """See `Box.start`. The message of a failure names the step and the kernel's reason."""
         wanted = order_of(spec)
-        self.warm()
-        assert self._server is not None
+        server = self._warm()
         run = NamespaceRun(spec, on_output)
-        run.launch(self._server, wanted)
+        run.launch(server, wanted)
         self._running.add(run)
         run.on_gone(self._running.discard)
         try:

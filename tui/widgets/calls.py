@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from core.protocol import documents
 from tui.state import Block
 from tui.text import clean, console, exposed, one_line, shortened
-from tui.widgets.rows import GUTTER, INDENT, Piece, Row, wrap
+from tui.widgets.rows import GUTTER, INDENT, Piece, Row, cells, wrap
 
 LIVE_ROWS: Final = 8
 OPEN_ROWS: Final = 400
@@ -25,7 +25,7 @@ _NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
 
 def head(sign: str, pieces: Sequence[Piece], width: int, *, came: Sequence[Piece] = ()) -> Row:
     """The one line of a collapsed block; what does not fit is cut. What came of it is not cut for what it was about."""
-    taken = columns(came)
+    taken = cells(came)
     if width - taken < LEAST:
         pieces, came, taken = [*pieces, *came], (), 0
     return Row([*_cut([GUTTER, (f"{sign} ", "muted"), *pieces], width - taken), *came], lead=2)
@@ -33,7 +33,7 @@ def head(sign: str, pieces: Sequence[Piece], width: int, *, came: Sequence[Piece
 
 def _cut(pieces: Sequence[Piece], width: int) -> list[Piece]:
     """As many columns of them as there are, and a sign where something is left out."""
-    if columns(pieces) <= width:
+    if cells(pieces) <= width:
         return list(pieces)
     kept: list[Piece] = []
     room = width - 1
@@ -43,11 +43,6 @@ def _cut(pieces: Sequence[Piece], width: int) -> list[Piece]:
         kept.append((text, role))
         room -= size
     return kept
-
-
-def columns(pieces: Sequence[Piece]) -> int:
-    """How wide they are on one line."""
-    return sum(cell_len(text) for text, _ in pieces)
 
 
 def seconds(ms: int) -> str:
@@ -200,7 +195,7 @@ def command_row(block: Block, width: int, opened: bool) -> list[Row]:
     elif run:
         came = [(f" · exit {run.exit_code}", "bad" if run.exit_code else "ok"), *details(seconds(run.duration_ms))]
         changed = details(_changed(run.effects))
-        came += changed if columns([*pieces, *came, *changed]) + MARGIN <= width else []
+        came += changed if cells([*pieces, *came, *changed]) + MARGIN <= width else []
     rows = [head(_sign(block, opened), pieces, width, came=came)]
     if opened and run:
         more = [exposed(run.command)] if "\n" in run.command.strip() else []

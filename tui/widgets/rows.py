@@ -72,6 +72,11 @@ def breaks(text: str, width: int) -> list[tuple[int, int]]:
     return spans
 
 
+def cells(pieces: Iterable[Piece]) -> int:
+    """How many columns they take on one line."""
+    return sum(cell_len(text) for text, _ in pieces)
+
+
 def _cuts(text: str, start: int, end: int, width: int) -> Iterable[int]:
     """Positions at which a word that is longer than a line has to be cut."""
     if text[start:end].isascii():
