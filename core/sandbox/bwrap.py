@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _FRESH = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
 _SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a layer that is thrown away
+_NOTHING = b"/dev/null"  # what lies over a file that is covered
+_TRIES = 3
 _UNSHARED = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
 
 
@@ -77,14 +81,7 @@ class BwrapBox:
         if not self._swept:
             self._swept = True
             await asyncio.to_thread(sweep, self._state)
-        scratch = scratch_in(self._state)
-        prepare = {
-            Tier.BWRAP_OVERLAY: self._over_by_bwrap,
-            Tier.BWRAP_MOUNTED: self._over_by_launcher,
-            Tier.BWRAP_COPY: self._on_copy,
-        }[self._tier]
-        launch = await asyncio.to_thread(prepare, spec, scratch)
-        running = await BoxedProcess.start(launch, spec, on_output)
+        running = await self._begin(spec, on_output, tries=_TRIES)
         self._running.add(running)
         running.when_over(self._running.discard)
         return running
@@ -92,6 +89,21 @@ class BwrapBox:
     async def close(self) -> None:
         for each in [*self._running]:
             await each.stop()
+
+    async def _begin(self, spec: BoxSpec, on_output: Callable[[str], None], *, tries: int) -> BoxedProcess:
+        """Sockets of the machine come and go: bubblewrap fails over one that was to be covered and is gone by then."""
+        prepare = {
+            Tier.BWRAP_OVERLAY: self._over_by_bwrap,
+            Tier.BWRAP_MOUNTED: self._over_by_launcher,
+            Tier.BWRAP_COPY: self._on_copy,
+        }[self._tier]
+        launch = await asyncio.to_thread(prepare, spec, scratch_in(self._state))
+        try:
+            return await BoxedProcess.start(launch, spec, on_output)
+        except ToolFailed:
+            if tries == 1 or not _cover_is_gone(launch):
+                raise
+        return await self._begin(spec, on_output, tries=tries - 1)
 
     def _over_by_bwrap(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2a."""
@@ -117,11 +129,18 @@ class BwrapBox:
             os.fsencode((spec.upper and spec.work) or scratch),
         )
 
-        def give_up() -> tuple[str, ...]:
+        def finish() -> tuple[str, ...]:
             scratch.rmdir()
             return ()
 
-        launch.finish = launch.undo = give_up
+        def undo() -> None:
+            scratch.rmdir()
+            if spec.upper is not None and spec.work is not None:
+                shutil.rmtree(
+                    spec.work / "work", ignore_errors=True
+                )  # an overlay of the kernel's takes none but its own
+
+        launch.finish, launch.undo = finish, undo
         return launch
 
     def _on_copy(self, spec: BoxSpec, scratch: Path) -> Launch:
@@ -238,9 +257,15 @@ def _machine(spec: BoxSpec, state: Path) -> Iterator[str]:
         yield from ("--symlink", home, str(link))
     for path in (*places.toolchains(spec.env), *spec.readable):
         yield from ("--ro-bind-try", str(path), str(path))
-    yield from _covers([path for path in places.host_sockets() if not path.is_relative_to(spec.workspace)], spec)
+    yield from _covers((path for path in places.host_sockets() if not path.is_relative_to(spec.workspace)), spec)
     if spec.cache is not None:
         yield from ("--bind", str(spec.cache), os.path.join(home, ".cache"))
+
+
+def _cover_is_gone(launch: Launch) -> bool:
+    """Whether something that was to be covered is no longer there."""
+    words: Sequence[bytes] = launch.order["arguments"]
+    return any(source == _NOTHING and not os.path.lexists(target) for source, target in pairwise(words))
 
 
 def _covers(paths: Iterable[Path], spec: BoxSpec) -> Iterator[str]:
@@ -253,4 +278,4 @@ def _covers(paths: Iterable[Path], spec: BoxSpec) -> Iterator[str]:
         if real.is_dir():
             yield from ("--perms", "0555", "--tmpfs", str(real))
         else:
-            yield from ("--ro-bind", "/dev/null", str(real))
+            yield from ("--ro-bind", os.fsdecode(_NOTHING), str(real))

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from core.sandbox.places import TOOLCHAINS
 from tests.support.box_cases import ROOT, Boxed
 
@@ -108,6 +110,21 @@ async def test_s6_no_socket_of_the_host_can_be_connected_to(boxed: Boxed):
             visible.unlink()
     assert reached == [False] * 5
     assert ran.output.count("refused:") == 7
+
+
+async def test_s6_a_socket_that_goes_away_while_the_box_is_set_up_keeps_no_command_from_running(
+    own: Boxed, monkeypatch: pytest.MonkeyPatch
+):
+    place = own.write("work/outside/agent.sock")
+
+    def seen_once() -> Iterator[Path]:
+        if place.exists():
+            yield place
+            place.unlink()
+
+    monkeypatch.setattr("core.sandbox.places.host_sockets", seen_once)
+    ran = await own.run("echo ran", readable=(place.parent,))
+    assert (ran.code, ran.output) == (0, "ran\n")
 
 
 async def test_s7_processes_of_the_host_can_be_neither_seen_nor_touched(boxed: Boxed):
