@@ -33,7 +33,7 @@ class Options:
 
     `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
     `command`, `tier`, `timeout` and `keep` are those of `box run`; `paths` are to get the `verdict` of `review`; under
-    `plan` these two are what to do, and its file, todo and status;
+    `plan` these two are what to do, and its file, todo and status; `anyway`: complete it although it waits;
     `remove` is what `permissions` is to forget. `pane` is open at the start. `trust`: hear the project, in this run.
     `program` is the argv prefix that starts this same program again, for the engine's process.
     """
@@ -64,6 +64,7 @@ class Options:
     pane: str = ""
     probe: bool = False
     json: bool = False
+    anyway: bool = False
 
 
 USAGE = """\
@@ -376,5 +377,8 @@ def _plan_options(said: argparse.Namespace, parser: argparse.ArgumentParser, pro
         parser.error(f"{words[2]!r} is no status; there are {', '.join(PLAN_STATUSES)}")
     if said.json and action not in {"list", "show"}:
         parser.error("--json goes with list and show")
+    if said.force and words[2:] != ("completed",):
+        parser.error("--force goes with set FILE TODO completed")
     directory = _directory([said.directory] if said.directory else [], parser)
-    return Options(front="plan", directory=directory, command=action, paths=words, json=said.json, program=program)
+    given = {"command": action, "paths": words, "json": said.json, "anyway": said.force}
+    return Options(front="plan", directory=directory, program=program, **given)

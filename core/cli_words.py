@@ -59,7 +59,7 @@ PLAN_USAGE = """\
 agent-tui plan list [--json] [-C DIR]
        agent-tui plan show [FILE] [--json] [-C DIR]
        agent-tui plan check [FILE] [-C DIR]
-       agent-tui plan set FILE TODO STATUS [-C DIR]"""
+       agent-tui plan set FILE TODO STATUS [--force] [-C DIR]"""
 
 PLAN_TEXT = """\
 The plans of a project, which are files in .cursor/plans. FILE is a path, the
@@ -70,7 +70,8 @@ name of a file there or its beginning; it may be left out where there is one.
   check   every fault of a plan file, with its line
   set     give a todo a status: pending, in_progress, completed or cancelled;
           one with a `verify` command is completed when that has passed, in the
-          box, over what waits for a review"""
+          box, over what waits for a review. One that waits for others is not
+          begun; --force completes it all the same"""
 
 PLAN_CODES = """\
 exit codes:
@@ -94,6 +95,7 @@ def plan_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     parser.add_argument("action", choices=tuple(PLAN_WORDS), metavar="ACTION", help="list, show, check or set")
     parser.add_argument("words", nargs="*", metavar="WORD", help="the file; with set also the todo and its status")
     parser.add_argument("--json", action="store_true", help="list and show: as JSON")
+    parser.add_argument("--force", action="store_true", help="set: complete a todo that waits for others")
     parser.add_argument("-C", dest="directory", metavar="DIR", help="the project (default: the current directory)")
     return parser
 

@@ -15,6 +15,7 @@ from core.exits import ExitCode
 from core.plans.graph import blocked_by, problems, ready
 from core.plans.model import FOLDER, SUFFIX
 from core.plans.store import PlanStore
+from core.plans.transitions import refuse_early
 from core.printer import plain
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
@@ -120,7 +121,9 @@ def _check(store: PlanStore, path: str) -> int:
 
 def _set(options: Options, store: PlanStore, path: str) -> int:
     key, status = options.paths[1], msgspec.convert(options.paths[2], TodoStatus)
-    todo = next((each for each in store.load(path).todos if each.id == key), None)
+    todos = store.load(path).todos
+    todo = next((each for each in todos if each.id == key), None)
+    refuse_early(todos, key, status, anyway=options.anyway)
     if todo is not None and status == "completed" != todo.status and todo.verify:
         asyncio.run(_prove(options, path, todo))
     plan = store.set_todo(path, key, status)

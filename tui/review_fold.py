@@ -39,7 +39,7 @@ def _fold_around(state: ViewState, event: events.AnyEvent) -> bool:
             state.bulks = bulks
         case events.CheckRecorded(check=check):
             state.changes = {path: replace(change, check=check) for path, change in state.changes.items()}
-        case events.HunkCommented(comment=comment):
+        case events.HunkCommented(comment=comment) | events.PlanCommented(comment=comment):
             state.comments.pop((comment.path, comment.hunk), None)
             if comment.text:
                 state.comments[comment.path, comment.hunk] = comment

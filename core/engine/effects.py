@@ -38,6 +38,7 @@ SessionCommand = (
     | cmd.CommentsSend
     | cmd.CheckpointRestore
     | cmd.PlanEdit
+    | cmd.PlanComment
     | cmd.PlanBuild
     | cmd.TodoSet
     | cmd.ContextCompact
@@ -73,7 +74,7 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
             | cmd.CheckpointRestore()
         ):
             return _review(live, command)
-        case cmd.PlanEdit() | cmd.PlanBuild() | cmd.TodoSet():
+        case cmd.PlanEdit() | cmd.PlanComment() | cmd.PlanBuild() | cmd.TodoSet():
             return await planned(live, command)
         case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet() | cmd.PermissionRemove():
             return await _setting(live, command)

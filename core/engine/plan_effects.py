@@ -10,15 +10,19 @@ from core.agent.plan_news import plan_events
 from core.engine.live import Effect, LiveSession
 from core.engine.proofs import not_proved, run_proof
 from core.errors import CommandRejected
+from core.ids import new_id
 from core.plans.graph import DONE, blocked_by, problems
 from core.plans.merging import Merged
+from core.plans.transitions import refuse_early
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
-from core.protocol.events import ContextCompacted, ModeChanged, PlanUpdated, TodoChanged
+from core.protocol.events import ContextCompacted, ModeChanged, PlanCommented, PlanUpdated, TodoChanged
 from core.protocol.plans import Plan
+from core.protocol.review import Comment
 
-PlanCommand = cmd.PlanEdit | cmd.PlanBuild | cmd.TodoSet
+PlanCommand = cmd.PlanEdit | cmd.PlanComment | cmd.PlanBuild | cmd.TodoSet
+MAX_COMMENT = 20_000
 
 
 async def planned(live: LiveSession, command: PlanCommand) -> Effect:
@@ -26,6 +30,8 @@ async def planned(live: LiveSession, command: PlanCommand) -> Effect:
     if isinstance(command, cmd.PlanEdit):
         live.runtime.plans.load(command.path)
         return partial(_edit, live, command)
+    if isinstance(command, cmd.PlanComment):
+        return _comment(live, command)
     if isinstance(command, cmd.TodoSet):
         return _set_todo(live, command)
     plan = live.runtime.plans.load(command.path)
@@ -47,9 +53,32 @@ def _edit(live: LiveSession, command: cmd.PlanEdit) -> None:
         overview=command.overview,
         body=command.body,
         todos=command.todos,
-        base=runtime.state.plans.get(command.path),
+        base=command.base or runtime.state.plans.get(command.path),
     )
     _is_now(live, merged)
+
+
+def _comment(live: LiveSession, command: cmd.PlanComment) -> Effect:
+    runtime, text = live.runtime, command.text.strip()
+    known = runtime.review.comments.get((command.path, command.id))
+    if command.id and known is None:
+        raise CommandRejected(f"there is no such comment on {command.path}.", code="no_comment")
+    if known is None and not (text and command.start > 0):
+        raise CommandRejected("a comment needs words, and lines that it is about.", code="no_comment")
+    if known is None and command.path not in runtime.state.plans:
+        raise CommandRejected(f"there is no plan {command.path} in this session.", code="plan_unknown")
+    if max(len(text), len(command.excerpt)) > MAX_COMMENT:
+        raise CommandRejected(f"a comment has at most {MAX_COMMENT:,} characters.", code="text_too_long")
+    said = known or Comment(
+        path=command.path,
+        hunk=new_id("say"),
+        text=text,
+        start=command.start,
+        lines=command.excerpt.count("\n") + 1,
+        excerpt=command.excerpt,
+        on_plan=True,
+    )
+    return partial(runtime.emit, PlanCommented(comment=replace(said, text=text)))
 
 
 def _is_now(live: LiveSession, merged: Merged) -> None:
@@ -100,6 +129,7 @@ def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
     todo = next((each for each in todos if each.id == command.id), None)
     if todo is None:
         raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
+    refuse_early(todos, command.id, command.status, anyway=command.anyway)
     if command.status == "completed" != todo.status and todo.verify:
         return partial(live.run_beside, partial(_proved, live, command, path, todo), f"proof of {todo.id}")
     return partial(_status_set, live, command, path)

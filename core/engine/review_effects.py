@@ -5,6 +5,7 @@ A protected change and the state of git are accepted only when the user has conf
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -13,6 +14,7 @@ from core.errors import CommandRejected
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
+from core.protocol.plans import Plan
 from core.protocol.review import Change, Comment
 
 ReviewCommand = (
@@ -184,8 +186,10 @@ async def comments_sent(live: LiveSession, command: cmd.CommentsSend) -> Effect:
     """All comments as one message: the prompt of a new turn, or a word to the one that runs."""
     comments = list(live.runtime.review.comments.values())
     if not comments:
-        raise CommandRejected("there is no comment to send.", hint="Comment a hunk first.", code="no_comment")
-    text = comments_text(comments, command.note)
+        raise CommandRejected(
+            "there is no comment to send.", hint="Comment a hunk or lines of the plan first.", code="no_comment"
+        )
+    text = comments_text(comments, command.note, live.runtime.state.plans)
     if live.turns.running:
 
         def steer() -> None:
@@ -202,16 +206,34 @@ async def comments_sent(live: LiveSession, command: cmd.CommentsSend) -> Effect:
     return start
 
 
-def comments_text(comments: list[Comment], note: str = "") -> str:
-    """The message: each comment with its path, lines and excerpt, in the order of the files."""
+def comments_text(comments: Sequence[Comment], note: str = "", plans: Mapping[str, Plan] | None = None) -> str:
+    """The message: each comment with its path, lines and excerpt, in the order of the files. `plans`, by path, as they
+    are now: lines of a plan may have moved since, or be gone."""
     ordered = sorted(comments, key=lambda each: (each.path, each.start))
-    return render("review_comments", comments=[_quoted(each) for each in ordered], note=note.strip()).strip()
+    told = [_quoted(each, (plans or {}).get(each.path)) for each in ordered]
+    return render("review_comments", comments=told, heading=_heading(ordered), note=note.strip()).strip()
 
 
-def _quoted(comment: Comment) -> dict[str, str]:
-    last = comment.start + max(comment.lines, 1) - 1
-    lines = f"line {comment.start}" if last == comment.start else f"lines {comment.start}-{last}"
+def _heading(comments: Sequence[Comment]) -> str:
+    on_plans = {each.on_plan for each in comments}
+    where = "the plan" if on_plans == {True} else "your pending changes"
+    return f"My comments on {where}{' and the plan' if len(on_plans) > 1 else ''}"
+
+
+def _quoted(comment: Comment, plan: Plan | None) -> dict[str, str]:
+    start = comment.place_in(plan.body) if comment.on_plan and plan else comment.start
+    last = start + max(comment.lines, 1) - 1
+    lines = f"line {start}" if last == start else f"lines {start}-{last}"
+    if comment.on_plan:
+        lines = f"{lines} of the plan's text" if start else "on lines of the plan's text that have changed since"
     fence = "```"
     while fence in comment.excerpt:
         fence += "`"
-    return {"path": comment.path, "lines": lines, "excerpt": comment.excerpt, "fence": fence, "text": comment.text}
+    return {
+        "path": comment.path,
+        "lines": lines,
+        "language": "markdown" if comment.on_plan else "diff",
+        "excerpt": comment.excerpt,
+        "fence": fence,
+        "text": comment.text,
+    }

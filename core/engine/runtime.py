@@ -291,7 +291,7 @@ class SessionRuntime:
         """Write what is left, let the lock go. A session in which nothing happened leaves nothing behind."""
         self.flagging.end()
         review = self.review
-        if not (self.state.turns or self.state.pending or review.layers or review.verdicts):
+        if not (self.state.turns or self.state.pending or review.layers or review.verdicts or review.comments):
             self.discard()
             return
         self.emit_surely(ev.SessionClosed(reason=reason))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from core.errors import ToolInputInvalid
-from core.plans.graph import DONE, dependants
-from core.protocol.documents import Todo
+from core.errors import CommandRejected, ToolInputInvalid
+from core.plans.graph import DONE, blocked_by, dependants
+from core.protocol.documents import Todo, TodoStatus
 
 STARTED = frozenset({"in_progress", "completed"})
 
@@ -40,6 +40,21 @@ def problems_of_steps(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[st
     if len(working) > 1 and any(was.get(key) != "in_progress" for key in working):
         found.append(f"Only one todo can be in progress, not {len(working)}: {', '.join(working)}.")
     return tuple(found)
+
+
+def refuse_early(todos: Sequence[Todo], key: str, status: TodoStatus, *, anyway: bool = False) -> None:
+    """Raise `CommandRejected` for a todo that the user would begin or complete while it waits for others. Completing
+    it `anyway` is theirs to say: what it waits for may have turned out not to be needed first."""
+    waits = blocked_by(todos).get(key, ())
+    was = next((todo.status for todo in todos if todo.id == key), status)
+    if not waits or status not in STARTED or status == was or (anyway and status == "completed"):
+        return
+    first = "them" if len(waits) > 1 else "it"
+    raise CommandRejected(
+        f"{key} can't be {status.replace('_', ' ')} yet: it waits for {', '.join(waits)}.",
+        hint=f"Complete or cancel {first} first, or let {key} wait for something else.",
+        code="todo_blocked",
+    )
 
 
 def newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[Todo, ...]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import Decision, ModeName
+from core.protocol.plans import Plan
 from core.protocol.review import Choice, Origin, Verdict
 
 
@@ -202,13 +203,26 @@ class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.rest
 
 
 class PlanEdit(Command, frozen=True, kw_only=True, tag="plan.edit"):
-    """None = leave as it is. With nothing to change, the plan becomes the one at hand."""
+    """None = leave as it is. With nothing to change, the plan becomes the one at hand. `base`: the plan that the change
+    was made of, when it may be older than the one that the session has; what came between is merged."""
 
     path: str
     body: str | None = None
     todos: tuple[Todo, ...] | None = None
     name: str | None = None
     overview: str | None = None
+    base: Plan | None = None
+
+
+class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
+    """Say something about lines of a plan: `excerpt` as they stand in its body from line `start` on (1-indexed). With
+    `id`, the text of that comment is replaced; without `text` it is removed."""
+
+    path: str
+    text: str
+    start: int = 0
+    excerpt: str = ""
+    id: str = ""
 
 
 class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
@@ -221,11 +235,13 @@ class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
 
 
 class TodoSet(Command, frozen=True, kw_only=True, tag="todo.set"):
-    """A todo with a `verify` command is completed when that has passed; it is run for this."""
+    """A todo with a `verify` command is completed when that has passed; it is run for this. One that waits for others
+    is not begun, and only completed `anyway`: the user was told what it waits for."""
 
     id: str
     status: TodoStatus
     plan: str = ""
+    anyway: bool = False
 
 
 class ContextCompact(Command, frozen=True, kw_only=True, tag="context.compact"):
@@ -261,6 +277,7 @@ AnyCommand = (
     | VerdictUndo
     | CheckpointRestore
     | PlanEdit
+    | PlanComment
     | PlanBuild
     | TodoSet
     | ContextCompact

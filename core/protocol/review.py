@@ -155,9 +155,11 @@ class ChangeDiff(Struct, frozen=True, kw_only=True):
 
 
 class Comment(Struct, frozen=True, kw_only=True):
-    """What the user says about a hunk; it waits until all comments are sent as one message. One per path and hunk.
+    """What the user says about a hunk, or about lines of a plan; it waits until all comments are sent as one message.
+    One per path and hunk.
 
-    `start` and `lines` were the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines.
+    `start` and `lines` were the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines. With
+    `on_plan` they are the place in the plan's body and the lines themselves, and `hunk` is an id of the comment's own.
     """
 
     path: str
@@ -166,6 +168,13 @@ class Comment(Struct, frozen=True, kw_only=True):
     start: int = 0
     lines: int = 0
     excerpt: str = ""
+    on_plan: bool = False
+
+    def place_in(self, body: str) -> int:
+        """The line (1-indexed) of `body` at which its lines stand now, the nearest to where they were; 0: gone."""
+        wanted, found = self.excerpt.split("\n"), body.split("\n")
+        places = (at + 1 for at in range(len(found)) if found[at : at + len(wanted)] == wanted)
+        return min(places, key=lambda at: (abs(at - self.start), at), default=0)
 
 
 class Clash(Struct, frozen=True, kw_only=True):

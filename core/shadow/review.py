@@ -19,6 +19,7 @@ from core.protocol.events import (
     FileWritten,
     HunkCommented,
     LayersChanged,
+    PlanCommented,
     VerdictGiven,
     VerdictUndone,
 )
@@ -75,7 +76,7 @@ class ReviewState:
 
     def _annotate(self, event: AnyEvent) -> None:
         match event:
-            case HunkCommented(comment=comment):
+            case HunkCommented(comment=comment) | PlanCommented(comment=comment):
                 self.comments.pop((comment.path, comment.hunk), None)
                 if comment.text:
                     self.comments[comment.path, comment.hunk] = comment

@@ -39,7 +39,10 @@ VARIABLES = {
     },
     "review_comments": {
         "note": "Look.",
-        "comments": [{"path": "a.py", "lines": "line 1", "excerpt": "+x", "fence": "```", "text": "Why?"}],
+        "heading": "My comments",
+        "comments": [
+            {"path": "a.py", "lines": "line 1", "language": "diff", "excerpt": "+x", "fence": "```", "text": "Why?"}
+        ],
     },
     "reminders/restored": {"files": ["a.py"], "more": 2},
     "reminders/terminal": {

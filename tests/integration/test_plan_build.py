@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from core.cli import Options
 from core.engine import Engine, EngineOptions
@@ -180,7 +181,8 @@ async def test_the_user_completes_a_todo_when_its_command_passes(project):
                 (project / "out").mkdir()
                 (project / "out/fixed.txt").write_text("")
             before = engine.state(session).seq
-            reply = await engine.submit(cmd.TodoSet(session=session, plan=PATH, id="g", status="completed"))
+            done = cmd.TodoSet(session=session, plan=PATH, id="g", status="completed", anyway=True)
+            reply = await engine.submit(done)
             assert isinstance(reply, cmd.Ack), reply
             wanted = ev.PlanUpdated if exists else ev.ErrorRaised
             async with contextlib.aclosing(engine.events(session, after=before)) as stream:
@@ -188,3 +190,69 @@ async def test_the_user_completes_a_todo_when_its_command_passes(project):
                     if isinstance(envelope.event, wanted):
                         break
         assert "status: completed" in (project / PATH).read_text()
+
+
+async def submitted(engine, session: str, command: cmd.Command) -> cmd.Reply:
+    reply = await engine.submit(command)
+    await engine.settled(session)
+    return reply
+
+
+async def test_comments_on_a_plan_survive_a_restart_follow_their_lines_and_go_as_one_message(project):
+    text = (project / PATH).read_text()
+    async with opened(project) as (engine, session):
+        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH))
+        say = cmd.PlanComment(session=session, path=PATH, text="Which part?", start=3, excerpt="All of it.  ")
+        gone = cmd.PlanComment(session=session, path=PATH, text="A better name", start=1, excerpt="# Shop\n")
+        for each in (say, gone, replace(say, text="No.")):
+            assert isinstance(await submitted(engine, session, each), cmd.Ack)
+        comments = list(engine.state(session).review.comments.values())
+        await submitted(engine, session, cmd.PlanComment(session=session, path=PATH, id=comments[2].hunk, text=""))
+        changed = cmd.PlanComment(session=session, path=PATH, id=comments[0].hunk, text="Which?")
+        await submitted(engine, session, changed)
+        for wrong in (replace(changed, id="say_x"), replace(say, text=" "), replace(say, path="x.plan.md")):
+            assert isinstance(await engine.submit(wrong), cmd.Reject)
+    engine = Engine(project, options=EngineOptions(watch=False), models=access(project))
+    try:
+        assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
+        assert [each.text for each in engine.state(session).review.comments.values()] == ["A better name", "Which?"]
+        (project / PATH).write_text(text.replace("# Shop\n", "# Till\n\nNew.\n"))
+        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH))
+        before = engine.state(session).seq
+        await engine.submit(cmd.CommentsSend(session=session))
+        async with contextlib.aclosing(engine.events(session, after=before)) as stream:
+            prompt = [each.event.prompt async for each in _until_started(stream)][-1]
+        assert prompt.startswith("My comments on the plan:")
+        assert "on lines of the plan's text that have changed since:\n```markdown\n# Shop\n\n```\nA better" in prompt
+        assert f"`{PATH}`, line 5 of the plan's text:\n```markdown\nAll of it.  \n```\nWhich?" in prompt
+        assert engine.state(session).review.comments == {}
+    finally:
+        await engine.close()
+
+
+async def _until_started(stream):
+    async for envelope in stream:
+        if isinstance(envelope.event, ev.TurnStarted):
+            yield envelope
+            return
+
+
+async def test_a_text_that_was_begun_before_the_plan_changed_is_merged(project):
+    async with opened(project) as (engine, session):
+        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH))
+        base = engine.state(session).plans[PATH]
+        for body in ("# Shop\n\nAll of it.  \n\nTheirs.", "# My shop\n\nAll of it.  "):
+            await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH, body=body, base=base))
+        assert engine.state(session).plans[PATH].body == "# My shop\n\nAll of it.  \n\nTheirs."
+
+
+async def test_a_todo_that_waits_is_not_begun_by_the_user(project):
+    async with opened(project) as (engine, session):
+        early = cmd.TodoSet(session=session, plan=PATH, id="b", status="in_progress")
+        for command in (early, replace(early, status="completed"), replace(early, anyway=True)):
+            reply = await engine.submit(command)
+            assert isinstance(reply, cmd.Reject)
+            assert (reply.code, reply.message[-15:]) == ("todo_blocked", "it waits for a.")
+        done = replace(early, status="completed", anyway=True)
+        assert isinstance(await submitted(engine, session, done), cmd.Ack)
+        assert next(todo for todo in engine.state(session).plans[PATH].todos if todo.id == "b").status == "completed"

@@ -62,9 +62,18 @@ def test_a_check_prints_every_fault_with_its_line_and_fails(project, capsys):
 
 def test_a_status_is_set_in_its_line(project, capsys):
     path = project / ".cursor/plans/login_01234567.plan.md"
-    assert run("set", "login", "b", "in_progress") == 0
-    assert path.read_text() == TEXT.replace("Second\n", "Second\n    status: in_progress\n")
-    assert capsys.readouterr().out == "b: in_progress. Ready: a.\n"
+    assert run("set", "login", "a", "in_progress") == 0
+    assert path.read_text() == TEXT.replace("First\n", "First\n    status: in_progress\n")
+    assert capsys.readouterr().out == "a: in_progress. Ready: none.\n"
+
+
+def test_a_todo_that_waits_is_not_begun_and_only_completed_by_force(project, capsys):
+    for words in (("in_progress",), ("completed",)):
+        with pytest.raises(AgentTuiError, match=r"b can't be .* yet: it waits for a"):
+            run("set", "login", "b", *words)
+    assert (project / ".cursor/plans/login_01234567.plan.md").read_text() == TEXT
+    assert run("set", "login", "b", "completed", "--force") == 0
+    assert capsys.readouterr().out == "b: completed. Ready: a.\n"
 
 
 def test_a_todo_with_a_command_is_completed_when_that_passes(project):
@@ -94,7 +103,16 @@ def test_what_is_not_there_is_told_with_what_is(project, words, told):
 
 
 @pytest.mark.parametrize(
-    "words", [("set", "login", "a"), ("set", "login", "a", "done"), ("frob",), (), ("check", "--json"), ("list", "x")]
+    "words",
+    [
+        ("set", "login", "a"),
+        ("set", "login", "a", "done"),
+        ("frob",),
+        (),
+        ("check", "--json"),
+        ("list", "x"),
+        ("set", "login", "b", "pending", "--force"),
+    ],
 )
 def test_wrong_arguments_are_usage_errors(project, words, capsys):
     with pytest.raises(SystemExit) as left:

@@ -22,7 +22,7 @@ from core.protocol.events.debug import (
     RunRecorded,
 )
 from core.protocol.events.document import DocumentDelta, DocumentFinished, DocumentStarted
-from core.protocol.events.plan import PlanCreated, PlanUpdated, TodoChanged, TodoVerified
+from core.protocol.events.plan import PlanCommented, PlanCreated, PlanUpdated, TodoChanged, TodoVerified
 from core.protocol.events.review import (
     ChangeConflicted,
     ChangeProposed,
@@ -130,6 +130,7 @@ AnyEvent = (
     | TerminalReported
     | PlanCreated
     | PlanUpdated
+    | PlanCommented
     | TodoChanged
     | TodoVerified
     | HypothesesSet
@@ -204,6 +205,7 @@ __all__ = [
     "ModeName",
     "ModelChanged",
     "Notice",
+    "PlanCommented",
     "PlanCreated",
     "PlanUpdated",
     "ProbeAdded",

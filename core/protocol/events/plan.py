@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.protocol.documents import Todo
 from core.protocol.events.base import Event
 from core.protocol.plans import Plan
+from core.protocol.review import Comment
 
 
 class PlanCreated(Event, frozen=True, kw_only=True, tag="plan.created"):
@@ -13,6 +14,12 @@ class PlanCreated(Event, frozen=True, kw_only=True, tag="plan.created"):
 
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan.updated"):
     plan: Plan
+
+
+class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):
+    """The comment of this id on lines of a plan is now this one; without text: there is none."""
+
+    comment: Comment
 
 
 class TodoVerified(Event, frozen=True, kw_only=True, tag="todo.verified"):

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.errors import ToolInputInvalid
+from core.errors import CommandRejected, ToolInputInvalid
 from core.plans.graph import DONE, blocked_by, dependants, in_order, problems, ready
-from core.plans.transitions import check_steps, cuts, newly_completed, problems_of_steps
+from core.plans.transitions import STARTED, check_steps, cuts, newly_completed, problems_of_steps, refuse_early
 from core.protocol.documents import Todo
 
 
@@ -46,6 +46,9 @@ def test_what_is_completed_anew():
     after = tuple(replace(each, status="completed") for each in CHAIN)
     assert newly_completed(CHAIN, after) == after
     assert newly_completed(after, after) == ()
+
+
+STATUSES = ("pending", "in_progress", "completed", "cancelled")
 
 
 @st.composite
@@ -107,3 +110,19 @@ def test_dependants_are_those_that_reach_it(todos):
         direct = {one.id for one in todos if each.id in one.dependencies and one.status not in DONE} - {each.id}
         assert direct <= found
         assert each.id not in found
+
+
+@settings(max_examples=80, deadline=None)
+@given(graphs(acyclic=False), st.sampled_from(STATUSES), st.booleans())
+def test_the_user_begins_nothing_that_waits_and_completes_it_only_knowingly(todos, status, anyway):
+    waiting = blocked_by(todos)
+    for each in todos:
+        waits = waiting.get(each.id)
+        is_refused = bool(waits) and status in STARTED and status != each.status
+        is_refused = is_refused and not (anyway and status == "completed")
+        if is_refused:
+            with pytest.raises(CommandRejected) as refused:
+                refuse_early(todos, each.id, status, anyway=anyway)
+            assert refused.value.message.endswith(f"it waits for {', '.join(waits)}.")
+        else:
+            refuse_early(todos, each.id, status, anyway=anyway)
