@@ -31,6 +31,20 @@ def plain(text: str) -> str:
     return text.translate(_UNSAFE)
 
 
+def asked_lines(asked: d.ClarificationMetadata) -> list[str]:
+    """What the model asked, with the answers there were to choose from, and what was answered."""
+    answers, lines = {answer.question: answer for answer in asked.answers}, list[str]()
+    for question in asked.questions:
+        lines.append(f"? {' '.join(question.text.split())}")
+        answer = answers.get(question.id)
+        for option in question.options:
+            mark = "x" if answer and option.id in answer.options else "-"
+            label = " ".join(option.label.split())
+            lines.append(f"  {mark} {label}{' (recommended)' if option.recommended else ''}")
+        lines += [f"  > {answer.text}"] if answer and answer.text else []
+    return lines if answers else [*lines, "  Nobody answered."]
+
+
 def review_notice(response: Response) -> list[str]:
     """What the user has to know about the edits that were not accepted."""
     waiting = response.metadata.pending_changes
@@ -126,7 +140,7 @@ class TextPrinter:
                 head = f"{reference.start_line}:{reference.end_line}:{reference.file_path}"
                 self._fence(document.id, head, content)
             case d.Clarification(metadata=asked):
-                self._note(*(f"? {question.text}" for question in asked.questions))
+                self._note(*asked_lines(asked))
             case _:
                 pass
 

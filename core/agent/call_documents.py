@@ -56,6 +56,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     summary: str
     duration_ms: int
     detail: Detail = None
+    title: str = ""
     questions: tuple[Question, ...] = ()
     answers: tuple[QuestionAnswer, ...] = ()
 
@@ -108,7 +109,7 @@ def _plain(ended: Ended) -> AnyDocument:
     id_, sequence = ended.opened.id, ended.opened.sequence
     if ended.questions:
         asked = ClarificationMetadata(questions=ended.questions, answers=ended.answers)
-        return Clarification(id=id_, sequence=sequence, content=ended.summary or None, metadata=asked)
+        return Clarification(id=id_, sequence=sequence, content=ended.title or None, metadata=asked)
     if ended.opened.kind == "file_edit" and not ended.succeeded:
         return FileEdit(id=id_, sequence=sequence, content=ended.text, metadata=_failed_edit(ended))
     if ended.opened.kind == "terminal_command" and not ended.succeeded:

@@ -167,13 +167,19 @@ class UserDesk:
         self._session = session
         self._call = call
         self._lease = lease
+        self.title = ""
         self.questions: tuple[Question, ...] = ()
         self.answers: tuple[QuestionAnswer, ...] = ()
 
-    async def ask(self, questions: tuple[Question, ...]) -> tuple[QuestionAnswer, ...]:
+    @property
+    def reachable(self) -> bool:
+        return self._session.interactive
+
+    async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
         self._lease.check()
-        self.questions = questions
-        answered = await self._session.ask(QuestionAsked(id=new_id("ask"), call=self._call, questions=questions))
+        self.questions, self.title = questions, title
+        asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=questions, title=title, lasting=True)
+        answered = await self._session.ask(asked)
         self.answers = answered.answers
         return answered.answers
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from core.agent.capabilities import CommandRunner, Lease
+from core.agent.capabilities import CommandRunner, Lease, UserDesk
 from core.agent.debug_course import DebugCourse
 from core.agent.gate import Call
 from core.agent.plan_news import refresh
@@ -29,7 +29,7 @@ from core.tools.registry import ALIASES, parse_call
 from core.tools.todo_write import told_todos
 
 MAX_URGED = 2  # times in a row without a todo done that a model is asked to go on with a build
-ENDS_A_PLAN = frozenset({"create_plan", "update_plan", "ask_question", "switch_mode"})
+ENDS_A_PLAN = frozenset({"create_plan", "update_plan", "switch_mode"})
 WORKS = frozenset({Access.PROPOSE, Access.EXEC})
 _WORDS = re.compile(r"[A-Za-z0-9]{3,}")
 
@@ -41,6 +41,7 @@ class Course:
         self._session = session
         self._used: set[str] = set()
         self._looked = False
+        self._owes_nothing = False
         self._edited: set[str] = set()
         self._seen = self._digest()
         self._urged = 0
@@ -79,6 +80,7 @@ class Course:
         """After the calls of a step."""
         self._used |= {call.name for call in calls}
         self._looked = self._looked or any(call.status == "completed" for call in calls)
+        self._owes_nothing = self._owes_nothing or any(map(_ends_a_plan, calls))
         if self._follows:
             for call in calls:
                 if call.status == "completed" and call.access in WORKS:
@@ -136,7 +138,7 @@ class Course:
 
     def _plans_on(self) -> bool:
         """A plan turn that looked into the code owes a question or a plan. Asked for once; a talk needs neither."""
-        if self._session.state.mode != "plan" or not self._looked or self._used & ENDS_A_PLAN or self._urged:
+        if self._session.state.mode != "plan" or not self._looked or self._owes_nothing or self._urged:
             return False
         self._urged = 1
         remind(self._session, render("reminders/plan_owed"))
@@ -179,6 +181,14 @@ class Course:
         """Those that are to be built: all, or the one that the user chose."""
         chosen = self._session.building_todo
         return [todo for todo in todos if chosen in ("", todo.id)]
+
+
+def _ends_a_plan(call: Call) -> bool:
+    """A plan that was written, or a question that the user left open: with an answer there is more to do."""
+    if call.status != "completed":
+        return False
+    desk = call.capability
+    return call.name in ENDS_A_PLAN or (isinstance(desk, UserDesk) and bool(desk.questions) and not desk.answers)
 
 
 def _set(todos: Sequence[Todo], statuses: dict[str, TodoStatus]) -> tuple[Todo, ...]:

@@ -20,7 +20,7 @@ from core.agent.consent import Consent, approval_of, judge, note_exposure
 from core.agent.debug_course import held_back
 from core.agent.documents import Documents, Opened
 from core.agent.reach import AGAIN, ask_for, refused_hosts, told
-from core.agent.session import SessionContext
+from core.agent.session import STILL_OPEN, SessionContext
 from core.agent.spill import clip
 from core.clock import monotonic
 from core.errors import AgentTuiError, ToolInputInvalid
@@ -203,6 +203,8 @@ async def run(call: Call) -> None:
             await asyncio.wait({work}, timeout=PATIENCE)
             if isinstance(call.capability, CommandRunner):
                 call.text = call.capability.cut_short(CANCELLED)
+            elif isinstance(call.capability, UserDesk) and call.capability.questions:
+                call.text = STILL_OPEN
         call.lease.end()
         if work.done() and not work.cancelled():
             work.exception()
@@ -358,6 +360,7 @@ def _record(documents: Documents, call: Call) -> None:
         summary=summary,
         duration_ms=duration,
         detail=call.outcome.detail,
+        title=desk.title if desk else "",
         questions=desk.questions if desk else (),
         answers=desk.answers if desk else (),
     )

@@ -14,6 +14,7 @@ from core.agent.context import compose, prepared
 from core.agent.course import Course
 from core.agent.documents import Documents
 from core.agent.gate import Call, run_calls
+from core.agent.late_answers import report_answers
 from core.agent.limits import LimitReached, Spent
 from core.agent.nudges import Nudges
 from core.agent.prefix import Prepared
@@ -128,6 +129,7 @@ class Turn:
     async def _step(self, made: Prepared) -> bool:
         """One model call and its tools. False: the turn is done."""
         self.course.take_in()
+        report_answers(self.session)
         take_in(self.session)
         self.spent.check()
         await self._make_room(made)

@@ -44,11 +44,13 @@ from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.providers.base import Provider
+from core.sessions.asking import Untold
 from core.sessions.debugging import DebugState
 from core.shadow import Shadow
 from core.workspace import Workspace
 
 Resolution = TypeVar("Resolution")
+STILL_OPEN = "The turn was interrupted before the user answered. The question stays open: the answer may come later."
 
 
 class Pending(Generic[Resolution]):
@@ -120,6 +122,11 @@ class StateView(Protocol):
     @property
     def terminal_news(self) -> Mapping[str, JobEnded | CommandRan]:
         """Jobs that ended and commands that the user ran, which the model has not been told of, oldest first."""
+        ...
+
+    @property
+    def untold_answers(self) -> Mapping[str, Untold]:
+        """Answers that the model has not been told of, by the id of the question, oldest first."""
         ...
 
     @property
@@ -269,7 +276,8 @@ class SessionContext(Struct, kw_only=True):
         return resolved
 
     async def ask(self, question: QuestionAsked) -> QuestionAnswered:
-        """Ask the user and wait. No answers: dismissed, or nobody can be asked (`by` program)."""
+        """Ask the user and wait. No answers: dismissed, or nobody can be asked (`by` program). A question that lasts
+        stays open when the turn is interrupted."""
         self.emit(question)
         nobody = QuestionAnswered(id=question.id, by="program")
         if not self.interactive:
@@ -278,7 +286,8 @@ class SessionContext(Struct, kw_only=True):
         try:
             return await self.questions.wait(question.id)
         except asyncio.CancelledError:
-            self.emit(nobody)
+            if not question.lasting:
+                self.emit(nobody)
             raise
 
     def resolve_approval(self, identity: str, decision: Decision, note: str = "", pattern: str = "") -> bool:

@@ -9,6 +9,7 @@ import asyncio
 from functools import partial
 from typing import assert_never
 
+from core.engine.answering import answered
 from core.engine.live import Effect, LiveSession
 from core.engine.permission_answers import removed
 from core.engine.plan_effects import planned
@@ -60,7 +61,7 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
         ):
             return await _turn(live, command)
         case cmd.ApprovalAnswer() | cmd.QuestionReply():
-            return _answer(live, command)
+            return _approve(live, command) if isinstance(command, cmd.ApprovalAnswer) else answered(live, command)
         case cmd.CommentsSend():
             return await comments_sent(live, command)
         case (
@@ -157,38 +158,25 @@ def _need_turn(live: LiveSession) -> None:
         raise CommandRejected("no turn is running.", code="no_turn")
 
 
-def _answer(live: LiveSession, command: cmd.ApprovalAnswer | cmd.QuestionReply) -> Effect:
-    state, context = live.runtime.state, live.turns.context
-    if isinstance(command, cmd.ApprovalAnswer):
-        request = state.approvals.get(command.id)
-        if request is None or context is None:
-            raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
-        if command.pattern:
-            choice: Choice = "allow" if command.decision == "allow_always" else "deny"
-            check_pattern(command.pattern, request.subject, choice)
-        if command.decision not in request.options:
-            raise CommandRejected(
-                f"{command.decision!r} is not offered here.",
-                hint=f"Choose one of {', '.join(request.options)}.",
-                code="decision_not_offered",
-            )
+def _approve(live: LiveSession, command: cmd.ApprovalAnswer) -> Effect:
+    context = live.turns.context
+    request = live.runtime.state.approvals.get(command.id)
+    if request is None or context is None:
+        raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
+    if command.pattern:
+        choice: Choice = "allow" if command.decision == "allow_always" else "deny"
+        check_pattern(command.pattern, request.subject, choice)
+    if command.decision not in request.options:
+        raise CommandRejected(
+            f"{command.decision!r} is not offered here.",
+            hint=f"Choose one of {', '.join(request.options)}.",
+            code="decision_not_offered",
+        )
 
-        def approve() -> None:
-            context.resolve_approval(command.id, command.decision, command.note, command.pattern)
+    def approve() -> None:
+        context.resolve_approval(command.id, command.decision, command.note, command.pattern)
 
-        return approve
-    asked = state.questions.get(command.id)
-    if asked is None or context is None:
-        raise CommandRejected(f"no question {command.id!r} is waiting.", code="question_unknown")
-    known = {question.id for question in asked.questions}
-    strange = [answer.question for answer in command.answers if answer.question not in known]
-    if strange:
-        raise CommandRejected(f"the question has no part {strange[0]!r}.", code="question_unknown")
-
-    def reply() -> None:
-        context.resolve_question(command.id, command.answers)
-
-    return reply
+    return approve
 
 
 async def _setting(

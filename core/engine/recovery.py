@@ -6,16 +6,20 @@ in events; the log before them stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
+from core.agent.session import STILL_OPEN
+from core.protocol.documents import Clarification, ClarificationMetadata
 from core.protocol.events import (
     AnyEvent,
     ApprovalResolved,
     ContextCompacted,
+    DocumentFinished,
     JobEnded,
     MessageAppended,
     QuestionAnswered,
     ToolFinished,
+    ToolRequested,
     TurnEnd,
     TurnFinished,
 )
@@ -37,13 +41,14 @@ def close_open_turn(
     turn = state.turn
     done = []
     for call in list(turn.calls.values()) if turn is not None else []:
+        _show_question(state, call, emit)
         emit(ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
     for job in list(state.jobs.values()) if reopened else ():
         emit(JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST))
         done.append(f"The background command {job.command[:60]!r} ended with the program.")
     for approval in list(state.approvals):
         emit(ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
-    for question in list(state.questions):
+    for question in [each.id for each in state.questions.values() if not each.lasting]:
         emit(QuestionAnswered(id=question, by="program"))
     if mended := _mend_history(state, emit):
         done.append(mended)
@@ -53,9 +58,24 @@ def close_open_turn(
     return " ".join(done)
 
 
+def _show_question(state: SessionState, call: ToolRequested, emit: Emit) -> None:
+    """A question that stays open stays in the chat, though its call had no end."""
+    asked = next((each for each in state.questions.values() if each.lasting and each.call == call.call), None)
+    documents = state.turns[-1].documents
+    if asked is not None and documents.get(call.document, call) is None:
+        place = list(documents).index(call.document) + 1
+        metadata = ClarificationMetadata(questions=asked.questions)
+        emit(
+            DocumentFinished(
+                document=Clarification(id=call.document, sequence=place, content=asked.title or None, metadata=metadata)
+            )
+        )
+
+
 def _mend_history(state: SessionState, emit: Emit) -> str:
     """Every tool call gets its result: at the end by appending, further up by replacing the history."""
-    mended = with_results(state.messages)
+    waiting = {each.call for each in state.questions.values()}
+    mended = with_results(state.messages, still_open=waiting)
     old = list(state.messages)
     if mended == old:
         return ""
@@ -68,8 +88,9 @@ def _mend_history(state: SessionState, emit: Emit) -> str:
     return "Tool calls without a result were closed."
 
 
-def with_results(messages: Sequence[Message]) -> list[Message]:
-    """The history in which each call has exactly one result, right after the message that made it."""
+def with_results(messages: Sequence[Message], *, still_open: Container[str] = ()) -> list[Message]:
+    """The history in which each call has exactly one result, right after the message that made it. `still_open`: calls
+    whose question the user may answer yet."""
     mended: list[Message] = []
     waiting: list[str] = []
     for message in messages:
@@ -78,11 +99,14 @@ def with_results(messages: Sequence[Message]) -> list[Message]:
                 waiting.remove(message.call_id)
                 mended.append(message)
             continue
-        mended += _results(waiting)
+        mended += _results(waiting, still_open)
         waiting = [call.id for call in message.tool_calls] if isinstance(message, AssistantMessage) else []
         mended.append(message)
-    return mended + _results(waiting)
+    return mended + _results(waiting, still_open)
 
 
-def _results(calls: Sequence[str]) -> list[ToolMessage]:
-    return [ToolMessage(call_id=call, content=INTERRUPTED, is_error=True) for call in calls]
+def _results(calls: Sequence[str], still_open: Container[str]) -> list[ToolMessage]:
+    return [
+        ToolMessage(call_id=call, content=STILL_OPEN if call in still_open else INTERRUPTED, is_error=True)
+        for call in calls
+    ]

@@ -112,17 +112,22 @@ class PlanMetadata(Metadata, frozen=True, kw_only=True):
 
 
 class Option(Struct, frozen=True, kw_only=True):
+    """`recommended`: what the one who asks would choose."""
+
     id: str
     label: str
+    recommended: bool = False
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """`allow_multiple`: several options may be chosen. Free text is always possible."""
+    """`allow_multiple`: several options may be chosen. Free text is always possible. `header`: a word or two for its
+    tab, "" = none was given."""
 
     id: str
     text: str
     options: tuple[Option, ...] = ()
     allow_multiple: bool = False
+    header: str = ""
 
 
 class ClarificationMetadata(Metadata, frozen=True, kw_only=True):

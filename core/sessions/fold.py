@@ -16,6 +16,7 @@ from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
+from core.sessions.asking import Untold, answered, asked, heard, reported
 from core.sessions.debugging import DebugState
 from core.sessions.rewind import Line, Mark, marked, rewound, shelve
 from core.sessions.usage import total
@@ -93,6 +94,7 @@ class SessionState:
     plan_path: str = ""
     approvals: dict[str, ev.ApprovalRequested] = field(default_factory=dict)
     questions: dict[str, ev.QuestionAsked] = field(default_factory=dict)
+    untold_answers: dict[str, Untold] = field(default_factory=dict)
     steers: list[str] = field(default_factory=list)
     rules: tuple[ev.LoadedRule, ...] = ()
     tier: str = ""
@@ -217,6 +219,7 @@ def _step_retried(state: SessionState, _: ev.Envelope, event: ev.StepRetried) ->
 
 def _message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> None:
     state.messages.append(event.message)
+    heard(state, event.message)
 
 
 def _compacted(state: SessionState, _: ev.Envelope, event: ev.ContextCompacted) -> None:
@@ -259,14 +262,6 @@ def _approval(state: SessionState, _: ev.Envelope, event: ev.ApprovalRequested) 
 
 def _approved(state: SessionState, _: ev.Envelope, event: ev.ApprovalResolved) -> None:
     state.approvals.pop(event.id, None)
-
-
-def _question(state: SessionState, _: ev.Envelope, event: ev.QuestionAsked) -> None:
-    state.questions[event.id] = event
-
-
-def _answered(state: SessionState, _: ev.Envelope, event: ev.QuestionAnswered) -> None:
-    state.questions.pop(event.id, None)
 
 
 def _change(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
@@ -366,8 +361,9 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.ToolFinished: _tool_finished,
     ev.ApprovalRequested: _approval,
     ev.ApprovalResolved: _approved,
-    ev.QuestionAsked: _question,
-    ev.QuestionAnswered: _answered,
+    ev.QuestionAsked: asked,
+    ev.QuestionAnswered: answered,
+    ev.AnswersReported: reported,
     ev.ChangeProposed: _change,
     ev.ChangeRevised: _change,
     ev.ChangeResolved: _change_resolved,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """A checkpoint in the conversation: how many `messages` and `turns` of the line number `line` came before it, and
-    which verdicts the model knew of. `at` in ms."""
+    which verdicts the model knew of. `questions` were open, or answered and the model did not know. `at` in ms."""
 
     id: str
     seq: int
@@ -34,6 +34,7 @@ class Mark:
     todos: tuple[Todo, ...]
     plan_path: str
     told: tuple[str, ...]
+    questions: tuple[ev.QuestionAsked, ...]
 
 
 @dataclass(slots=True)
@@ -63,11 +64,12 @@ def marked(state: SessionState, envelope: ev.Envelope, event: ev.CheckpointCreat
         todos=state.todos,
         plan_path=state.plan_path,
         told=tuple(state.reported),
+        questions=(*(each.asked for each in state.untold_answers.values()), *state.questions.values()),
     )
 
 
 def rewound(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
-    """What the model knew of verdicts goes with the messages that told it."""
+    """What the model knew of verdicts goes with the messages that told it; what it asked then is open again."""
     mark = state.marks.get(event.checkpoint)
     if mark is None:
         return
@@ -76,6 +78,8 @@ def rewound(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) 
     state.messages[:] = line.messages[: mark.messages]
     state.turns[:] = line.turns[: mark.turns]
     state.steers.clear()
+    state.untold_answers.clear()
+    state.questions = {each.id: each for each in mark.questions}
     for each in [each for each in state.reported if each not in mark.told]:
         state.unreported[each] = state.reported.pop(each)
 

@@ -184,8 +184,13 @@ class Editor(Reader, Protocol):
 class Asker(Protocol):
     """ASK: questions to the user; `request_mode` asks for consent to a mode switch."""
 
-    async def ask(self, questions: tuple[Question, ...]) -> tuple[QuestionAnswer, ...]:
-        """Empty when the user dismissed the question or nobody can be asked."""
+    @property
+    def reachable(self) -> bool:
+        """Whether there is somebody to ask."""
+        ...
+
+    async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
+        """Empty when the user dismissed the question or nobody can be asked. `title`: what stands over them."""
         ...
 
     async def request_mode(self, mode: str, explanation: str) -> bool: ...

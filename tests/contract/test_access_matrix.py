@@ -42,7 +42,7 @@ ARGUMENTS = {
     "reproduce": {"command": "touch made-by-command"},
     "read_probe_log": {},
     "todo_write": {"merge": False, "todos": [{"id": "a", "content": "A", "status": "pending"}]},
-    "ask_question": {"questions": [{"id": "q", "prompt": "?", "options": [{"id": "a", "label": "A"}]}]},
+    "ask_question": {"questions": [{"id": "q", "prompt": "?", "options": [{"label": "A"}, {"label": "B"}]}]},
     "switch_mode": {"target_mode_id": "agent", "explanation": "because"},
 }
 # There is no job, no plan and no run to act on, and nothing that could hold a run with probes.

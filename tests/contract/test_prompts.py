@@ -44,6 +44,7 @@ VARIABLES = {
             {"path": "a.py", "lines": "line 1", "language": "diff", "excerpt": "+x", "fence": "```", "text": "Why?"}
         ],
     },
+    "reminders/answers": {"answers": "q: Which?\n  -> a (A)"},
     "reminders/restored": {"files": ["a.py"], "more": 2},
     "reminders/terminal": {
         "ended": [{"id": "job_1", "line": "`make`: exit code 0"}],

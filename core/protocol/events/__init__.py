@@ -58,6 +58,7 @@ from core.protocol.events.terminal import (
     TerminalReported,
 )
 from core.protocol.events.tool import (
+    AnswersReported,
     ApprovalRequested,
     ApprovalResolved,
     QuestionAnswered,
@@ -104,6 +105,7 @@ AnyEvent = (
     | ApprovalResolved
     | QuestionAsked
     | QuestionAnswered
+    | AnswersReported
     | ChangeProposed
     | ChangeRevised
     | ChangeResolved
@@ -165,6 +167,7 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 __all__ = [
     "LOSSY",
+    "AnswersReported",
     "AnyEvent",
     "ApprovalRequested",
     "ApprovalResolved",

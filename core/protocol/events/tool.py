@@ -67,9 +67,14 @@ class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"
 
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):
+    """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
+    answer, and when the program does; an answer that comes then begins a turn."""
+
     id: str
     call: str
     questions: tuple[Question, ...]
+    title: str = ""
+    lasting: bool = False
 
 
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question.answered"):
@@ -78,3 +83,9 @@ class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question.answered"
     id: str
     answers: tuple[QuestionAnswer, ...] = ()
     by: Literal["user", "program"] = "user"
+
+
+class AnswersReported(Event, frozen=True, kw_only=True, tag="answers.reported"):
+    """The model was told of answers that came when the call which asked had ended; `ids` are those of the questions."""
+
+    ids: tuple[str, ...]

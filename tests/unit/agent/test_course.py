@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from core.protocol import events as ev
-from core.protocol.documents import Todo
+from core.protocol.documents import QuestionAnswer, Todo
 from core.protocol.messages import UserMessage
 from core.protocol.plans import Plan
 from tests.support.agent_case import Case, calls, says
@@ -44,6 +48,30 @@ async def test_a_plan_turn_that_looked_around_is_asked_once_for_a_plan_or_a_ques
     await case.turn()
     assert ["ends with a plan or with a question" in each for each in reminders(case)] == [True]
     assert len(case.model.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "owed"),
+    [((), False), ((QuestionAnswer(question="q", options=("a",)),), True)],
+    ids=["left", "answered"],
+)
+async def test_a_plan_turn_ends_with_a_question_that_is_left_to_it_and_not_with_one_that_was_answered(
+    tmp_path, answers, owed
+):
+    options = [{"id": "a", "label": "A"}, {"id": "b", "label": "B"}]
+    bad, good = (
+        ("ask_question", {"questions": [{"id": "q", "prompt": "?", "options": each}]}) for each in ([], options)
+    )
+    case = Case(tmp_path, calls(bad), calls(good), says("Well."), says("That is all."), mode="plan")
+    case.on_event = lambda event: (
+        asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, answers)
+        if isinstance(event, ev.QuestionAsked)
+        else None
+    )
+    await case.turn()
+    assert "it needs 2 to 4" in case.results()[0]
+    assert bool(reminders(case)) is owed
+    assert len(case.of(ev.QuestionAsked)) == 1
 
 
 async def test_a_plan_turn_that_asks_or_plans_or_only_talks_is_not(tmp_path):

@@ -50,9 +50,10 @@ class User:
         self.answers = answers
         self.agrees = agrees
         self.asked: tuple[Question, ...] = ()
+        self.reachable = True
 
-    async def ask(self, questions):
-        self.asked = questions
+    async def ask(self, questions, title=""):
+        self.asked, self.title = questions, title
         return self.answers
 
     async def request_mode(self, mode: str, explanation: str) -> bool:
@@ -107,28 +108,6 @@ async def test_todos_are_merged_and_only_changes_are_marked():
     outcome = await parse_call("todo_write", '{"todos": [{"id": "c", "content": "C"}], "merge": false}').run(board)
     assert [todo.id for todo in board.list] == ["c"]
     assert "Ready to start: c." in outcome.content
-
-
-async def test_answers_come_back_with_their_labels():
-    user = User(QuestionAnswer(question="q1", options=("jwt",), text="short-lived"))
-    call = parse_call(
-        "ask_question", '{"questions": [{"prompt": "Which?", "options": [{"id": "jwt", "label": "JWT"}]}]}'
-    )
-    outcome = await call.run(user)
-    assert outcome.content == "q1: Which?\n  -> jwt (JWT); short-lived"
-    assert user.asked[0].text == "Which?"
-
-
-async def test_an_unanswered_question_says_how_to_go_on():
-    outcome = await parse_call("ask_question", '{"questions": [{"prompt": "Which?"}]}').run(User())
-    assert outcome.summary == "not answered"
-    assert "assumption" in outcome.content
-
-
-async def test_doubled_ids_of_questions_are_refused():
-    call = parse_call("ask_question", '{"questions": [{"id": "x", "prompt": "1"}, {"id": "x", "prompt": "2"}]}')
-    with pytest.raises(ToolInputInvalid, match="have the id x"):
-        await call.run(User())
 
 
 @pytest.mark.parametrize(("agrees", "summary"), [(True, "now in plan mode"), (False, "declined")])

@@ -56,7 +56,7 @@ def test_names_and_arguments_that_models_know_from_elsewhere_fit():
     assert parse_call("Read", '{"path": "a"}') == parse_call("read_file", '{"target_file": "a"}')
     assert parse_call("grep_search", '{"query": "x"}').subject() == "x"
     assert parse_call("StrReplace", '{"path": "a", "old_str": "b", "new_str": "c"}').subject() == "a"
-    call = parse_call("ask_question", '{"questions": [{"text": "Why?"}]}')
+    call = parse_call("ask_question", '{"questions": [{"text": "Why?", "options": []}]}')
     assert call.questions[0].prompt == "Why?"
 
 
