@@ -22,7 +22,7 @@ class FileState(Struct, frozen=True, kw_only=True):
 class Hunk(Struct, frozen=True, kw_only=True):
     """One contiguous difference. Lines are 1-indexed; a count of 0 means the position before `start`.
 
-    `id` depends on content only, so it stays the same while other hunks come and go.
+    `id` depends on content only, so it stays the same while other hunks come and go. `todo`: what it was made for.
     """
 
     id: str
@@ -30,6 +30,17 @@ class Hunk(Struct, frozen=True, kw_only=True):
     old_lines: int
     new_start: int
     new_lines: int
+    todo: str = ""
+
+
+class Rival(Struct, frozen=True, kw_only=True):
+    """What another agent made of a path, where it clashes with what is pending: `base` is what it began with, `theirs`
+    what it left. `by` names the subagent, `todo` what it worked at."""
+
+    base: FileState
+    theirs: FileState
+    by: str = ""
+    todo: str = ""
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -40,6 +51,7 @@ class Change(Struct, frozen=True, kw_only=True):
     holds for this pending state only. `risk`: what the file makes happen by itself ("" = nothing known); with
     `protected` it is accepted only when that was confirmed, and never together with others. `broken`: the first place
     that does not parse in a file whose base does or is not there ("" = nothing known); found a moment after the change.
+    While there are `rivals`, it is in conflict with them; the parts of theirs that fit are in `pending` already.
     """
 
     path: str
@@ -58,6 +70,7 @@ class Change(Struct, frozen=True, kw_only=True):
     check: Check | None = None
     risk: str = ""
     broken: str = ""
+    rivals: tuple[Rival, ...] = ()
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -111,7 +124,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     Accepting moves the base (and the file on disk) from `base_before` to `base_after`; rejecting moves the pending
     state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant. `directories` were
     made for the file when it was accepted, outermost first; they go with it when that is undone. With a `bulk`, the
-    verdict is on that, `path` is its root, and it has no hunks and no states.
+    verdict is on that, `path` is its root, and it has no hunks and no states. `rivals` were rejected with the change.
     """
 
     id: str
@@ -126,6 +139,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     directories: tuple[str, ...] = ()
     bulk: Bulk | None = None
+    rivals: tuple[Rival, ...] = ()
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):
@@ -191,8 +205,9 @@ class Clash(Struct, frozen=True, kw_only=True):
 class ThreeSides(Struct, frozen=True, kw_only=True):
     """A change in conflict: the base, the file on disk (mine) and what the agent made (theirs).
 
-    `whole`: it can't be merged by lines (deleted, binary, a link): one clash stands for the file, and only one of the
-    two can be taken. `problem`: why there is nothing to choose.
+    With a rival: what it began with, what is pending (mine) and what it made (theirs); `mine_is` and `theirs_is` say
+    whose they are then. `whole`: it can't be merged by lines (deleted, binary, a link): one clash stands for the file,
+    and only one of the two can be taken. `problem`: why there is nothing to choose.
     """
 
     path: str
@@ -203,6 +218,8 @@ class ThreeSides(Struct, frozen=True, kw_only=True):
     whole: bool = False
     language: str = ""
     problem: str = ""
+    mine_is: str = ""
+    theirs_is: str = ""
 
 
 class Choice(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """A change in conflict as three sides (base, the user's file, the agent's), and what the user makes of them.
 
-Settling never writes to the project: the result is a pending change made from the file as it is on disk, which is
-accepted like any other, with the same guards.
+Of a change with a rival the sides are what the rival began with, what is pending, and what the rival made. Settling
+never writes to the project: the result is a pending change made from the file as it is on disk, which is accepted like
+any other, with the same guards.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from msgspec.structs import replace
 from core.errors import CommandRejected, PathRefused
 from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised
 from core.protocol.review import Change, Choice, Clash, FileState, ThreeSides
-from core.shadow.contents import Contents, Sides
+from core.shadow.contents import Contents, Sides, for_todo
 from core.shadow.lines import Encoding, encoding_of, split_lines, text_of
 from core.shadow.merge import Stretch, mergeable, stretches
 from core.shadow.review import ReviewState
+from core.shadow.rivals import clash_of, reconciled, with_rivals
 from core.workspace import Workspace
 
 ABOVE = 3  # lines shown above a clash
 LONGEST = 2_000  # lines of one side of a clash
+PENDING = "what was pending"
 
 
 class Conflicts:
@@ -39,8 +42,9 @@ class Conflicts:
         change = self._state.changes.get(path)
         if change is None or not change.conflict:
             return None
+        change, names = self._as_sides(change)
         try:
-            mine = self._on_disk(path)
+            mine = self._mine(change, names)
         except PathRefused as error:
             return ThreeSides(
                 path=path, base=change.base, mine=change.base, theirs=change.pending, problem=error.message
@@ -55,34 +59,56 @@ class Conflicts:
             clashes=clashes,
             whole=whole,
             language=change.language,
+            mine_is=names[0],
+            theirs_is=names[1],
         )
 
+    def _as_sides(self, change: Change) -> tuple[Change, tuple[str, str]]:
+        """The change whose base and pending state are to be settled, and whose the two sides are: that of its first
+        rival, if it is this that it is in conflict with; "" = the user's file and the agent's."""
+        if not change.rivals or change.conflict != clash_of(change):
+            return change, ("", "")
+        first = change.rivals[0]
+        ours = {each.todo for each in change.hunks if each.todo} or {change.origin.todo if change.origin else ""}
+        mine = ", ".join(sorted(filter(None, ours - {first.todo}))) or PENDING
+        return replace(change, base=first.base, pending=first.theirs), (mine, first.todo or first.by)
+
+    def _mine(self, change: Change, names: tuple[str, str]) -> FileState:
+        """The side that is called mine: the file on disk, or, where a rival clashes with it, what is pending."""
+        return self._state.changes[change.path].pending if names[0] else self._on_disk(change.path)
+
     def settle(self, path: str, choices: Sequence[Choice], mine: str = "", theirs: str = "") -> Change | None:
-        """Make one pending change of the three sides; see `ConflictSettle`. None: the user's file stays as it is."""
-        change = self._state.changes.get(path)
-        if change is None or not change.conflict:
+        """Make one pending change of the three sides; see `ConflictSettle`. None: nothing is pending any more."""
+        known = self._state.changes.get(path)
+        if known is None or not known.conflict:
             raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
-        disk = self._on_disk(path)
-        if (mine and mine != disk.blob) or (theirs and theirs != change.pending.blob):
+        change, names = self._as_sides(known)
+        own = self._mine(change, names)
+        if (mine and mine != own.blob) or (theirs and theirs != change.pending.blob):
             raise CommandRejected(
                 f"{path} has moved on since these sides were shown.",
                 hint="Look at the conflict again.",
                 code="conflict_moved_on",
             )
-        pending = self._by_choice(change, disk, choices)
-        if pending == disk:
+        pending = self._by_choice(change, own, choices)
+        base, rivals = (known.base, known.rivals[1:]) if names[0] else (own, known.rivals)
+        pending, rivals = reconciled(pending, rivals, self._contents)
+        found = self._contents.change(path, Sides(base=base, pending=pending), known.hunks)
+        todo = known.rivals[0].todo if names[0] else ""
+        found = replace(found, hunks=for_todo(found.hunks, known.hunks, todo), origin=known.origin)
+        found = with_rivals(found, rivals, self._contents)
+        if found.base == found.pending:
             self._emit(ChangeResolved(path=path))
             return None
-        found = self._contents.change(path, Sides(base=disk, pending=pending), change.hunks)
-        self._emit(ChangeRevised(change=replace(found, origin=change.origin)))
+        self._emit(ChangeRevised(change=found))
         return self._state.changes[path]
 
-    def _by_choice(self, change: Change, disk: FileState, choices: Sequence[Choice]) -> FileState:
-        if not self._by_lines(change, disk):
+    def _by_choice(self, change: Change, own: FileState, choices: Sequence[Choice]) -> FileState:
+        if not self._by_lines(change, own):
             _need(choices, 1)
             match choices[0].take:
                 case "mine":
-                    return disk
+                    return own
                 case "theirs":
                     return change.pending
                 case _:
@@ -91,14 +117,14 @@ class Conflicts:
                         hint="Keep yours, or take the agent's.",
                         code="not_mergeable",
                     )
-        found = self._stretches(change, disk)
+        found = self._stretches(change, own)
         _need(choices, sum(each.clashes for each in found))
         waiting = iter(choices)
-        encoding = self._encoding(disk)
+        encoding = self._encoding(own)
         lines = [
             line for each in found for line in (_taken(each, next(waiting), encoding) if each.clashes else each.mine)
         ]
-        mode = disk.mode if disk.mode != change.base.mode else change.pending.mode
+        mode = own.mode if own.mode != change.base.mode else change.pending.mode
         return self._contents.file(b"".join(_ended(lines, encoding)), mode)
 
     def _by_lines(self, change: Change, disk: FileState) -> bool:

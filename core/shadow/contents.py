@@ -60,9 +60,10 @@ class Contents:
         return self.file(merged, ours.mode if ours.mode != base.mode else theirs.mode)
 
     def change(self, path: str, sides: Sides, known: Iterable[Hunk] = ()) -> Change:
-        """The difference of two states, compared anew; hunks of equal content keep their `known` ids."""
+        """The difference of two states, compared anew; hunks of equal content keep their `known` ids and todos."""
         old, new = self.data(sides.base), self.data(sides.pending)
-        found = _hunks(sides, old, new, known)
+        earlier = tuple(known)
+        found = for_todo(_hunks(sides, old, new, earlier), earlier)
         lever = (link_lever(path, new) if sides.pending.kind == "symlink" else None) or lever_of(path, old, new)
         lever = lever or _NO_LEVER
         return Change(
@@ -78,6 +79,14 @@ class Contents:
             protected=lever.is_red,
             risk=lever.risk,
         )
+
+
+def for_todo(found: tuple[Hunk, ...], known: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
+    """Hunks that know what they were made for: those that were `known` as they did, the others for `todo`."""
+    todos = {each.id: each.todo for each in known}
+    if not todo and not any(todos.values()):
+        return found
+    return tuple(replace(each, todo=todos.get(each.id, todo)) for each in found)
 
 
 def narrowed(change: Change, sides: Sides, left: tuple[Hunk, ...]) -> Change:

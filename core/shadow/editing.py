@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from core.errors import PathRefused
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised
-from core.protocol.review import Change, FileState, Origin
-from core.shadow.contents import Contents, Sides
+from core.protocol.review import Change, FileState, Hunk, Origin, Rival
+from core.shadow.contents import Contents, Sides, for_todo
 from core.shadow.disk import Disk
 from core.shadow.review import ReviewState
+from core.shadow.rivals import OVER_BASE, otherwise, with_rivals
 from core.shadow.verdicts import why_moved_on
 from core.workspace import ABSENT, Workspace
 
@@ -101,6 +102,35 @@ class Editing:
             self._tell(change, Sides(base=base, pending=wanted), left.origin, conflict=doubt)
         return self._state.changes.get(left.path)
 
+    def join(self, left: Left) -> Change | None:
+        """Record what another agent made of a path over what is pending here by now; None: nothing of it is pending.
+
+        Where both clash, ours stays pending with the parts of theirs that fit, and theirs is kept as a rival.
+        """
+        change = self._change(left.path)
+        now = change.pending
+        if left.wanted in (left.then, now):
+            return self._state.changes.get(left.path)
+        merged = self._contents.merge(left.then, now, left.wanted)
+        if merged is not None and not change.conflict:
+            self._placed(change, merged, left.origin, left.renamed_from)
+        elif left.path not in self._state.changes:
+            self._tell(change, Sides(base=left.then, pending=left.wanted), left.origin, conflict=OVER_BASE)
+        else:
+            rival = Rival(base=left.then, theirs=left.wanted, by=left.origin.call, todo=left.origin.todo)
+            fitting = self._contents.merge(left.then, now, left.wanted, prefer_ours=True) or now
+            conflict = otherwise(change)
+            change = replace(change, rivals=(*change.rivals, rival))
+            sides = Sides(base=change.base, pending=fitting)
+            found = replace(change, hunks=self._made_for(change, fitting, left.origin.todo))
+            self._tell(found, sides, change.origin, conflict=conflict, renamed_from=change.renamed_from)
+        return self._state.changes.get(left.path)
+
+    def _made_for(self, change: Change, pending: FileState, todo: str) -> tuple[Hunk, ...]:
+        """The hunks of another pending state; those that are new were made for this todo."""
+        hunks = self._contents.change(change.path, Sides(base=change.base, pending=pending), change.hunks).hunks
+        return for_todo(hunks, change.hunks, todo)
+
     def _change(self, path: str) -> Change:
         change = self._state.changes.get(path)
         if change is not None:
@@ -123,7 +153,9 @@ class Editing:
         self, change: Change, sides: Sides, origin: Origin | None, *, conflict: str = "", renamed_from: str = ""
     ) -> Change:
         found = self._contents.change(change.path, sides, change.hunks)
-        found = replace(found, origin=origin, conflict=conflict, renamed_from=renamed_from)
+        hunks = for_todo(found.hunks, change.hunks, origin.todo if origin else "")
+        found = replace(found, hunks=hunks, origin=origin, conflict=conflict, renamed_from=renamed_from)
+        found, sides = self._with_rivals(found, change.rivals)
         if renamed_from and found.operation == "create":
             found = replace(found, operation="rename")
         known = change.path in self._state.changes
@@ -133,6 +165,10 @@ class Editing:
             return found
         self._emit(ChangeRevised(change=found) if known else ChangeProposed(change=found))
         return found
+
+    def _with_rivals(self, found: Change, rivals: tuple[Rival, ...]) -> tuple[Change, Sides]:
+        found = with_rivals(found, rivals, self._contents)
+        return found, Sides(base=found.base, pending=found.pending)
 
     def _rebased(self, change: Change, wanted: FileState) -> tuple[Sides, str]:
         try:

@@ -21,6 +21,7 @@ from core.shadow.difflines import excerpt
 from core.shadow.hunks import divisible, halves, replaced
 from core.shadow.lines import Encoding, encoding_of, has_bom, split_lines, text_of
 from core.shadow.review import ReviewState
+from core.shadow.rivals import otherwise, with_rivals
 
 _BOM = "\ufeff"
 
@@ -67,7 +68,8 @@ class Rework:
         whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
         edited = self._edited(change, hunk, whole, lines)
         origin = Origin(turn=_of(change, "turn"), todo=_of(change, "todo"), tool="you")
-        edited = replace(edited, origin=origin, check=None, conflict=change.conflict)
+        edited = replace(edited, origin=origin, check=None, conflict=otherwise(change), rivals=())
+        edited = with_rivals(edited, change.rivals, self._contents)
         if edited.base == edited.pending:
             self._emit(ChangeResolved(path=path))
         else:

@@ -30,6 +30,7 @@ from core.shadow.hunks import inserted, select, settled
 from core.shadow.journal import Write
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
+from core.shadow.rivals import clash_of, with_rivals
 from core.workspace import Workspace
 
 
@@ -71,18 +72,19 @@ class Verdicts:
         except PathRefused as error:
             return self._conflicted(change, error.message)
         if disk == change.base:
-            if change.conflict:
-                self._emit(ChangeRevised(change=replace(change, conflict="")))
+            if change.conflict != (clash := clash_of(change)):
+                self._emit(ChangeRevised(change=replace(change, conflict=clash)))
             return self._state.changes[path]
         merged = self._contents.merge(change.base, disk, change.pending)
         if merged is None:
             return self._conflicted(change, why_moved_on(change, disk))
-        if merged == disk:
+        if merged == disk and not change.rivals:
             self._emit(ChangeResolved(path=path))
             return None
         found = self._contents.change(path, Sides(base=disk, pending=merged), change.hunks)
-        self._emit(ChangeRevised(change=replace(found, origin=change.origin)))
-        return self._state.changes[path]
+        found = with_rivals(replace(found, origin=change.origin), change.rivals, self._contents)
+        self._emit(ChangeRevised(change=found) if found.base != found.pending else ChangeResolved(path=path))
+        return self._state.changes.get(path)
 
     def _conflicted(self, change: Change, reason: str) -> Change:
         if change.conflict != reason:
@@ -166,8 +168,13 @@ class Verdicts:
             reason=reason,
             excerpt=excerpt(change, chosen, old, new),
             directories=self._made_for(change, sides, verdict),
+            rivals=() if left else change.rivals,
         )
-        return _Planned(change, record, narrowed(change, sides, left) if left else None)
+        found = narrowed(change, sides, left) if left else None
+        if found is not None and found.rivals:
+            found = with_rivals(replace(found, conflict=""), found.rivals, self._contents)
+            found = found if found.base != found.pending else None
+        return _Planned(change, record, found)
 
     def _made_for(self, change: Change, sides: Sides, verdict: Verdict) -> tuple[str, ...]:
         """The directories that accepting a new file will make, and those above it that were made for others: whichever
@@ -236,6 +243,7 @@ class Verdicts:
         else:
             found = self._contents.change(record.path, sides, (*(change.hunks if change else ()), *record.hunks))
             found = replace(found, origin=change.origin if change else None)
+        found = with_rivals(found, (*(change.rivals if change else ()), *record.rivals), self._contents)
         events: list[AnyEvent] = [*_pending_events(found, known=change is not None)]
         events.append(VerdictUndone(id=record.id, path=record.path))
         if sides.base == disk:

@@ -29,7 +29,7 @@ from core.shadow.checkpoints import Checkpoints, Parts
 from core.shadow.conflicts import Conflicts
 from core.shadow.contents import Contents
 from core.shadow.difflines import difference
-from core.shadow.editing import Edited, Editing
+from core.shadow.editing import Edited, Editing, Left
 from core.shadow.journal import Intent, Journal
 from core.shadow.layers import Kept, LayerDirs, Layers
 from core.shadow.pending import PendingLayer
@@ -201,6 +201,12 @@ class Shadow:
         if node is not None and node.kind != "directory":
             what = "a pending file" if node.pending else "a file"
             raise PathRefused(f"{above!r} is {what}; nothing can be created below it.", code="not_a_directory")
+
+    def join(self, left: Left) -> Change | None:
+        """Merge what another session made of a path into what is pending here; see `Editing.join`. What is pending
+        then; None: nothing. `PathRefused` as for `edit`."""
+        self._refuse_unwritable(left.path, left.path, creates=left.wanted.kind != "absent")
+        return self._editing.join(left)
 
     # commands
 
