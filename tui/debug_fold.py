@@ -16,13 +16,16 @@ LIVE: Final = 500  # records of a run that goes on
 
 @dataclass(slots=True)
 class DebugView:
-    """By id, in order. `live`: what the run that goes on has logged until now."""
+    """By id, in order. `live`: what the run that goes on has logged until now. `judged`: what was said of the fix;
+    `checked`: the search for marks of probes, once they are gone."""
 
     hypotheses: dict[str, Hypothesis] = field(default_factory=dict)
     probes: dict[str, Probe] = field(default_factory=dict)
     runs: dict[str, ProbeRun] = field(default_factory=dict)
     reproducing: events.ReproduceRequested | None = None
     live: list[ProbeRecord] = field(default_factory=list)
+    judged: events.FixJudged | None = None
+    checked: events.ProbesChecked | None = None
 
 
 def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
@@ -31,10 +34,11 @@ def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
     match event:
         case events.HypothesesSet(hypotheses=hypotheses):
             view.hypotheses = {each.id: each for each in hypotheses}
+            view.judged = None
         case events.HypothesisJudged(hypothesis=judged):
             view.hypotheses = {**view.hypotheses, judged.id: judged}
         case events.ProbeAdded(probe=probe):
-            view.probes = {**view.probes, probe.id: probe}
+            view.probes, view.checked = {**view.probes, probe.id: probe}, None
         case events.ProbeRemoved(ids=ids):
             view.probes = {name: probe for name, probe in view.probes.items() if name not in ids}
         case events.ReproduceRequested():
@@ -45,6 +49,17 @@ def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
             view.runs = {**view.runs, run.id: run}
         case events.ReproduceEnded():
             view.reproducing, view.live = None, []
+        case _:
+            return _end(view, event)
+    return True
+
+
+def _end(view: DebugView, event: events.AnyEvent) -> bool:
+    match event:
+        case events.FixJudged():
+            view.judged = event
+        case events.ProbesChecked():
+            view.checked = event
         case _:
             _leave(view, event)
             return False

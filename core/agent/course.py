@@ -128,7 +128,7 @@ class Course:
 
     async def goes_on(self, text: str) -> bool:
         """After an answer without calls: whether the model was told to go on."""
-        if self._debugging.goes_on():
+        if await self._debugging.goes_on():
             return True
         if text.rstrip().endswith("?"):
             return False

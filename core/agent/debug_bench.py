@@ -11,11 +11,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from core.agent.consent import guard_of
+from core.agent.debug_fix import judge_fix, take_back
 from core.agent.probe_check import take_out
 from core.agent.probe_room import probed_file
 from core.agent.probe_run import ProbeRunner
 from core.agent.probe_syntax import refuse_broken
 from core.agent.session import SessionContext
+from core.agent.spill import put_aside
 from core.debug.hypotheses import cited, judged, known
 from core.debug.marks import anchored, check_code, lay
 from core.debug.records import stored
@@ -25,7 +27,7 @@ from core.protocol.debug import Hypothesis, Judgement, Probe, ProbeRecord, Probe
 from core.protocol.events import HypothesesSet, HypothesisJudged, ProbeAdded, ProbeRemoved
 from core.protocol.review import Origin
 from core.sessions.debugging import DebugState
-from core.tools.debugging import Reproduction, Shown
+from core.tools.debugging import Removed, Reproduction, Shown
 
 MOST_PROBES = 40
 
@@ -54,23 +56,9 @@ class DebugBench:
 
     def set_hypotheses(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[str, ...]:
         self._check()
-        taken_back = self._take_back()
+        taken_back = take_back(self._session, replace(self._origin, tool="hypotheses_set"))
         self._session.emit(HypothesesSet(hypotheses=hypotheses, taken_back=taken_back))
         return taken_back
-
-    def _take_back(self) -> tuple[str, ...]:
-        """Undo what was changed since a hypothesis was confirmed and still waits for the user."""
-        shadow, gone = self._session.shadow, []
-        for path, before in self._state.fixes.items():
-            change = self._session.state.changes.get(path)
-            if change is None:
-                continue
-            wanted = before or change.base
-            data = None if wanted.kind == "absent" else shadow.blobs.get(wanted.blob)
-            shadow.edit(path, data, replace(self._origin, tool="hypotheses_set"), wanted.mode if data else None)
-            self._session.seen.pop(path, None)
-            gone.append(path)
-        return tuple(gone)
 
     def judge(self, name: str, verdict: Judgement, evidence: tuple[str, ...], reason: str) -> Hypothesis:
         self._check()
@@ -105,11 +93,11 @@ class DebugBench:
         text = probed_file(session.shadow, real).file.text
         name = f"p{self._state.probe_count + 1}"
         probe = anchored(text, Probe(id=name, path=real, line=line, code=code, hypothesis=hypothesis))
-        refuse_broken(real, text, lay(text, [probe]).text)
+        refuse_broken(real, text, lay(text, [probe]).text, probe.line)
         session.emit(ProbeAdded(probe=probe))
         return probe
 
-    def remove_probes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    async def remove_probes(self, names: tuple[str, ...]) -> Removed:
         self._check()
         present = self._state.probes
         unknown = [name for name in names if name not in present]
@@ -118,11 +106,20 @@ class DebugBench:
                 f"There is no probe {unknown[0]!r}.", hint=f"In place: {', '.join(present) or 'none'}."
             )
         gone = names or tuple(present)
+        said = await judge_fix(self._session, self._origin) if set(gone) >= set(present) else None
+        self._check()
+        if said is not None and said.outcome == "broken":
+            return Removed(said=f"{said.told} The probes are in place still.")
+        gone = tuple(name for name in gone if name in self._state.probes)
         if gone:
             self._session.emit(ProbeRemoved(ids=gone))
-        if not self._state.probes and (left := take_out(self._session.shadow, self._state.probed)):
+        if not self._state.probes and (left := take_out(self._session.shadow, self._state.probed).left):
             raise ToolFailed(f"Marks of probes are left in {', '.join(left)}.", hint="Take them out by an edit.")
-        return gone
+        return Removed(gone=gone, said=said.told if said else "")
+
+    def keep(self, run: str, text: str) -> str:
+        self._check()
+        return put_aside(self._session.directory, f"log_{run}", text)[0]
 
     async def reproduce(self, wanted: Reproduction) -> Shown:
         self._check()

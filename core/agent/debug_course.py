@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from core.agent.debug_fix import judge_fix
 from core.agent.reminders import remind
 from core.agent.session import SessionContext
 from core.debug.marks import has_marks
 from core.errors import ToolFailed
 from core.modes import Access
 from core.prompts import render
-from core.protocol.events import Notice, ProbeRemoved
+from core.protocol.events import AnyEvent, Notice, ProbeRemoved
+from core.protocol.review import Origin
+from core.sessions.debugging import DebugState
 
 HELD_BACK = (
     "Not run: in debug mode nothing is changed before a cause is confirmed. Nothing was changed. Set hypotheses with "
@@ -37,19 +42,41 @@ class DebugCourse:
 
     def __init__(self, session: SessionContext) -> None:
         self._session = session
-        self._urged = False
+        self._urged: set[str] = set()
 
-    def goes_on(self) -> bool:
-        """After an answer without calls: whether the model was told to go on, because probes are left."""
-        session = self._session
-        probes = session.state.debug.probes
-        if not probes:
-            return False
-        if not self._urged:
-            self._urged = True
-            remind(session, render("reminders/probes_left", probes=", ".join(probes)))
+    async def goes_on(self) -> bool:
+        """After an answer without calls: whether the model was told to go on. Probes that are left are taken away when
+        it was told so once; a fix is shown by a run, and judged by the user."""
+        session, debug = self._session, self._session.state.debug
+        if debug.probes and self._urge("probes_left", probes=", ".join(debug.probes)):
             return True
-        count = "1 probe was" if len(probes) == 1 else f"{len(probes)} probes were"
-        session.emit(ProbeRemoved(ids=tuple(probes), by="program"))
-        session.emit(Notice(level="info", message=f"{count} left, and taken away at the end of the turn."))
+        if self._is_unshown and self._urge("fix_unshown", files=", ".join(debug.fixes)):
+            return True
+        judged = await judge_fix(session, Origin(turn=session.turn))
+        if judged is not None and judged.outcome == "broken":
+            remind(session, judged.told)
+            return True
+        drop_probes(debug, session.emit, "the turn ended")
         return False
+
+    @property
+    def _is_unshown(self) -> bool:
+        """Whether there is a fix that no run has shown. Without a box a run does not see what is pending."""
+        session, debug = self._session, self._session.state.debug
+        can_be = session.contained and session.state.mode == "debug" and bool(debug.runs)
+        return can_be and bool(debug.fixes) and not debug.shown_by
+
+    def _urge(self, about: str, **told: str) -> bool:
+        if about in self._urged:
+            return False
+        self._urged.add(about)
+        remind(self._session, render(f"reminders/{about}", **told))
+        return True
+
+
+def drop_probes(debug: DebugState, emit: Callable[[AnyEvent], None], why: str) -> None:
+    """Take away the probes that are in place, and say so."""
+    if debug.probes:
+        count = "1 probe was" if len(debug.probes) == 1 else f"{len(debug.probes)} probes were"
+        emit(ProbeRemoved(ids=tuple(debug.probes), by="program"))
+        emit(Notice(level="info", message=f"{count} taken away: {why}."))

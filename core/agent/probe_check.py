@@ -1,12 +1,16 @@
 """The proof that no probe is left: a look for marks in what is pending and in what is on disk, and their removal.
 
 Probes are in no file, so there is nothing to find, unless a command wrote marks of its own; what is pending of that
-loses the regions, exact to the byte. The user's own file is never changed; what is found there is told.
+loses the regions, exact to the byte. The user's own file is never changed; what is found there is told, and so is what
+is found in ignored paths (build output), which are decided in bulk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
+
+from msgspec import Struct
 
 from core.debug.marks import has_marks, strip
 from core.edits.textfile import decode
@@ -15,20 +19,29 @@ from core.protocol.review import Change, Origin
 from core.shadow import Shadow
 
 LARGEST = 8 << 20  # bytes of a file that is looked at
+MOST_KEPT = 20_000  # files of ignored paths
 TAKEN_OUT = Origin(tool="probe_check")
 
 
-def take_out(shadow: Shadow, paths: Iterable[str] = ()) -> tuple[str, ...]:
-    """Take every region between marks out of what is pending. The files in which a mark is left all the same, there or
-    on disk, of those that are pending and of `paths`. Raises `StateError`."""
-    left = []
+class Checked(Struct, frozen=True, kw_only=True):
+    """How many files were looked at, and those in which a mark is left."""
+
+    files: int
+    left: tuple[str, ...] = ()
+
+
+def take_out(shadow: Shadow, paths: Iterable[str] = (), *, kept: bool = False) -> Checked:
+    """Take every region between marks out of what is pending, and look for what is left all the same, there or on disk:
+    in files that are pending, in `paths`, and (`kept`) in what is kept of ignored paths. Raises `StateError`."""
     pending = {change.path: change for change in shadow.changes()}
-    for path in sorted({*pending, *paths}):
+    looked_at = sorted({*pending, *paths})
+    for path in looked_at:
         if path in pending:
             _cleaned(shadow, pending[path])
-        if _marked(shadow, path):
-            left.append(path)
-    return tuple(left)
+    left = [path for path in looked_at if _marked(shadow, path)]
+    ignored = [path for path in islice(shadow.kept_files(), MOST_KEPT) if path not in pending] if kept else []
+    left += [path for path in ignored if has_marks(_seen(shadow, path) or b"")]
+    return Checked(files=len({*looked_at, *ignored}), left=tuple(dict.fromkeys(left)))
 
 
 def _cleaned(shadow: Shadow, change: Change) -> None:

@@ -14,17 +14,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.collector import Collector
+from core.agent.debug_fix import OUTCOMES, PROCEED, VERDICTS, record
 from core.agent.execution import Order
 from core.agent.probe_room import URL_PLACE, URL_VARIABLE, ProbeLayer, ProbeRoom, Tail, read_pieces
 from core.agent.proving import refusal
 from core.agent.session import SessionContext
 from core.clock import monotonic
 from core.debug.comparing import counts
-from core.debug.records import Log, read_log, written
+from core.debug.records import OUTPUT, Log, read_log, written
 from core.errors import ToolFailed
 from core.ids import new_id
-from core.protocol.debug import ProbeRecord, ProbeRun
-from core.protocol.documents import Option, Question
+from core.protocol.debug import ASKED_TO_SHOW, ProbeRecord, ProbeRun
+from core.protocol.documents import Question
 from core.protocol.events import (
     ProbeLogged,
     QuestionAsked,
@@ -71,7 +72,7 @@ class ProbeRunner:
         if wanted.command:
             await self._agreed(wanted)
         begun = ProbeRun(
-            id=f"r{state.run_count + 1}", command=wanted.command, ended="stopped", after_fix=bool(state.fixes)
+            id=f"r{state.run_count + 1}", command=wanted.command, ended="stopped", after_fix=self._has_fix()
         )
         room = self._room()
         collector = await self._collector(wanted, room.posted(begun.id))
@@ -95,7 +96,25 @@ class ProbeRunner:
             begun = replace(begun, duration_ms=round((monotonic() - started) * 1000))
             recorded = self._store(begun, log, came)
             session.emit(ReproduceEnded(run=begun.id, outcome=came.outcome))
-        return Shown(run=recorded, outcome=came.outcome, result=came.result, note=came.note, lost=layer.lost)
+        return Shown(
+            run=recorded,
+            outcome=came.outcome,
+            result=came.result,
+            note=self._judged(came),
+            lost=layer.lost,
+            unseen=() if session.contained else tuple(state.fixes),
+        )
+
+    def _has_fix(self) -> bool:
+        """Whether this run has in it what was changed on evidence. Without a box it sees the files on disk."""
+        debug = self._session.state.debug
+        return debug.is_mended and (self._session.contained or not debug.fixes)
+
+    def _judged(self, came: _Came) -> str:
+        """What the model hears of what the user said, of the fix too."""
+        if (outcome := OUTCOMES.get(came.outcome)) is None:
+            return f"The user adds: {came.note}" if came.note else ""
+        return record(self._session, outcome, self._origin, note=came.note).told
 
     def _room(self) -> ProbeRoom:
         session = self._session
@@ -114,6 +133,7 @@ class ProbeRunner:
             log=self._session.shadow.blobs.put(written(records)),
             records=len(records),
             broken=log.broken,
+            left=log.left,
             counts=counts(log.records),
         )
         self._session.emit(RunRecorded(run=made))
@@ -199,7 +219,7 @@ class ProbeRunner:
         if session.contained:
             session.terminal.probing = layer
         try:
-            question = _question(wanted.steps, after_fix=bool(session.state.debug.fixes), contained=session.contained)
+            question = _question(wanted.steps, after_fix=self._has_fix(), contained=session.contained)
             asked = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=(question,))
             answered = await session.ask(asked)
         finally:
@@ -219,10 +239,8 @@ def _question(steps: tuple[str, ...], *, after_fix: bool, contained: bool) -> Qu
         if contained
         else ""
     )
-    options = [Option(id="proceed", label="Proceed")]
-    if after_fix:
-        options += [Option(id="fixed", label="Mark as fixed"), Option(id="broken", label="Still broken")]
-    return Question(id="reproduce", text=f"Please show the fault:\n\n{numbered}{how}", options=tuple(options))
+    options = (PROCEED, *VERDICTS) if after_fix else (PROCEED,)
+    return Question(id=ASKED_TO_SHOW, text=f"Please show the fault:\n\n{numbered}{how}", options=options)
 
 
 def _moved(record: ProbeRecord, by: int) -> ProbeRecord:
@@ -233,6 +251,6 @@ def _of_output(run: str, before: int, result: CommandResult | None) -> tuple[Pro
     """The end of what a command said, so that a verdict can cite it, too."""
     lines = [line for line in result.output.splitlines() if line.strip()] if result else []
     return tuple(
-        ProbeRecord(line=before + number, run_id=run, location="output", message=line[:LINE])
+        ProbeRecord(line=before + number, run_id=run, location=OUTPUT, message=line[:LINE])
         for number, line in enumerate(lines[-OUTPUT_LINES:], start=1)
     )

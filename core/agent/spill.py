@@ -15,19 +15,24 @@ def clip(directory: Path, call: str, text: str) -> tuple[str, str]:
     """The text as the model gets it, and the name of the file with the whole ("" = nothing was left out)."""
     if len(text) <= MAX_RESULT:
         return text, ""
-    name, where = f"output:{call}.txt", ""
-    try:
-        folder = directory / OUTPUTS
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / f"{call}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-        where = f"the whole is kept: read_file {name}"
-    except OSError as error:
-        name, where = "", f"the whole could not be kept: {error.strerror}"
+    name, why = put_aside(directory, call, text)
+    where = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {why}"
     head, tail = MAX_RESULT * 2 // 3, MAX_RESULT // 3
     left_out = len(text) - head - tail
     return f"{text[:head]}\n[… {left_out:,} characters left out; {where} …]\n{text[-tail:]}", name
+
+
+def put_aside(directory: Path, name: str, text: str) -> tuple[str, str]:
+    """Keep a text in a file that the model can read. Its name there, and why there is none ("" = there is)."""
+    try:
+        folder = directory / OUTPUTS
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        return "", error.strerror or "it can't be written"
+    return f"output:{name}.txt", ""
 
 
 def read_spilled(directory: Path, path: str) -> bytes | None:

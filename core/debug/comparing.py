@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
+from msgspec.structs import replace
+
+from core.debug.records import OUTPUT
 from core.protocol.debug import ComparedPlace, ProbeRecord
 
 
-def picked(records: Iterable[ProbeRecord], *, hypothesis: str = "", containing: str = "") -> tuple[ProbeRecord, ...]:
-    """Those of a hypothesis ("" = of any) in which the text stands, whatever its case."""
-    wanted = containing.casefold()
-    return tuple(
-        record
-        for record in records
-        if (not hypothesis or record.hypothesis_id == hypothesis)
-        and (not wanted or wanted in f"{record.location} {record.message} {record.data}".casefold())
-    )
+def picked(
+    records: Iterable[ProbeRecord], *, hypothesis: str = "", words: Sequence[str] = ()
+) -> tuple[ProbeRecord, ...]:
+    """Those of a hypothesis ("" = of any) in which all the words stand, whatever their case."""
+    wanted = [word.casefold() for word in words]
+    return tuple(record for record in records if hypothesis in {"", record.hypothesis_id} and _has(record, wanted))
+
+
+def _has(record: ProbeRecord, wanted: Sequence[str]) -> bool:
+    if not wanted:
+        return True
+    text = f"{record.location} {record.message} {record.data}".casefold()
+    return all(word in text for word in wanted)
 
 
 def counts(records: Iterable[ProbeRecord]) -> dict[str, int]:
@@ -27,10 +35,19 @@ def counts(records: Iterable[ProbeRecord]) -> dict[str, int]:
 
 
 def compared(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) -> tuple[ComparedPlace, ...]:
-    """By hypothesis, place and message, in the order in which they came up; times do not count."""
+    """By hypothesis, place and message, in the order in which they came up; times do not count. What a command said is
+    one place, whatever its lines are."""
     one, other = _grouped(first), _grouped(second)
     keys = dict.fromkeys([*one, *other])
     return tuple(_row(key, one.get(key, ()), other.get(key, ())) for key in keys)
+
+
+def narrowed(place: ComparedPlace, most: int) -> ComparedPlace:
+    """With at most so many records of each side, from the first difference on."""
+    pairs = zip(place.first, place.second, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: _said(pair[0]) == _said(pair[1]), pairs))
+    begin = max(0, min(same, max(len(place.first), len(place.second)) - most))
+    return replace(place, first=place.first[begin : begin + most], second=place.second[begin : begin + most])
 
 
 _Key = tuple[str, str, str]
@@ -38,14 +55,19 @@ _Key = tuple[str, str, str]
 
 def _grouped(records: Iterable[ProbeRecord]) -> dict[_Key, tuple[ProbeRecord, ...]]:
     found: dict[_Key, list[ProbeRecord]] = {}
-    for record in records:
-        found.setdefault((record.hypothesis_id, record.location, record.message), []).append(record)
+    for each in records:
+        message = "" if each.location == OUTPUT else each.message
+        found.setdefault((each.hypothesis_id, each.location, message), []).append(each)
     return {key: tuple(group) for key, group in found.items()}
+
+
+def _said(record: ProbeRecord) -> tuple[str, str]:
+    return record.message, record.data
 
 
 def _row(key: _Key, first: tuple[ProbeRecord, ...], second: tuple[ProbeRecord, ...]) -> ComparedPlace:
     hypothesis, location, message = key
-    same = [each.data for each in first] == [each.data for each in second]
+    same = list(map(_said, first)) == list(map(_said, second))
     return ComparedPlace(
         side="first" if not second else "second" if not first else "same" if same else "differs",
         hypothesis=hypothesis,
@@ -53,4 +75,6 @@ def _row(key: _Key, first: tuple[ProbeRecord, ...], second: tuple[ProbeRecord, .
         message=message,
         first=first,
         second=second,
+        first_count=len(first),
+        second_count=len(second),
     )

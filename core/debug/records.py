@@ -10,18 +10,22 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec import Struct, convert
+from msgspec import Struct
 from msgspec import json as msgjson
 from msgspec.structs import replace
 
 from core.protocol.debug import ProbeRecord
 
 LONGEST = 64_000  # bytes of a line that are looked at
-MOST = 20_000  # records of a run that are kept
+MOST = 100_000  # records of a run that are kept
 DATA = 2_000  # characters of `data` that are kept
 TEXT = 1_000
+OUTPUT = "output"  # the location of what a command said
 _FIELD = re.compile(r'"(hypothesisId|location|message|runId)"\s*:\s*"((?:[^"\\]|\\.){0,200})"')
 _PIECE = 1 << 16
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character: JSON may name it, UTF-8 can't hold it
+
+_STORED = msgjson.Decoder(ProbeRecord)
 
 
 class Log(Struct, frozen=True, kw_only=True):
@@ -56,14 +60,16 @@ def parse(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
         return _from_beginning(text)
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):
+    except json.JSONDecodeError:
         return None
+    except (ValueError, RecursionError):  # well-formed as far as it goes, but a number or a depth beyond all sense
+        return _from_beginning(text) if text.lstrip().startswith("{") else None
     return _record(value) if isinstance(value, dict) else None
 
 
 def _record(value: dict[str, Any]) -> ProbeRecord:
     data = value.get("data")
-    shown = "" if data is None else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    shown = "" if data is None else _whole(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
     return ProbeRecord(
         line=0,
         hypothesis_id=_text(value.get("hypothesisId"), 80),
@@ -90,7 +96,11 @@ def _from_beginning(text: str) -> ProbeRecord:
 def _text(value: object, limit: int) -> str:
     if value is None:
         return ""
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:limit]
+    return _whole(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:limit]
+
+
+def _whole(text: str) -> str:
+    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _milliseconds(value: object) -> int:
@@ -130,7 +140,7 @@ def written(records: Iterable[ProbeRecord]) -> bytes:
 
 def stored(data: bytes) -> tuple[ProbeRecord, ...]:
     """What `written` made."""
-    return tuple(convert(json.loads(line), ProbeRecord) for line in data.split(b"\n") if line)
+    return tuple(_STORED.decode_lines(data))
 
 
 def shown(record: ProbeRecord) -> str:

@@ -53,6 +53,14 @@ class Definition(Struct, frozen=True, kw_only=True):
     last: int
 
 
+class Standing(Struct, frozen=True, kw_only=True):
+    """Where the first character of a line stands: the types of the nodes around it, innermost first, and of those that
+    begin right there."""
+
+    within: tuple[str, ...]
+    begins: tuple[str, ...]
+
+
 def knows(path: str) -> bool:
     """Whether there is a grammar for the language of a file of this name."""
     return _parser(_ending(path)) is not None
@@ -73,6 +81,25 @@ def flaws(path: str, text: str, *, limit: int = 20) -> tuple[Flaw, ...] | None:
         else:
             waiting += [child for child in reversed(node.children) if child.has_error or child.is_missing]
     return tuple(found)
+
+
+def standing(path: str, text: str, line: int) -> Standing | None:
+    """Where a line (1-indexed) that is not blank begins in the tree; None when the language is not known."""
+    parser = _parser(_ending(path))
+    lines = text.split("\n")
+    if parser is None or len(text) > _LARGEST or not lines[line - 1].strip():
+        return None
+    indent = len(lines[line - 1]) - len(lines[line - 1].lstrip())
+    column = len(lines[line - 1][:indent].encode("utf-8", "surrogatepass"))
+    root = parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+    at = (line - 1, column)
+    node = root.descendant_for_point_range(at, (line - 1, column + 1))
+    within, begins = [], []
+    while node is not None:
+        within.append(node.type)
+        begins += [node.type] if tuple(node.start_point) == at else []
+        node = node.parent
+    return Standing(within=tuple(within), begins=tuple(begins))
 
 
 def definitions(path: str, text: str) -> tuple[Definition, ...] | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.agent.debug_course import drop_probes
 from core.agent.probe_check import take_out
 from core.agent.probe_room import ProbeRoom
-from core.protocol.events import Notice
+from core.protocol.events import AnyEvent, ModeChanged, Notice, ProbesChecked, TurnFinished
 
 if TYPE_CHECKING:
     from core.engine.runtime import SessionRuntime
@@ -22,7 +23,10 @@ def end_debugging(session: SessionRuntime, *, resumed: bool = False) -> None:
         return
     if resumed:
         ProbeRoom(session.id, session.directory.path, session.directory.cache).sweep()
-    if left := take_out(session.shadow, debug.probed):
+    found = take_out(session.shadow, debug.probed, kept=debug.unchecked)
+    if debug.unchecked or found.left:
+        session.emit(ProbesChecked(files=found.files, left=found.left))
+    if left := found.left:
         named = ", ".join(left[:NAMED]) + (f" and {len(left) - NAMED} more" if len(left) > NAMED else "")
         session.emit(
             Notice(
@@ -31,3 +35,14 @@ def end_debugging(session: SessionRuntime, *, resumed: bool = False) -> None:
                 hint="The program did not put them there: look at them, and take them out.",
             )
         )
+
+
+def before_edge(session: SessionRuntime, event: AnyEvent) -> None:
+    """Ahead of the end of a turn, or of Debug mode: probes that are in place are taken away, and that is said."""
+    match event:
+        case TurnFinished():
+            drop_probes(session.state.debug, session.emit, "the turn ended")
+        case ModeChanged() if event.mode != "debug":
+            drop_probes(session.state.debug, session.emit, "Debug mode was left")
+        case _:
+            return

@@ -16,7 +16,7 @@ from core.bus import Bus
 from core.clock import now_ms
 from core.config import Settings, config_dir, state_dir
 from core.engine.boxes import Boxes
-from core.engine.debug_end import end_debugging
+from core.engine.debug_end import before_edge, end_debugging
 from core.engine.flagging import Flagging
 from core.engine.models import ModelAccess
 from core.engine.permits import Permits
@@ -181,6 +181,7 @@ class SessionRuntime:
 
     def _before(self, event: ev.AnyEvent) -> None:
         """What has to be done at the edges of steps and turns, ahead of the event that marks the edge."""
+        before_edge(self, event)
         match event:
             case ev.TurnStarted(prompt=prompt):
                 if not self.state.title:

@@ -65,7 +65,8 @@ class ProbeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 class ProbeRun(Struct, frozen=True, kw_only=True):
     """One run with probes. `log` names the stored records (sha256), `records` counts them, `broken` the lines that were
-    none; `counts` are the records of each hypothesis. `after_fix`: something was changed on evidence before it."""
+    none, `left` those that came after as many as are kept; `counts` are the records of each hypothesis. `after_fix`:
+    something was changed on evidence before it."""
 
     id: str
     command: str = ""
@@ -74,6 +75,7 @@ class ProbeRun(Struct, frozen=True, kw_only=True):
     log: str = ""
     records: int = 0
     broken: int = 0
+    left: int = 0
     probes: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     after_fix: bool = False
@@ -81,8 +83,9 @@ class ProbeRun(Struct, frozen=True, kw_only=True):
 
 
 class ComparedPlace(Struct, frozen=True, kw_only=True):
-    """What two runs logged at one place with one message. `first` and `second` are its records in each, `side` the run
-    that alone has some."""
+    """What two runs logged at one place with one message (what a command said is one place). `side`: the run that alone
+    has something there, or whether both have the same. `first` and `second` are the records in each: of many only some,
+    from the first difference on; the counts are those of all."""
 
     side: Literal["first", "second", "differs", "same"]
     hypothesis: str
@@ -90,3 +93,8 @@ class ComparedPlace(Struct, frozen=True, kw_only=True):
     message: str
     first: tuple[ProbeRecord, ...] = ()
     second: tuple[ProbeRecord, ...] = ()
+    first_count: int = 0
+    second_count: int = 0
+
+
+ASKED_TO_SHOW, ASKED_IF_FIXED = "reproduce", "fixed"  # ids of the questions that a card of the board puts

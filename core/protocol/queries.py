@@ -105,10 +105,13 @@ class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.p
 
 
 class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
-    """What a run logged, and how it differs from another one."""
+    """What a run logged, and how it differs from another one; of both only what is of a hypothesis and has every word
+    in it, if they are given."""
 
     run: str
     compare_with: str = ""
+    hypothesis: str = ""
+    words: str = ""
 
 
 AnyQuery = (
@@ -332,9 +335,11 @@ class CheckpointPreview(Answer, frozen=True, kw_only=True, tag="checkpoint.previ
 
 
 class ProbeLog(Answer, frozen=True, kw_only=True, tag="probe.log"):
-    """With `compare_with`, `places` are those that both logged at, that run's records first."""
+    """At most so many records as a screen can use, of `total`. With `compare_with`, `places` are those that either
+    logged at, that run's records first."""
 
     run: str
+    total: int = 0
     records: tuple[ProbeRecord, ...] = ()
     compare_with: str = ""
     places: tuple[ComparedPlace, ...] = ()

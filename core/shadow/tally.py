@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -21,6 +22,15 @@ class _Count(Struct):
 def layers_changed(layers: Layers, seen: Seen) -> LayersChanged:
     """What the kept layers hold now, for the log."""
     return LayersChanged(layers=layers.kept.layers, bulks=bulks(layers.kept, seen))
+
+
+def kept_files(kept: Kept, seen: Seen) -> Iterator[str]:
+    """Every regular file that the kept layers hold outside of git's own directory."""
+    for path, top in kept.tops.items():
+        if top.kind != "git":
+            for below, entry in seen.stack.walk(path):
+                if entry is not None and stat.S_ISREG(entry.stats.st_mode):
+                    yield below
 
 
 def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:

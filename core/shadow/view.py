@@ -6,7 +6,7 @@ bytes that an event names are stored before it is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
 from core.shadow.rework import Rework
 from core.shadow.seen import LARGEST, Seen
-from core.shadow.tally import layers_changed
+from core.shadow.tally import kept_files, layers_changed
 from core.shadow.tracking import Tracking
 from core.shadow.verdicts import Verdicts
 from core.workspace import Entry, IgnoreRules, PathStat, Workspace
@@ -109,6 +109,10 @@ class Shadow:
     def changes(self) -> tuple[Change, ...]:
         """All pending changes by path."""
         return tuple(self.state.changes[path] for path in sorted(self.state.changes))
+
+    def kept_files(self) -> Iterator[str]:
+        """The files of ignored paths that the layers hold: what is decided in bulk, without git's own."""
+        return kept_files(self.layers.kept, self.seen)
 
     def read(self, rel: str, limit: int | None = None) -> bytes | None:
         """The bytes (at most `limit`) of a file as the agent sees it; None when it does not exist.

@@ -20,13 +20,22 @@ class Reproduction(Struct, frozen=True, kw_only=True):
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """What came of it. `result` of a command; `note`: what the user added; `lost`: probes whose place is gone."""
+    """What came of it. `result` of a command; `note`: what is told of what the user said; `lost`: probes whose place is
+    gone; `unseen`: files with a fix that the run did not see, since it is pending."""
 
     run: ProbeRun
     outcome: Reproduced
     result: CommandResult | None = None
     note: str = ""
     lost: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+class Removed(Struct, frozen=True, kw_only=True):
+    """The probes that are gone, and what the user said of the fix when they were about to go ("" = not asked)."""
+
+    gone: tuple[str, ...] = ()
+    said: str = ""
 
 
 class Debugger(Protocol):
@@ -50,8 +59,9 @@ class Debugger(Protocol):
         """Put a probe before a line. `ToolInputInvalid`: it can't stand there, or the file would not parse."""
         ...
 
-    def remove_probes(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Take probes away (none named: all); the ids of those that are gone."""
+    async def remove_probes(self, names: tuple[str, ...]) -> Removed:
+        """Take probes away (none named: all). Before the last one goes the user judges a fix that a run has shown; if
+        it did not help, it is taken back, and the probes stay."""
         ...
 
     async def reproduce(self, wanted: Reproduction) -> Shown:
@@ -60,6 +70,10 @@ class Debugger(Protocol):
 
     def records(self, run: str) -> tuple[ProbeRecord, ...]:
         """What a run logged. `ToolInputInvalid`: there is no such run."""
+        ...
+
+    def keep(self, run: str, text: str) -> str:
+        """Put the whole log of a run aside in a file that `read_file` takes; its name there, "" = there is no room."""
         ...
 
 

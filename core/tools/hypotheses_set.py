@@ -38,4 +38,4 @@ class HypothesesSet(Tool[Debugger], frozen=True, kw_only=True):
         told = [told_hypotheses(wanted)]
         if taken_back:
             told.append(f"The fix that did not help was taken back in {', '.join(taken_back)}.")
-        return Outcome(content="\n".join(told), summary=f"{len(wanted)} hypotheses")
+        return Outcome(content="\n".join(told), summary="the fix was taken back" if taken_back else "")

@@ -34,5 +34,4 @@ class HypothesisVerdict(Tool[Debugger], frozen=True, kw_only=True, rename={"hypo
             told.append("Mend this cause now, with as small a change as it takes; then reproduce again and compare.")
         elif all(each.state in {"rejected", "inconclusive"} for each in capability.hypotheses()):
             told.append("None is confirmed: set new hypotheses from what you learned, or probe elsewhere.")
-        cited = f" by {len(judged.evidence)} lines" if judged.evidence else ""
-        return Outcome(content="\n".join(told), summary=f"{judged.id} {judged.state}{cited}")
+        return Outcome(content="\n".join(told), summary=", ".join(each.name for each in judged.evidence))

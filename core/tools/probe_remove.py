@@ -22,8 +22,9 @@ class ProbeRemove(Tool[Debugger], frozen=True, kw_only=True):
         return ", ".join(self.ids) or "all probes"
 
     async def run(self, capability: Debugger) -> Outcome:
-        gone = capability.remove_probes(self.ids)
+        removed = await capability.remove_probes(self.ids)
+        gone = removed.gone
         left = ", ".join(each.id for each in capability.probes())
         in_place = left or "none, and no file has a mark of one"
         told = f"Removed: {', '.join(gone) or 'nothing, there was none'}. In place: {in_place}."
-        return Outcome(content=told, summary=f"{len(gone)} removed")
+        return Outcome(content=f"{removed.said}\n{told}".strip(), summary=f"{len(gone)} removed")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.debug.comparing import compared, picked
+from core.debug.comparing import compared, narrowed, picked
 from core.debug.records import shown
 from core.errors import ToolInputInvalid
 from core.modes import Access
-from core.protocol.debug import ComparedPlace
+from core.protocol.debug import ComparedPlace, ProbeRecord
 from core.tools.base import Outcome, Tool
 from core.tools.debugging import Debugger
 from core.tools.reproduce import shown_line
 
-_MOST = 400
+_MOST = 400  # lines, or places
+_SIDE = 5  # lines of each run at a place
 _SIDES = {"first": "only in {0}", "second": "only in {1}", "differs": "differs", "same": "the same"}
 
 
@@ -39,29 +41,41 @@ class ReadProbeLog(Tool[Debugger], frozen=True, kw_only=True, rename={"hypothesi
         if not runs:
             raise ToolInputInvalid("Nothing was logged yet.", hint="Call reproduce first.")
         name = self.named or runs[-1]
-        records = picked(capability.records(name), hypothesis=self.hypothesis, containing=self.containing)
+        logged = capability.records(name)
+        records = self._picked(logged)
         if self.compare_with:
-            other = picked(
-                capability.records(self.compare_with), hypothesis=self.hypothesis, containing=self.containing
-            )
+            other = self._picked(capability.records(self.compare_with))
             return self._compared(name, compared(records, other))
         part = records[self.offset : self.offset + _MOST]
-        lines = [shown_line(name, each.line, shown(each)) for each in part]
+        told = [f"{len(records)} lines of {name}:", *(shown_line(name, each.line, shown(each)) for each in part)]
         left = len(records) - self.offset - len(part)
-        told = [f"{len(records)} lines of {name}:", *lines, *([f"[{left} more]"] if left > 0 else [])]
+        if left > 0:
+            whole = "\n".join(shown_line(name, each.line, shown(each)) for each in logged)
+            file = capability.keep(name, whole)
+            told.append(f"[{left} more{f'; the whole log: read_file {file}' if file else ''}]")
         return Outcome(content="\n".join(told), summary=f"{len(records)} lines")
+
+    def _picked(self, records: tuple[ProbeRecord, ...]) -> tuple[ProbeRecord, ...]:
+        return picked(records, hypothesis=self.hypothesis, words=(self.containing,) if self.containing else ())
 
     def _compared(self, name: str, rows: tuple[ComparedPlace, ...]) -> Outcome:
         other = self.compare_with
+        part = rows[self.offset : self.offset + _MOST]
         told = [f"{name} and {other}, place by place:"]
-        for row in rows[self.offset : self.offset + _MOST]:
-            side = _SIDES[row.side].format(name, other)
-            told.append(f"{side}: [{row.hypothesis}] {row.location}: {row.message}")
-            if row.side != "same":
-                told += [
-                    f"  {shown_line(run, each.line, each.data)}"
-                    for run, side_records in ((name, row.first), (other, row.second))
-                    for each in side_records[:5]
-                ]
+        for row in part:
+            told += _told(row, name, other)
+        left = len(rows) - self.offset - len(part)
+        told += [f"[{left} places more]"] if left > 0 else []
         differing = sum(row.side != "same" for row in rows)
         return Outcome(content="\n".join(told), summary=f"{differing} of {len(rows)} places differ")
+
+
+def _told(row: ComparedPlace, name: str, other: str) -> Iterator[str]:
+    yield (
+        f"{_SIDES[row.side].format(name, other)}: [{row.hypothesis}] {row.location}: {row.message} "
+        f"({row.first_count} and {row.second_count} lines)"
+    )
+    if row.side != "same":
+        near = narrowed(row, _SIDE)
+        for run, records in ((name, near.first), (other, near.second)):
+            yield from (f"  {shown_line(run, each.line, each.data or each.message)}" for each in records)

@@ -17,8 +17,6 @@ _FIRST = 60  # records that are told at once
 _OUTPUT = 6_000  # characters of the command's output, its end
 _SAID = {
     "proceed": "The user followed the steps: proceed with what was logged.",
-    "fixed": "The user says that the fault is fixed. Take the probes away and end with a short account.",
-    "broken": "The user says that the fault is still there. Take the fix back: set new hypotheses.",
     "stopped": "The user did not follow the steps; what was logged until then is kept.",
 }
 
@@ -69,8 +67,12 @@ def _head(done: Shown) -> str:
         parts.append(f"{run.broken} lines of the log were no JSON objects.")
     if done.lost:
         parts.append(f"The code around {', '.join(done.lost)} has changed: they have no place any more.")
-    if done.outcome != "ran":
-        parts.append(_SAID[done.outcome])
-    if done.note:
-        parts.append(f"The user adds: {done.note}")
+    if run.left:
+        parts.append(f"{run.left} lines more were logged than are kept.")
+    if done.unseen:
+        parts.append(
+            f"This run saw the files on disk, not what is pending in {', '.join(done.unseen)}: ask the user to accept "
+            "that first."
+        )
+    parts += filter(None, (_SAID.get(done.outcome, ""), done.note))
     return " ".join(parts)

@@ -28,6 +28,7 @@ VARIABLES = {
     },
     "reminders/plan_changed": {"todos": "[ ] a: A"},
     "reminders/probes_left": {"probes": "p1"},
+    "reminders/fix_unshown": {"files": "a.py"},
     "reminders/build_left": {"todos": "[ ] a: A", "now": "", "ready": ["a"]},
     "reminders/mode": {"mode": "plan", "previous": "agent", "text": "T"},
     "reminders/verdicts": {

@@ -17,6 +17,7 @@ from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.protocol.documents import QuestionAnswer
 from core.sessions.fold import fold
 from core.sessions.log import scan
 from core.sessions.store import SessionStore
@@ -56,6 +57,9 @@ async def until(client: StdioClient, session: str, end: type[ev.Event]) -> list[
         if isinstance(envelope.event, ev.ApprovalRequested):
             answer = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_once")
             await client.submit(answer)
+        if isinstance(envelope.event, ev.QuestionAsked):
+            given = QuestionAnswer(question=envelope.event.questions[0].id, options=("fixed",))
+            await client.submit(cmd.QuestionReply(session=session, id=envelope.event.id, answers=(given,)))
         if isinstance(envelope.event, end | ev.TurnFinished):
             break
     return seen
@@ -112,7 +116,7 @@ async def test_d1_killed_while_the_probes_run_none_is_left_in_shadow_or_workspac
     assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
     debug, shadow = engine.state(session).debug, engine._live(session).runtime.shadow
     assert (debug.probes, debug.reproducing, list(debug.runs)) == ({}, None, ["r1"])
-    assert take_out(shadow, debug.probed) == ()
+    assert take_out(shadow, debug.probed, kept=True).left == ()
     assert shadow.read("prices.py") == MENDED.encode()
     await engine.close()
     assert marked(where, state_dir()) == []

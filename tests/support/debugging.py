@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.support.agent_case import Step, calls
+from core.protocol import events as ev
+from core.protocol.documents import QuestionAnswer
+from tests.support.agent_case import Case, Step, calls
 
 PRICES = """\
 _CACHE = {}
@@ -74,3 +77,15 @@ def search() -> list[Step]:
     """From hypotheses to the verdicts."""
     read = ("read_file", {"target_file": "prices.py"})
     return [calls(("hypotheses_set", SUPPOSED), read), calls(*PROBES), calls(REPRODUCE), calls(*VERDICTS)]
+
+
+def answering(case: Case, *choices: str) -> None:
+    """The user answers one question after the other, as soon as it waits."""
+    left = list(choices)
+
+    def answer(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.QuestionAsked):
+            given = QuestionAnswer(question=event.questions[0].id, options=(left.pop(0),))
+            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, (given,))
+
+    case.on_event = answer

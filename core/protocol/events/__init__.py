@@ -12,11 +12,13 @@ from core.protocol.events.base import Decision, Event, ModeName, ToolStatus, Tur
 from core.protocol.events.checkpoint import CheckpointCreated, CheckpointRestored, ConversationRewound, LeftAlone
 from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, RulesLoaded
 from core.protocol.events.debug import (
+    FixJudged,
     HypothesesSet,
     HypothesisJudged,
     ProbeAdded,
     ProbeLogged,
     ProbeRemoved,
+    ProbesChecked,
     ReproduceEnded,
     ReproduceRequested,
     RunRecorded,
@@ -135,11 +137,13 @@ AnyEvent = (
     | PlanCommented
     | TodoChanged
     | TodoVerified
+    | FixJudged
     | HypothesesSet
     | HypothesisJudged
     | ProbeAdded
     | ProbeLogged
     | ProbeRemoved
+    | ProbesChecked
     | ReproduceEnded
     | ReproduceRequested
     | RunRecorded
@@ -194,6 +198,7 @@ __all__ = [
     "Event",
     "FileWritten",
     "FilesChanged",
+    "FixJudged",
     "HunkCommented",
     "HunkEdited",
     "HypothesesSet",
@@ -214,6 +219,7 @@ __all__ = [
     "ProbeAdded",
     "ProbeLogged",
     "ProbeRemoved",
+    "ProbesChecked",
     "PromptSuggested",
     "QuestionAnswered",
     "QuestionAsked",

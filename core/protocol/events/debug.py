@@ -9,6 +9,8 @@ from core.protocol.events.base import Event
 
 Reproduced = Literal["ran", "proceed", "fixed", "broken", "stopped"]
 
+FixOutcome = Literal["fixed", "broken", "unsure"]
+
 
 class HypothesesSet(Event, frozen=True, kw_only=True, tag="hypotheses.set"):
     """All of them, in place of those before. `taken_back`: files in which a fix that did not help was undone."""
@@ -36,6 +38,14 @@ class ProbeRemoved(Event, frozen=True, kw_only=True, tag="probe.removed"):
     by: Literal["agent", "user", "program"] = "agent"
 
 
+class ProbesChecked(Event, frozen=True, kw_only=True, tag="probes.checked"):
+    """The turn has ended, and marks of probes were looked for in `files` files: those that were probed, everything that
+    is pending, and what is kept of ignored paths. `left`: the files in which one was found."""
+
+    files: int
+    left: tuple[str, ...] = ()
+
+
 class ProbeLogged(Event, frozen=True, kw_only=True, tag="probe.logged"):
     """Lossy: records of a run that goes on, as they come."""
 
@@ -57,6 +67,16 @@ class ReproduceEnded(Event, frozen=True, kw_only=True, tag="reproduce.ended"):
 
     run: str
     outcome: Reproduced
+
+
+class FixJudged(Event, frozen=True, kw_only=True, tag="fix.judged"):
+    """Whether the fault is gone, as the user says; "unsure": they can't say, or (`by` program) nobody could be asked.
+    `run` showed the fix, `taken_back` are the files in which a fix that did not help was undone."""
+
+    run: str
+    outcome: FixOutcome
+    taken_back: tuple[str, ...] = ()
+    by: Literal["user", "program"] = "user"
 
 
 class RunRecorded(Event, frozen=True, kw_only=True, tag="run.recorded"):

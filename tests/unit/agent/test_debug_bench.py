@@ -11,10 +11,39 @@ from core.protocol.documents import QuestionAnswer
 from core.tools.hypothesis_verdict import HypothesisVerdict
 from tests.support.agent_case import Case, calls, says
 from tests.support.boxes import boxed, command
-from tests.support.debugging import COMPARE, FIX, MENDED, PRICES, PROBES, REPRODUCE, SUPPOSED, project, search
+from tests.support.debugging import (
+    COMPARE,
+    FIX,
+    MENDED,
+    PRICES,
+    PROBES,
+    REPRODUCE,
+    SUPPOSED,
+    answering,
+    project,
+    search,
+)
 from tests.support.history import faults
 
 SUPPOSE = ("hypotheses_set", SUPPOSED)
+
+
+APP = """\
+function f() {
+  return 1;
+}
+
+const a = `
+  text
+`;
+/*
+  said
+*/
+if (a)
+
+  f()
+  .b()
+"""
 
 
 def marks_in(case: Case) -> list[str]:
@@ -32,8 +61,13 @@ async def test_a_fault_is_found_by_evidence_mended_and_shown_to_be_gone(tmp_path
     steps = [*search(), calls(FIX), calls(REPRODUCE), calls(COMPARE), calls(remove), says("Mended.")]
     async with boxed(tmp_path, *steps, mode="debug") as case:
         project(case.project)
+        answering(case, "fixed")
         finished = await case.turn("The price in USD is wrong.")
         assert finished.reason == "done"
+        asked = case.of(ev.QuestionAsked)[0].questions[0]
+        assert "r2, after the fix: `python3 check.py` ended with exit code 0." in asked.text
+        assert "r1, before it: `python3 check.py` ended with exit code 1." in asked.text
+        assert [(each.run, each.outcome) for each in case.of(ev.FixJudged)] == [("r2", "fixed")]
         debug = case.state.debug
         assert {name: each.state for name, each in debug.hypotheses.items()} == {
             "H1": "confirmed",
@@ -102,7 +136,13 @@ async def test_what_a_run_with_probes_changes_is_dropped_and_no_other_command_se
         ("prices.py", 6, "log(", "'(' was never closed"),
         ("prices.py", 6, "return 1\n  x", "unexpected indent"),
         ("text.py", 2, "log()", "within a string"),
-        ("app.js", 2, "log((", "does not parse"),
+        ("app.js", 2, "log((", "does not parse: line 3: this does not parse: log(("),
+        ("app.js", 6, "log();", "within a string"),
+        ("app.js", 9, "log();", "within a comment"),
+        ("app.js", 13, "log();", "part what belongs together (if statement)"),
+        ("app.js", 14, "log()", "part what belongs together (call expression)"),
+        ("page.tsx", 3, "log();", "within a jsx text"),
+        ("late.py", 2, "log()", "__future__"),
         ("data.json", 1, "log()", "no comments"),
         ("missing.py", 1, "log()", "no file"),
         ("prices.py", 99, "log()", "13 lines"),
@@ -115,7 +155,9 @@ async def test_a_probe_that_would_break_its_file_is_refused_with_what_is_wrong(t
     async with boxed(tmp_path, calls(SUPPOSE), calls(bad), mode="debug") as case:
         project(case.project)
         (case.project / "text.py").write_text('X = """\na\nb\n"""\n')
-        (case.project / "app.js").write_text("function f() {\n  return 1;\n}\n")
+        (case.project / "app.js").write_text(APP)
+        (case.project / "page.tsx").write_text("const a = (\n  <div>\n    <b/>\n  </div>\n);\n")
+        (case.project / "late.py").write_text('"""Says."""\nfrom __future__ import annotations\n')
         (case.project / "data.json").write_text("{}\n")
         (case.project / "image.py").write_bytes(b"\x89PNG\0\0")
         await case.turn()
@@ -131,7 +173,7 @@ async def test_a_turn_that_ends_with_probes_left_is_asked_once_and_then_they_are
         await case.turn()
         assert "p1, p2" in case.messages[-2].content
         assert case.of(ev.ProbeRemoved)[0].by == "program"
-        assert case.of(ev.Notice)[0].message.startswith("2 probes were left")
+        assert case.of(ev.Notice)[0].message == "2 probes were taken away: the turn ended."
         assert case.state.debug.probes == {}
 
 
@@ -144,6 +186,49 @@ async def test_leaving_debug_drops_the_probes_and_closes_the_tools(tmp_path):
         assert case.state.debug.probes == {}
         assert case.of(ev.ToolFinished)[-1].status == "denied"
         assert "debug mode" in case.results()[-1]
+
+
+async def test_a_fix_that_the_user_still_finds_broken_is_taken_back_and_edits_wait_for_new_hypotheses(tmp_path):
+    removed = calls(("probe_remove", {}))
+    steps = [*search(), calls(FIX), calls(REPRODUCE), removed, calls(FIX), calls(SUPPOSE), removed, says("Not found.")]
+    async with boxed(tmp_path, *steps, mode="debug") as case:
+        project(case.project)
+        answering(case, "broken")
+        await case.turn()
+        assert [(each.outcome, each.taken_back) for each in case.of(ev.FixJudged)] == [("broken", ("prices.py",))]
+        assert case.state.changes == {}
+        told = [result for result in case.results() if "taken back in prices.py" in result]
+        assert len(told) == 1
+        assert "In place: p1, p2." in told[0]
+        assert [each.status for each in case.of(ev.ToolFinished)][-3:] == ["denied", "completed", "completed"]
+        assert case.of(ev.HypothesesSet)[-1].taken_back == ()
+        assert [each.ids for each in case.of(ev.ProbeRemoved)] == [("p1", "p2")]
+
+
+async def test_a_fix_that_no_run_has_shown_is_asked_for_once_and_the_user_judges_it_at_the_end_of_the_turn(tmp_path):
+    steps = [*search(), calls(("probe_remove", {})), calls(FIX), says("Mended."), calls(REPRODUCE), says("It is gone.")]
+    async with boxed(tmp_path, *steps, says("Again: gone."), mode="debug") as case:
+        project(case.project)
+        answering(case, "proceed")
+        await case.turn()
+        assert sum("Nothing was run since you changed prices.py" in each.content for each in case.messages) == 1
+        assert [(each.run, each.outcome) for each in case.of(ev.FixJudged)] == [("r2", "unsure")]
+        assert case.shadow.read("prices.py") == MENDED.encode()
+
+
+async def test_nobody_is_asked_without_a_screen_and_that_is_said(tmp_path):
+    steps = [*search(), calls(FIX), calls(REPRODUCE), calls(("probe_remove", {})), says("Mended.")]
+    async with boxed(tmp_path, *steps, mode="debug") as case:
+        project(case.project)
+        case.session.interactive = False
+        await case.turn()
+        assert [(each.outcome, each.by) for each in case.of(ev.FixJudged)] == [("unsure", "program")]
+        notices = [each.message for each in case.of(ev.Notice)]
+        assert notices == [
+            "Nobody could be asked whether the fault is gone. r2, after the fix: `python3 check.py` ended with exit "
+            "code 0."
+        ]
+        assert case.shadow.read("prices.py") == MENDED.encode()
 
 
 async def test_a_fix_that_did_not_help_is_taken_back_with_new_hypotheses(tmp_path):

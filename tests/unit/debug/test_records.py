@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.debug.comparing import compared, counts, picked
-from core.debug.records import LONGEST, MOST, parse, read_log, shown, stored, written
+from core.debug.comparing import compared, counts, narrowed, picked
+from core.debug.records import LONGEST, MOST, OUTPUT, parse, read_log, shown, stored, written
 from core.protocol.debug import ProbeRecord
 
 JSON = st.recursive(
@@ -66,6 +66,15 @@ def test_times_that_are_none_are_left_out():
     assert parse(b'{"timestamp": NaN}').timestamp == 0
 
 
+def test_half_a_character_a_huge_number_and_a_depth_beyond_sense_are_records_that_can_be_kept():
+    raw = [b'{"message": "a\\ud800b", "data": "\\udfff"}', b'{"message": "n", "data": ' + b"9" * 6_000 + b"}"]
+    raw += [b'{"message": "deep", "data": ' + b"[" * 60_000]
+    log = read_log([b"\n".join(raw)], "r1")
+    assert [each.message for each in log.records] == ["a\N{REPLACEMENT CHARACTER}b", "n", "deep"]
+    assert [each.cut for each in log.records] == [False, True, True]
+    assert stored(written(log.records)) == log.records
+
+
 def record(number: int, **fields: str) -> ProbeRecord:
     return ProbeRecord(line=number, **fields)
 
@@ -74,20 +83,27 @@ def test_records_are_picked_by_hypothesis_and_by_text():
     records = [record(1, hypothesis_id="H1", message="Key"), record(2, hypothesis_id="H2", data='{"key":1}'), record(3)]
     assert picked(records) == tuple(records)
     assert picked(records, hypothesis="H2") == (records[1],)
-    assert picked(records, containing="KEY") == tuple(records[:2])
+    assert picked(records, words=["KEY"]) == tuple(records[:2])
+    assert picked(records, words=["key", "1"]) == (records[1],)
     assert counts(records) == {"H1": 1, "H2": 1, "": 1}
 
 
-def test_two_runs_are_compared_place_by_place():
+def test_two_runs_are_compared_place_by_place_and_what_a_command_said_is_one_place():
     first = [record(1, location="a:1", data="1"), record(2, location="b:2", data="1"), record(3, location="c:3")]
     second = [record(1, location="b:2", data="2"), record(2, location="c:3"), record(3, location="d:4")]
-    rows = compared(first, second)
+    said = [record(number, location=OUTPUT, message=f"line {number}") for number in range(4, 9)]
+    rows = compared([*first, *said], [*second, *said[:3]])
     assert [(row.location, row.side) for row in rows] == [
         ("a:1", "first"),
         ("b:2", "differs"),
         ("c:3", "same"),
+        ("output", "differs"),
         ("d:4", "second"),
     ]
+    assert (rows[3].first_count, rows[3].second_count) == (5, 3)
+    near = narrowed(rows[3], 2)
+    assert ([each.line for each in near.first], list(near.second)) == ([7, 8], [])
+    assert narrowed(rows[2], 5) == rows[2]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12")), max_size=8))
