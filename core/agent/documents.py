@@ -76,6 +76,11 @@ class Documents:
         self._begun.clear()
         return void
 
+    def text(self, content: str) -> None:
+        """Words of the program's own as a document."""
+        opened = self.open("text")
+        self.finish(Text(id=opened.id, sequence=opened.sequence, content=content))
+
     def error(self, code: str, message: str, *, hint: str = "", source: str = "") -> None:
         """An error as a document of its own."""
         opened = self.open("error", title=message)

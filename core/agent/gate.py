@@ -38,6 +38,7 @@ PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 MAX_SUMMARY = 200  # characters of a refusal that are shown in one line
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 NOT_RUN = "Cancelled by the user before it ran."
+OUT_OF_REACH = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
 # Seconds that a call may take; what waits for the user, or has a limit of its own, has none here (a todo may have to be
 # proved by a command). A model may have to work out an edit.
 TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
@@ -131,6 +132,8 @@ def grant(call: Call) -> None:
     access = call.access
     if access is None or not granted(call.mode, access, contained=call.session.contained):
         raise Stopped("denied", _refusal(call))
+    if not call.session.grants(access) or (call.session.leash is not None and call.name == "switch_mode"):
+        raise Stopped("denied", OUT_OF_REACH.format(call.name, access.value))
     if why := held_back(call.session, access):
         raise Stopped("denied", why)
 

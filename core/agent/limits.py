@@ -22,18 +22,31 @@ class LimitReached(AgentTuiError):
 
 
 class Spent:
-    """What a turn has used so far. Raises `LimitReached` before a step that a limit forbids."""
+    """What a turn has used so far. Raises `LimitReached` before a step that a limit forbids. What it uses counts for
+    the turn that it is a part of (`whole`), too."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, whole: Spent | None = None) -> None:
         self._limits = limits
+        self._whole = whole
         self.steps = 0
         self.usage = Usage()
 
     def add(self, usage: Usage) -> None:
         self.usage = total(self.usage, usage)
+        if self._whole is not None:
+            self._whole.add(usage)
+
+    def begin_step(self) -> int:
+        """The number of the step that begins."""
+        self.steps += 1
+        if self._whole is not None:
+            self._whole.begin_step()
+        return self.steps
 
     def check(self) -> None:
         """To be called before each step."""
+        if self._whole is not None:
+            self._whole.check()
         limits, used = self._limits, self.usage.prompt_tokens + self.usage.completion_tokens
         hint = "Send another message to go on, or raise `{}` in the [limits] of your configuration."
         if limits.max_steps and self.steps >= limits.max_steps:

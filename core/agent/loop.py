@@ -62,7 +62,7 @@ class Turn:
         self.text = instruction or prompt
         self.open_files = tuple(open_files)
         self.documents = Documents(session.emit)
-        self.spent = Spent(session.settings.limits)
+        self.spent = Spent(session.settings.limits, session.leash.spent if session.leash else None)
         session.spend = self.spent.add
         self.repeats = Repeats()
         self.started = monotonic()
@@ -133,8 +133,7 @@ class Turn:
         take_in(self.session)
         self.spent.check()
         await self._make_room(made)
-        self.spent.steps += 1
-        self.session.emit(StepStarted(step=self.spent.steps))
+        self.session.emit(StepStarted(step=self.spent.begin_step()))
         answer = await self._answer(made)
         self._account(made, answer)
         if answer.calls:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.agent.by_hand import typed_command
 from core.agent.consent import Consent, approval_of, judge, note_exposure
 from core.agent.session import SessionContext
-from core.modes import Access, Mode, granted
+from core.modes import Access
 from core.permissions.approval import Approval
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
@@ -78,7 +78,7 @@ async def refusal(session: SessionContext, call: str, tool: RunTerminalCmd) -> s
 
 
 def _granted(session: SessionContext) -> bool:
-    return granted(Mode(session.state.mode), Access.EXEC, contained=session.contained)
+    return session.grants(Access.EXEC)
 
 
 def _told(session: SessionContext, todo: Todo, result: CommandResult) -> str:

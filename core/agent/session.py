@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from core.agent.leash import Leash
 from core.agent.limits import Meter
 from core.agent.plan_news import plan_events, tell_trouble
 from core.agent.prefix import Prepared
@@ -23,6 +24,7 @@ from core.agent.terminal import Terminal
 from core.agent.way_out import WayOut
 from core.config import Settings
 from core.errors import AgentTuiError, ToolInputInvalid
+from core.modes import Access, Mode, granted
 from core.permissions.remembered import Remembered
 from core.permissions.rules import Rule
 from core.plans.store import PlanStore
@@ -188,6 +190,7 @@ class SessionContext(Struct, kw_only=True):
     `spend` counts what a call of a model within a tool took, for the turn that runs.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
+    `leash`: what a subagent may at most, and what its turns count for; None: it is the user's own session.
     """
 
     id: str
@@ -224,6 +227,12 @@ class SessionContext(Struct, kw_only=True):
     job_in_front: str = ""
     building: str = ""
     building_todo: str = ""
+    leash: Leash | None = None
+
+    def grants(self, access: Access) -> bool:
+        """Whether its mode, and the leash of a subagent, grant an access now."""
+        in_mode = granted(Mode(self.state.mode), access, contained=self.contained)
+        return in_mode and (self.leash is None or self.leash.allows(access))
 
     def python(self) -> PythonRoom:
         """The Python that the model's blocks run in; made at the first of them."""

@@ -43,10 +43,7 @@ class Terminal:
 
     def __init__(self, ground: Ground) -> None:
         self.ground = ground
-        known = ground.state.shell
-        self.shell = ShellState(
-            directory=known.directory, variables=dict(known.environment), removed=frozenset(known.removed)
-        )
+        self.stand_as_told()
         self.jobs = Jobs(ground)
         self._leaving: set[asyncio.Task[object]] = set()
         self.probing: ProbeLayer | None = None  # while the user shows a fault: what they run has the probes
@@ -184,6 +181,13 @@ class Terminal:
         moved, note = witness.moved(self.shell, self.ground.workspace.root)
         self._shell_is(moved)
         return note
+
+    def stand_as_told(self) -> None:
+        """Where the session's own record says that the shell stands."""
+        known = self.ground.state.shell
+        self.shell = ShellState(
+            directory=known.directory, variables=dict(known.environment), removed=frozenset(known.removed)
+        )
 
     def reset(self) -> None:
         """Back to the workspace itself and the environment that the session began with."""

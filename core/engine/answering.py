@@ -22,6 +22,8 @@ _GO_ON = "I have answered what you asked before. Go on with that."
 def answered(live: LiveSession, command: cmd.QuestionReply) -> Effect:
     """The effect of an answer. Raises `CommandRejected` for one that does not fit the question."""
     asked = live.runtime.state.questions.get(command.id)
+    if asked is not None and asked.subagent in live.children:
+        return answered(live.children[asked.subagent], command)
     if asked is None or not (asked.lasting or _is_awaited(live, command.id)):
         raise CommandRejected(
             f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"

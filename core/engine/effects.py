@@ -101,7 +101,7 @@ async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Ef
         case cmd.TurnSteer():
             _check_text(command.text, "message")
             _need_turn(live)
-            return partial(turns.steer, command.text)
+            return partial(live.steer, command.text)
         case cmd.TurnInterrupt():
             if not turns.running and live.runs_commands:
                 return live.stop_commands
@@ -159,8 +159,9 @@ def _need_turn(live: LiveSession) -> None:
 
 
 def _approve(live: LiveSession, command: cmd.ApprovalAnswer) -> Effect:
-    context = live.turns.context
     request = live.runtime.state.approvals.get(command.id)
+    whose = live.children.get(request.subagent, live) if request is not None else live
+    context = whose.turns.context
     if request is None or context is None:
         raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
     if command.pattern:

@@ -23,6 +23,7 @@ from core.engine.effects import prepare
 from core.engine.faults import explained
 from core.engine.forking import fork
 from core.engine.live import LiveSession
+from core.engine.merging import carry_on
 from core.engine.models import ModelAccess
 from core.engine.rewinding import known, need_rest
 from core.engine.runtime import SessionRuntime, Surroundings
@@ -120,7 +121,8 @@ class Engine:
                 self._closing.append(live)
                 live.schedule(lambda: self._close_session(live))
             case _:
-                live = self._live(command.session)
+                child = self._child(command.session) if isinstance(command, cmd.TurnInterrupt) else None
+                live = child or self._live(command.session)
                 live.schedule(await prepare(live, command))
         return _ack(live)
 
@@ -133,6 +135,10 @@ class Engine:
                 code="session_unknown",
             )
         return live
+
+    def _child(self, session: str) -> LiveSession | None:
+        """The open session of a subagent."""
+        return next((each.children[session] for each in self._sessions.values() if session in each.children), None)
 
     def _ready(self) -> _House:
         if self._house is None:
@@ -209,7 +215,9 @@ class Engine:
         except BaseException:
             directory.close()
             raise
-        return self._admit(runtime, house)
+        ack = self._admit(runtime, house)
+        await carry_on(self._sessions[runtime.id])
+        return ack
 
     async def _fork(self, command: cmd.SessionFork) -> cmd.Ack:
         live, house = self._live(command.session), self._ready()
@@ -290,7 +298,8 @@ class Engine:
         if self._house is not None:
             self._house.answers.disk_changed()
         for live in self._sessions.values():
-            live.runtime.disk_changed(paths)
+            for each in (live, *live.children.values()):
+                each.runtime.disk_changed(paths)
 
     async def _configure(self, command: cmd.ProviderConfigure) -> cmd.Ack:
         house = self._ready()
@@ -307,7 +316,7 @@ class Engine:
 
     async def events(self, session: str, *, after: int = 0) -> AsyncGenerator[Envelope]:
         """Durable events with `seq > after`, in order, without gaps; then the live ones, lossy ones too."""
-        subscription = self._live(session).runtime.bus.subscribe(after)
+        subscription = (self._child(session) or self._live(session)).runtime.bus.subscribe(after)
         async for envelope in subscription.envelopes():
             yield envelope
 

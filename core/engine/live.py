@@ -17,7 +17,8 @@ Effect = Callable[[], Awaitable[None] | None]
 
 
 class LiveSession:
-    """One session that clients may command."""
+    """One session that clients may command. `children` are the open sessions of its subagents, by id;
+    `builds`: they are working a plan."""
 
     def __init__(self, runtime: SessionRuntime) -> None:
         self.runtime = runtime
@@ -25,6 +26,8 @@ class LiveSession:
         self._effects: asyncio.Queue[Effect] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()
+        self.children: dict[str, LiveSession] = {}
+        self.builds = False
         self._closed = False
 
     def schedule(self, effect: Effect) -> None:
@@ -52,6 +55,13 @@ class LiveSession:
     async def settled(self) -> None:
         """Until every accepted command has had its effect."""
         await self._effects.join()
+
+    def steer(self, text: str) -> None:
+        """A message of the user for the turn that runs, and for all that work for it."""
+        self.turns.steer(text)
+        for child in self.children.values():
+            if child.turns.running:
+                child.turns.steer(text)
 
     def run_command(self, command: str) -> None:
         """Run what the user typed, beside whatever else goes on."""

@@ -7,7 +7,9 @@ from functools import partial
 from msgspec.structs import replace
 
 from core.agent.plan_news import plan_events
+from core.engine.children import MOST
 from core.engine.live import Effect, LiveSession
+from core.engine.parallel_build import ParallelBuild, unfinished
 from core.engine.proofs import not_proved, run_proof
 from core.errors import CommandRejected
 from core.ids import new_id
@@ -90,6 +92,10 @@ def _is_now(live: LiveSession, merged: Merged) -> None:
 
 
 def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
+    if not 1 <= command.workers <= MOST:
+        raise CommandRejected(
+            f"{command.workers} can't work at once.", hint=f"From 1 to {MOST} can.", code="workers_invalid"
+        )
     if faults := problems(plan.todos):
         raise CommandRejected(
             f"{plan.path} can't be built: {faults[0]}",
@@ -117,9 +123,14 @@ def _build(live: LiveSession, plan: Plan, command: cmd.PlanBuild) -> None:
     runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
     chosen = next((todo for todo in plan.todos if todo.id == command.todo), None)
     now = next((todo.id for todo in plan.todos if todo.status == "in_progress"), "")
-    instruction = render("plan_build", plan=plan, chosen=chosen, now=now)
     what = f"the todo {chosen.id} of the plan" if chosen else "the plan"
-    live.turns.start_build(f"Build {what} “{plan.name}” ({plan.path}).", plan.path, command.todo, instruction)
+    prompt = f"Build {what} “{plan.name}” ({plan.path})."
+    if command.workers > 1 or unfinished(live, plan.path):
+        build = ParallelBuild(live, plan.path, command.workers, command.todo)
+        live.turns.start_work(prompt, lambda context: build.run(context, prompt))
+        return
+    instruction = render("plan_build", plan=plan, chosen=chosen, now=now)
+    live.turns.start_build(prompt, plan.path, command.todo, instruction)
 
 
 def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
@@ -133,6 +144,18 @@ def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
     if command.status == "completed" != todo.status and todo.verify:
         return partial(live.run_beside, partial(_proved, live, command, path, todo), f"proof of {todo.id}")
     return partial(_status_set, live, command, path)
+
+
+def tick_settled(live: LiveSession, path: str) -> None:
+    """After a verdict on a path ("" = on many): todos that only waited for their conflicts to be settled are completed,
+    if what proves them passes. A build that goes on sees to that itself."""
+    state, changes = live.runtime.state, live.runtime.review.changes
+    working = {todo.id for todo in state.todos if todo.status == "in_progress"}
+    for each in state.subagents.values():
+        is_meant = each.state == "merged" and path in {"", *each.conflicts} and each.plan == state.plan_path
+        clashes = any(other in changes and changes[other].conflict for other in each.conflicts)
+        if is_meant and each.conflicts and not clashes and each.todo in working and not live.builds:
+            live.schedule(_set_todo(live, cmd.TodoSet(plan=each.plan, id=each.todo, status="completed")))
 
 
 def _status_set(live: LiveSession, command: cmd.TodoSet, path: str) -> None:

@@ -18,6 +18,7 @@ from core.protocol.events import (
     JobEnded,
     MessageAppended,
     QuestionAnswered,
+    SubagentFinished,
     ToolFinished,
     ToolRequested,
     TurnEnd,
@@ -48,6 +49,8 @@ def close_open_turn(
         done.append(f"The background command {job.command[:60]!r} ended with the program.")
     for approval in list(state.approvals):
         emit(ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
+    for subagent in [each.id for each in state.subagents.values() if each.state == "working"]:
+        emit(SubagentFinished(id=subagent, reason="interrupted"))
     for question in [each.id for each in state.questions.values() if not each.lasting]:
         emit(QuestionAnswered(id=question, by="program"))
     if mended := _mend_history(state, emit):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import assert_never
 
 from core.engine.live import Effect, LiveSession
+from core.engine.plan_effects import tick_settled
 from core.errors import CommandRejected
 from core.prompts import render
 from core.protocol import commands as cmd
@@ -91,6 +92,7 @@ def _resolve_one(live: LiveSession, command: cmd.HunkResolve) -> None:
     if command.verdict == "accept":
         live.runtime.log.sync()
     live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
+    tick_settled(live, command.path)
 
 
 def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
@@ -106,6 +108,7 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
     still = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
     if named := [change for change in still if change.protected or change.conflict]:
         runtime.emit(_left_out(named))
+    tick_settled(live, "")
 
 
 def _left_out(changes: list[Change]) -> Notice:
@@ -175,8 +178,12 @@ def _settle(live: LiveSession, command: cmd.ConflictSettle) -> Effect:
     change = live.runtime.review.changes.get(command.path)
     if change is None or not change.conflict:
         raise CommandRejected(f"{command.path} is in no conflict.", code="no_conflict")
-    conflicts = live.runtime.shadow.conflicts
-    return lambda: _done(conflicts.settle(command.path, command.choices, command.mine, command.theirs))
+
+    def effect() -> None:
+        live.runtime.shadow.conflicts.settle(command.path, command.choices, command.mine, command.theirs)
+        tick_settled(live, command.path)
+
+    return effect
 
 
 # Comments.

@@ -6,6 +6,7 @@ disk refuses never happened: `emit` raises and nobody is told. What ends a turn 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,8 @@ class PlanFolder:
 
 
 class SessionRuntime:
-    """A session that is open in this process. `settings` may be replaced between turns."""
+    """A session that is open in this process. `settings` may be replaced between turns. `listener` is told of every
+    event that is recorded, after it counts."""
 
     def __init__(self, directory: SessionDirectory, log: SessionLog, state: SessionState, around: Surroundings) -> None:
         self.directory = directory
@@ -86,6 +88,7 @@ class SessionRuntime:
         self.trusted = around.trusted
         self.workspace = around.workspace
         self.turn_id = ""
+        self.listener: Callable[[ev.AnyEvent], None] | None = None
         self.told: dict[str, str] = {}
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
         self.bus = Bus(directory.id, lambda after, limit: log.read(after=after, limit=limit))
@@ -178,6 +181,8 @@ class SessionRuntime:
         self.state.apply(envelope)
         self.bus.publish(envelope)
         self.flagging.note(envelope.event)
+        if self.listener is not None:
+            self.listener(envelope.event)
 
     def _before(self, event: ev.AnyEvent) -> None:
         """What has to be done at the edges of steps and turns, ahead of the event that marks the edge."""

@@ -8,6 +8,7 @@ import importlib
 import threading
 from collections.abc import Awaitable, Callable
 
+from core.agent.leash import Leash
 from core.agent.session import Route, SessionContext
 from core.engine.debug_end import end_debugging
 from core.engine.faults import explained
@@ -43,6 +44,7 @@ class Turns:
         self._routes = Routes(session)
         self._warming: asyncio.Task[None] | None = None
         self._reserved = False
+        self.leash: Leash | None = None
 
     @property
     def running(self) -> bool:
@@ -90,7 +92,7 @@ class Turns:
             if not self.running:
                 from core.agent.context import prepared
 
-                await prepared(self._ready_context())
+                await prepared(self.ready_context())
 
     async def reserve(self) -> None:
         """Claim the next turn. `CommandRejected` while one runs; else what `route` and the log raise."""
@@ -130,6 +132,23 @@ class Turns:
 
         self._begin(work, prompt)
 
+    def start_work(self, prompt: str, work: Work) -> None:
+        """Begin the turn that was reserved as one that does something else than ask the model; it says itself that it
+        begins and ends."""
+        self._begin(work, prompt)
+
+    async def ended(self) -> None:
+        """Until the turn that runs has ended. When this is cancelled the turn is interrupted, and waited for."""
+        task = self._task
+        if task is None:
+            return
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            self.interrupt()
+            await asyncio.wait({task}, timeout=STOP_LIMIT)
+            raise
+
     def start_compaction(self) -> None:
         """Replace the history by a summary; nothing else runs meanwhile."""
 
@@ -154,7 +173,7 @@ class Turns:
         reason: TurnEnd = "failed"
         message = ""
         try:
-            context = self._ready_context()
+            context = self.ready_context()
             context.turn = session.turn_id
             await work(context)
         except asyncio.CancelledError:
@@ -205,7 +224,8 @@ class Turns:
         if (found := provider.suggestion(state.messages)) is not None:
             self._session.emit_surely(PromptSuggested(text=found.text, mode=Mode(found.mode or state.mode).value))
 
-    def _ready_context(self) -> SessionContext:
+    def ready_context(self) -> SessionContext:
+        """The context as the next turn begins with it."""
         session, route = self._session, self.route()
         if self._context is None:
             self._context = SessionContext(
@@ -224,7 +244,7 @@ class Turns:
                 kept=session.permits.remembered,
                 exit=session.permits.way_out,
             )
-        self._context.trusted = session.trusted
+        self._context.trusted, self._context.leash = session.trusted, self.leash
         self._context.route, self._context.settings = route, session.settings
         self._context.small = self._routes.beside("small_model")
         self._context.apply = self._routes.beside("apply_model")

@@ -227,11 +227,13 @@ class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
 
 class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
     """Switch to Agent and work the plan, from where it stands. `todo`: only this one. `fresh`: the model is sent
-    nothing of the conversation until here."""
+    nothing of the conversation until here. `workers`: how many subagents work at once, at most 4; 1 = none, the agent
+    itself does it."""
 
     path: str
     todo: str = ""
     fresh: bool = False
+    workers: int = 1
 
 
 class TodoSet(Command, frozen=True, kw_only=True, tag="todo.set"):

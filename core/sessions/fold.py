@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from core.protocol import events as ev
 from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
+from core.sessions import subagents
 from core.sessions.asking import Untold, answered, asked, heard, reported
 from core.sessions.debugging import DebugState
 from core.sessions.rewind import Line, Mark, marked, rewound, shelve
@@ -55,7 +56,7 @@ class TurnState:
     usage: Usage = field(default_factory=Usage)
     steps: int = 0
     duration_ms: int = 0
-    reason: ev.TurnEnd | str = ""
+    reason: ev.TurnEnd | Literal[""] = ""
     message: str = ""
 
     def finished_documents(self) -> list[AnyDocument]:
@@ -107,6 +108,7 @@ class SessionState:
     lines: list[Line] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     debug: DebugState = field(default_factory=DebugState)
+    subagents: dict[str, subagents.Subagent] = field(default_factory=dict)
 
     @property
     def turn(self) -> TurnState | None:
@@ -266,6 +268,7 @@ def _approved(state: SessionState, _: ev.Envelope, event: ev.ApprovalResolved) -
 
 def _change(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
     state.pending.add(event.change.path)
+    subagents.joined(state, event)
 
 
 def _change_resolved(state: SessionState, _: ev.Envelope, event: ev.ChangeResolved) -> None:
@@ -384,4 +387,8 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.TerminalReported: _terminal_reported,
     ev.CheckpointCreated: marked,
     ev.ConversationRewound: rewound,
+    ev.SubagentStarted: subagents.started,
+    ev.SubagentFinished: subagents.finished,
+    ev.SubagentMerging: subagents.merging,
+    ev.SubagentMerged: subagents.merged,
 }

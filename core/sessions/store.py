@@ -35,9 +35,10 @@ def _make(directory: Path) -> Path:
 class SessionDirectory:
     """One session's place, locked by this process until `close`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cache: Path | None = None) -> None:
         self.path = path
         self.id = path.name
+        self._cache = cache
         self._lock = _lock(path / "lock", path.name)
 
     @property
@@ -59,7 +60,22 @@ class SessionDirectory:
     @property
     def cache(self) -> Path:
         """The cache of commands, which all sessions of the workspace share; it need not exist."""
-        return self.path.parent.parent / "cache"
+        return self._cache or self.path.parent.parent / "cache"
+
+    @property
+    def children(self) -> Path:
+        """Where the sessions are that work for this one; it need not exist."""
+        return self.path / "children"
+
+    def child(self, name: str) -> SessionDirectory:
+        """A session below this one, made if it is not there, and locked. Raises `StateError`."""
+        path = self.children / name
+        for each in (self.children, path, path / "blobs", path / "outputs"):
+            _make(each)
+        return SessionDirectory(path, self.cache)
+
+    def has_child(self, name: str) -> bool:
+        return (self.children / name / "log.jsonl").is_file()
 
     def discard(self) -> None:
         """Remove a session that holds nothing."""

@@ -5,6 +5,18 @@ from __future__ import annotations
 from core.protocol.messages import Usage
 
 
+def rest(whole: Usage, part: Usage) -> Usage:
+    """What there is of `whole` beside `part`."""
+    return Usage(
+        prompt_tokens=whole.prompt_tokens - part.prompt_tokens,
+        completion_tokens=whole.completion_tokens - part.completion_tokens,
+        cached_tokens=whole.cached_tokens - part.cached_tokens,
+        cache_write_tokens=whole.cache_write_tokens - part.cache_write_tokens,
+        reasoning_tokens=whole.reasoning_tokens - part.reasoning_tokens,
+        cost=None if whole.cost is None else whole.cost - (part.cost or 0.0),
+    )
+
+
 def total(first: Usage, second: Usage) -> Usage:
     """Tokens and cost of both; the cost is not known if neither is."""
     costs = [usage.cost for usage in (first, second) if usage.cost is not None]

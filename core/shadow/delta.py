@@ -41,8 +41,8 @@ class Delta:
         kept = {each: entry for each, entry in self._found.items() if each != path and not each.startswith(f"{path}/")}
         self._found = kept
 
-    def lay_out(self, upper: Path) -> int:
-        """Put it into an empty layer; how many entries. Raises OSError."""
+    def lay_out(self, upper: Path) -> None:
+        """Put it into an empty layer. Raises OSError."""
         for path, entry in self._found.items():
             place = upper / os.fsdecode(to_os(path))
             self._directories(path, upper)
@@ -56,7 +56,6 @@ class Delta:
             place = upper / os.fsdecode(to_os(path))
             if place.is_dir():
                 set_opaque(place, True)
-        return len(self._found)
 
     def _directories(self, path: str, upper: Path) -> None:
         """The directories that lead to a path, as they are now."""

@@ -158,7 +158,7 @@ class Joining:
             return 0
         layer = self._shadow.open_layer()
         try:
-            count = theirs.lay_out(layer.upper)
+            theirs.lay_out(layer.upper)
             effects = self._shadow.absorb(layer, origin=origin, started_ns=since)
         except OSError as error:
             self._shadow.drop_layer(layer)
@@ -167,7 +167,7 @@ class Joining:
             self._shadow.drop_layer(layer)
             raise
         notes += effects.notes
-        return count
+        return effects.generated
 
 
 def _apart(theirs: Delta, ours: Delta) -> Iterator[str]:

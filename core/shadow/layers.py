@@ -65,13 +65,15 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class Layers:
-    """The layers of one session, made in `directory` or where that says. Nothing is made before it is needed."""
+    """The layers of one session, made in `directory` or where that says. Nothing is made before it is needed. `quota`
+    in bytes: what all of them may take."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._locks: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
         self._place: Path | None = None
+        self.quota = QUOTA
         self.kept = self._read()
         self.frozen = Frozen(directory.with_name("checkpoints"))
 
@@ -304,14 +306,14 @@ class Layers:
                 hint=f"Make room; {FLOOR >> 20} MB are always left free.",
                 code="disk_full",
             )
-        if used > QUOTA and (used := self._spared()) > QUOTA:
+        if used > self.quota and (used := self._spared()) > self.quota:
             raise StateError(
                 f"No command can run: the session's commands have left {used / (1 << 30):.1f} GiB behind, "
-                f"{QUOTA >> 30} GiB is the limit.",
+                f"{self.quota / (1 << 30):.3g} GiB is the limit.",
                 hint="Accept or reject the generated files in the review.",
                 code="layers_full",
             )
-        return min(free - FLOOR, QUOTA - used)
+        return min(free - FLOOR, self.quota - used)
 
     def _spared(self) -> int:
         """The size of all layers after the oldest checkpoints have let go of theirs, as many as it takes, and then what
@@ -323,9 +325,9 @@ class Layers:
             for each in set(layers) - set(self.kept.layers) - self._locks.keys():
                 self.close(each, keep=False)
             self._sizes.clear()
-            if self.size() <= QUOTA:
+            if self.size() <= self.quota:
                 break
-        if (over := self.size() - QUOTA) > 0:
+        if (over := self.size() - self.quota) > 0:
             undo = sum(self._measured(name) for name in self._needed_to_undo())
             self.prune(max(0, undo - over), spare=0)
         return self.size()

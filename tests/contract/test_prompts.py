@@ -26,6 +26,13 @@ VARIABLES = {
         "chosen": TODO,
         "now": "a",
     },
+    "plan_subagent": {
+        "plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,)),
+        "todo": TODO,
+        "others": ("b",),
+        "why": "It was begun.",
+        "whole": True,
+    },
     "reminders/plan_changed": {"todos": "[ ] a: A"},
     "reminders/probes_left": {"probes": "p1"},
     "reminders/fix_unshown": {"files": "a.py"},

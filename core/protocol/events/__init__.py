@@ -51,6 +51,14 @@ from core.protocol.events.session import (
     SessionStarted,
     TrustStated,
 )
+from core.protocol.events.subagent import (
+    Act,
+    SubagentFinished,
+    SubagentMerged,
+    SubagentMerging,
+    SubagentProgressed,
+    SubagentStarted,
+)
 from core.protocol.events.terminal import (
     BoxFound,
     CommandRan,
@@ -147,6 +155,11 @@ AnyEvent = (
     | ReproduceEnded
     | ReproduceRequested
     | RunRecorded
+    | SubagentStarted
+    | SubagentProgressed
+    | SubagentFinished
+    | SubagentMerging
+    | SubagentMerged
     | ContextMeasured
     | ContextCompacted
     | RulesLoaded
@@ -155,7 +168,7 @@ AnyEvent = (
     | StreamLagged
 )
 
-LOSSY = (DocumentDelta, ToolOutput, FilesChanged, ProbeLogged, StreamLagged)
+LOSSY = (DocumentDelta, ToolOutput, FilesChanged, ProbeLogged, SubagentProgressed, StreamLagged)
 
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,6 +184,7 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 __all__ = [
     "LOSSY",
+    "Act",
     "AnswersReported",
     "AnyEvent",
     "ApprovalRequested",
@@ -236,6 +250,11 @@ __all__ = [
     "StepRetried",
     "StepStarted",
     "StreamLagged",
+    "SubagentFinished",
+    "SubagentMerged",
+    "SubagentMerging",
+    "SubagentProgressed",
+    "SubagentStarted",
     "TerminalReported",
     "TodoChanged",
     "TodoVerified",

@@ -37,7 +37,8 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requeste
 
     `reason`: why it is asked about. A yes binds the subject, directory, names of variables (`environment`), mode and
     hosts that can be reached (`network`) together: `digest` is over all of them. With kind "network", a command that
-    has ended wanted the hosts in `subject`, one a line; a yes runs it again.
+    has ended wanted the hosts in `subject`, one a line; a yes runs it again. `subagent`: the id of the one that asks,
+    "" = none.
     """
 
     id: str
@@ -53,6 +54,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requeste
     network: tuple[str, ...] = ()
     mode: str = ""
     digest: str = ""
+    subagent: str = ""
 
 
 class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"):
@@ -68,13 +70,15 @@ class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question.asked"):
     """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
-    answer, and when the program does; an answer that comes then begins a turn."""
+    answer, and when the program does; an answer that comes then begins a turn. `subagent`: the id of the one that
+    asks, "" = none."""
 
     id: str
     call: str
     questions: tuple[Question, ...]
     title: str = ""
     lasting: bool = False
+    subagent: str = ""
 
 
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question.answered"):

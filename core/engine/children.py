@@ -1,0 +1,141 @@
+"""The sessions of subagents: each begins with a copy of what is pending here, in a directory below its parent's.
+
+A child is a session like any other: its own log, blobs, layers and box. It never writes to the project, and it goes
+with its parent. What it did comes to its parent by a merge (`merging`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from core.engine.live import LiveSession
+from core.engine.runtime import SessionRuntime, Surroundings
+from core.errors import StateError
+from core.ids import new_id
+from core.protocol.events import ChangeProposed, LayersChanged, SessionStarted, TrustStated
+from core.sessions.store import SessionDirectory
+from core.shadow.frozen import link, link_tree
+from core.shadow.joining import begun_with
+from core.shadow.layers import QUOTA, Kept, Layers
+from core.shadow.overlay import remove_tree
+from core.shadow.places import forget_place
+
+MOST = 4  # that work at the same time
+
+
+def new_child(parent: LiveSession) -> LiveSession:
+    """A session that sees what this one sees now, and nothing of what was said in it. `StateError`: no room."""
+    runtime = parent.runtime
+    directory = runtime.directory.child(new_id("sub"))
+    try:
+        _copy(runtime, directory)
+        return _admitted(parent, _begun(runtime, directory))
+    except OSError as error:
+        _discard(directory)
+        raise StateError(f"A subagent can't be begun in {directory.path}: {error.strerror}.") from error
+    except BaseException:
+        _discard(directory)
+        raise
+
+
+def open_child(parent: LiveSession, name: str) -> LiveSession | None:
+    """A child that was begun before; None: it is not there (any more)."""
+    if name in parent.children:
+        return parent.children[name]
+    if not parent.runtime.directory.has_child(name):
+        return None
+    directory = parent.runtime.directory.child(name)
+    try:
+        return _admitted(parent, SessionRuntime.resume(directory, _surroundings(parent.runtime)))
+    except BaseException:
+        directory.close()
+        raise
+
+
+def sweep(parent: SessionRuntime) -> None:
+    """Remove what was begun to be made and is named nowhere; of what was merged, all but its logs."""
+    place, known = parent.directory.children, parent.state.subagents
+    for home in sorted(place.iterdir()) if place.is_dir() else ():
+        if home.name not in known:
+            _remove(home)
+        elif known[home.name].state == "merged":
+            for each in ("layers", "checkpoints", "blobs"):
+                _remove(home / each)
+
+
+def _remove(directory: Path) -> None:
+    with suppress(OSError):  # the next start tries again
+        forget_place(directory if directory.name == "layers" else directory / "layers")
+        if directory.is_dir():
+            remove_tree(directory)
+
+
+def _surroundings(parent: SessionRuntime) -> Surroundings:
+    """A child's edits always wait for its merge, whatever is configured."""
+    settings = replace(parent.settings, edits=replace(parent.settings.edits, policy="review"))
+    return Surroundings(
+        workspace=parent.workspace,
+        settings=settings,
+        models=parent.models,
+        boxes=parent.boxes,
+        interactive=parent.interactive,
+        trusted=parent.trusted,
+    )
+
+
+def _copy(source: SessionRuntime, target: SessionDirectory) -> None:
+    """What has to lie there before the session is made: prefix, kept layers, and the bytes of what is pending."""
+    for each in source.directory.path.glob("prefix*.json"):
+        link(each, target.path / each.name)
+    states = [state for change in source.review.changes.values() for state in (change.base, change.pending)]
+    kept = source.shadow.layers.kept
+    names = {state.blob for state in (*states, *kept.bases.values()) if state.blob}
+    for name in names:
+        here = source.directory.blobs / name[:2] / name[2:]
+        there = target.blobs / name[:2] / name[2:]
+        if here.exists():
+            there.parent.mkdir(mode=0o700, exist_ok=True)
+            link(here, there)
+    if source.shadow.layers.exists and kept != Kept():
+        layers = Layers(target.path / "layers")
+        for name in kept.layers:
+            link_tree(source.shadow.layers.place / name, layers.place / name)
+        layers.record(kept)
+
+
+def _begun(source: SessionRuntime, directory: SessionDirectory) -> SessionRuntime:
+    state = source.state
+    first = SessionStarted(workspace=state.workspace, mode="agent", model=state.model, demo=state.demo)
+    child = SessionRuntime.create(directory, _surroundings(source), first)
+    if state.trust != "trusted":
+        child.emit(TrustStated(state="restricted", directory=state.workspace))
+    if state.shell.directory != "." or state.shell.environment or state.shell.removed:
+        child.emit(state.shell)
+        child.terminal.stand_as_told()
+    if child.shadow.layers.kept.layers:
+        child.emit(LayersChanged(layers=child.shadow.layers.kept.layers, bulks=source.review.bulks))
+    for change in begun_with(source.review.changes.values()):
+        child.emit(ChangeProposed(change=change))
+    child.log.sync()
+    return child
+
+
+def _admitted(parent: LiveSession, runtime: SessionRuntime) -> LiveSession:
+    """All layers of a session and its children have one quota together: what is free of it is shared out evenly."""
+    live = LiveSession(runtime)
+    parent.children[runtime.id] = live
+    if (layers := parent.runtime.shadow.layers).exists:
+        inherited = runtime.shadow.layers.size() if runtime.shadow.layers.exists else 0
+        runtime.shadow.layers.quota = inherited + max(0, QUOTA - layers.size()) // (MOST + 1)
+    else:
+        runtime.shadow.layers.quota = QUOTA // (MOST + 1)
+    return live
+
+
+def _discard(directory: SessionDirectory) -> None:
+    _remove(directory.path / "layers")
+    directory.discard()
+    directory.close()

@@ -1,0 +1,65 @@
+"""The merge of a child into its parent: recorded as begun, carried out path by path, recorded as done.
+
+Whatever moment the program dies at, the next start carries it on, and what was merged by then is not merged again.
+"""
+
+from __future__ import annotations
+
+from core.engine.children import open_child
+from core.engine.live import LiveSession
+from core.errors import AgentTuiError
+from core.protocol.events import SubagentMerged, SubagentMerging
+from core.protocol.review import Origin
+from core.shadow.joining import Joining, Work
+
+LOST = "Its session is not there any more: what it had done since could not be taken over."
+
+
+def merge(parent: LiveSession, child: LiveSession) -> SubagentMerged:
+    """Take the work of a child, which is at rest, into what is pending here. Raises `StateError`: nothing, or a part of
+    it, was merged, and it can be carried on."""
+    runtime = parent.runtime
+    known = runtime.state.subagents[child.runtime.id]
+    child.runtime.log.sync()
+    if known.state != "merging":
+        runtime.emit(SubagentMerging(id=known.id))
+        runtime.log.sync()
+    points = child.runtime.review.points
+    name = next(iter(points), "")
+    if not name:  # nothing was ever said to it, so it did nothing
+        return _merged(parent, SubagentMerged(id=known.id))
+    origin = Origin(turn=runtime.turn_id, call=known.id, tool="subagent", todo=known.todo)
+    joining = Joining(runtime.shadow, Work(child.runtime.shadow, points[name], name))
+    found = joining.join(origin, since=child.runtime.state.started * 1_000_000, done=known.joined)
+    return _merged(
+        parent,
+        SubagentMerged(
+            id=known.id,
+            paths=found.paths,
+            conflicts=found.conflicts,
+            generated=found.generated,
+            notes=found.notes,
+        ),
+    )
+
+
+def _merged(parent: LiveSession, event: SubagentMerged) -> SubagentMerged:
+    parent.runtime.emit(event)
+    parent.runtime.log.sync()
+    return event
+
+
+async def carry_on(parent: LiveSession) -> None:
+    """Finish the merges that a crash cut off."""
+    for each in [each for each in parent.runtime.state.subagents.values() if each.state == "merging"]:
+        try:
+            child = open_child(parent, each.id)
+            if child is None:
+                _merged(parent, SubagentMerged(id=each.id, notes=(LOST,)))
+                continue
+            merge(parent, child)
+        except AgentTuiError as problem:
+            parent.runtime.complain(problem)
+        finally:
+            if (child := parent.children.pop(each.id, None)) is not None:
+                await child.close()
