@@ -24,6 +24,7 @@ from textual.style import Style
 
 from tui.highlight import SYNTAX, Painting, Span
 from tui.keymap import bindings
+from tui.widgets.rows import placed
 
 KEPT_ROWS: Final = 600
 SETTLED: Final = 0.03  # seconds of rest before rows are coloured: while they fly past it would only cost frames
@@ -97,7 +98,7 @@ class CodeView(ScrollView, can_focus=True):
                 if low <= start < high:
                     ink += parse(name)
             segments.append(Segment(text[start:end], ink.rich_style))
-        return Strip(segments).apply_offsets(0, row)
+        return placed(Strip(segments), row, self.app.console)
 
     def _selected(self, row: int, length: int) -> Sequence[Span]:
         selection = self.text_selection

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from rich.cells import cell_len
+from rich.console import COLOR_SYSTEMS, Console
 from textual.strip import Strip
 
 Piece = tuple[str, str]
@@ -23,9 +24,10 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 
 
 class Row:
-    """One screen line. `joint` is what the wrap took away before a soft row; `fill` the role of its background."""
+    """One screen line. `joint` is what the wrap took away before a soft row; `fill` the role of its background; `lines`
+    the lines of the text that it was laid out from, [first, last) counted from 0, where that is known."""
 
-    __slots__ = ("at", "fill", "joint", "lead", "pieces", "soft", "strip")
+    __slots__ = ("at", "fill", "joint", "lead", "lines", "pieces", "soft", "strip")
 
     def __init__(
         self, pieces: Sequence[Piece], *, lead: int = 0, soft: bool = False, joint: str = "", fill: str = ""
@@ -35,6 +37,7 @@ class Row:
         self.soft = soft
         self.joint = joint
         self.fill = fill
+        self.lines = (0, 0)
         self.strip: Strip | None = None  # as it was drawn last, for row `at` of all
         self.at = -1
 
@@ -42,6 +45,20 @@ class Row:
     def text(self) -> str:
         """The row as it is drawn."""
         return "".join(piece[0] for piece in self.pieces)
+
+
+def placed(strip: Strip, y: int, console: Console) -> Strip:
+    """A strip that knows that it is row `y` of all, for the selection.
+
+    With its place each piece has a style of its own, which is told the codes of the one that it came from: Textual
+    would work them out for each, and keep them.
+    """
+    colors = COLOR_SYSTEMS[console.color_system or "truecolor"]
+    found = strip.apply_offsets(0, y)
+    for piece, plain in zip(found, strip, strict=True):
+        if piece.style is not None and plain.style is not None:
+            piece.style._ansi = Strip.render_ansi(plain.style, colors)
+    return found
 
 
 def breaks(text: str, width: int) -> list[tuple[int, int]]:

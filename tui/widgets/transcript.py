@@ -25,7 +25,7 @@ from tui.keymap import bindings
 from tui.state import Block
 from tui.widgets.blocks import can_open, source
 from tui.widgets.layout import Layout
-from tui.widgets.rows import Piece, Row, logical, part
+from tui.widgets.rows import Piece, Row, logical, part, placed
 
 ROLES: Final = (
     "muted",
@@ -191,7 +191,7 @@ class Transcript(ScrollView, can_focus=True):
         index, row = found
         strip = row.strip if row.strip is not None and row.at == at else None
         if strip is None:  # a strip that stays the same object keeps what Textual has worked out for it
-            strip = row.strip = self._strip(row.pieces, row.fill, width).apply_offsets(0, at)
+            strip = row.strip = placed(self._strip(row.pieces, row.fill, width), at, self.app.console)
             row.at = at
             self._forget_old_strips(row)
         selection = self.text_selection
@@ -202,7 +202,7 @@ class Transcript(ScrollView, can_focus=True):
         if self._behind and y == self.size.height - 1:
             tag = Segment(_BELOW, self._style("below", ""))
             strip = Strip.join([strip.crop(0, width - len(_BELOW)), Strip([tag], len(_BELOW))])
-        return strip if strip is row.strip else strip.apply_offsets(0, at)
+        return strip if strip is row.strip else placed(strip, at, self.app.console)
 
     def _forget_old_strips(self, newest: Row) -> None:
         self._kept.append(newest)
