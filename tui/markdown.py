@@ -31,6 +31,7 @@ class _Layout:
         self.role = ""
         self.tight = False
         self.fresh = False  # right after the mark of a list item or a quote: no gap
+        self.source = (0, 0)  # the lines of the text that are laid out now, [first, last)
 
     def gap(self) -> None:
         """An empty row between two blocks, none at the start and none in a tight list."""
@@ -41,18 +42,26 @@ class _Layout:
         rows = wrap(pieces, self.width, first=self.first, rest=self.rest)
         if self.first is not self.rest and self.lists:
             rows[0].lead -= len(self.first[-1][0])  # the mark of an item is copied, its indentation is not
-        self.rows += rows
+        self.add(rows, self.source)
         self.first, self.fresh = self.rest, False
+
+    def add(self, rows: Sequence[Row], lines: tuple[int, int]) -> None:
+        """Take rows in that come from these lines of the text."""
+        for row in rows:
+            row.lines = lines
+        self.rows += rows
 
     def inline(self, token: Any) -> None:
         for line in _lines(_pieces(token.children or (), self.role)):
             self.line(line)
 
-    def code(self, text: str, language: str) -> None:
+    def code(self, text: str, language: str, *, fenced: bool) -> None:
         self.gap()
         room = self.width - _length(self.rest) - 2
-        for line in self.highlight(text.rstrip("\n"), language):
-            self.rows += wrap(line, room + 2, first=[*self.first, ("  ", "")], rest=[*self.rest, ("  ", "")])
+        start, end = self.source
+        for at, line in enumerate(self.highlight(text.rstrip("\n"), language), start + fenced):
+            rows = wrap(line, room + 2, first=[*self.first, ("  ", "")], rest=[*self.rest, ("  ", "")])
+            self.add(rows, (min(at, end - 1), min(at + 1, end)))
             self.first = self.rest
 
     def open_list(self, start: int | None, tight: bool) -> None:
@@ -125,9 +134,12 @@ def _lines(pieces: Iterator[Piece]) -> list[list[Piece]]:
 def _table(layout: _Layout, tokens: Sequence[Any]) -> None:
     """Columns as wide as they need to be while they fit; else the widest ones give way and are cut with an ellipsis."""
     table: list[list[list[Piece]]] = []
+    sources: list[tuple[int, int]] = []
     for token in tokens:
         if token.type == "tr_open":
             table.append([])
+            first, last = token.map or layout.source
+            sources.append((first, last))
         elif token.type == "inline":
             table[-1].append(list(_pieces(token.children or (), "strong" if len(table) == 1 else "")))
     columns = max((len(row) for row in table), default=0)
@@ -142,9 +154,10 @@ def _table(layout: _Layout, tokens: Sequence[Any]) -> None:
         pieces: list[Piece] = []
         for column, cell in enumerate(row):
             pieces += ([(" │ ", "muted")] if column else []) + _fitted(cell, sizes[column])
-        layout.rows.append(Row([*layout.rest, *pieces], lead=_length(layout.rest)))
+        layout.add([Row([*layout.rest, *pieces], lead=_length(layout.rest))], sources[index])
         if index == 0:
-            layout.rows.append(Row([*layout.rest, ("─┼─".join("─" * size for size in sizes), "muted")]))
+            rule = ("─┼─".join("─" * size for size in sizes), "muted")
+            layout.add([Row([*layout.rest, rule])], sources[index])
 
 
 def _fitted(pieces: list[Piece], size: int) -> list[Piece]:
@@ -169,14 +182,15 @@ def _take(layout: _Layout, token: Any) -> None:
         case "inline":
             layout.inline(token)
         case "fence" | "code_block":
-            layout.code(token.content, token.info.split()[0] if token.info.strip() else "")
+            language = token.info.split()[0] if token.info.strip() else ""
+            layout.code(token.content, language, fenced=token.type == "fence")
         case "html_block":
             layout.gap()
             for line in token.content.rstrip("\n").split("\n"):
                 layout.line([(line, "")])
         case "hr":
             layout.gap()
-            layout.rows.append(Row([("─" * min(layout.width, 24), "muted")]))
+            layout.line([("─" * min(layout.width, 24), "muted")])
         case _:
             _nest(layout, token)
 
@@ -213,5 +227,7 @@ def render(text: str, width: int, highlight: Highlight) -> list[Row]:
         elif table is not None:
             table.append(token)
         else:
+            first, last = token.map or layout.source
+            layout.source = (first, last)
             _take(layout, token)
     return layout.rows

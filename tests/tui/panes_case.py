@@ -123,6 +123,10 @@ class PaneApp(App[None]):
     @on(PlanPanel.Removes)
     @on(PlanPanel.ShowsHunks)
     @on(PlanPanel.EditsText)
+    @on(PlanPanel.WritesText)
+    @on(PlanPanel.Discards)
+    @on(PlanPanel.Comments)
+    @on(PlanPanel.WantsComments)
     def write_down(self, event: object) -> None:
         self.posted.append(event)
 

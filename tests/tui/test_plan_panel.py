@@ -7,8 +7,11 @@ from textual.widgets import Static
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from tests.tui.panes_case import PLAN, plan_app
-from tui.widgets.plan_panel import PlanLine, PlanPanel, PlanText, TodoList
+from tui.widgets.plan_line import PlanLine
+from tui.widgets.plan_panel import PlanPanel
 from tui.widgets.plan_rows import waits_for
+from tui.widgets.plan_text import PlanText
+from tui.widgets.plan_todos import TodoList
 
 
 async def shown(pilot: Pilot[None], plan=PLAN, todos=()) -> str:
@@ -61,7 +64,7 @@ async def test_the_cursor_stays_on_its_todo_when_the_plan_is_updated():
         await shown(pilot)
         await pilot.press("down", "down")
         await shown(pilot)
-        assert app.query_one(TodoList).highlighted == 2
+        assert app.query_one(TodoList).marked.id == "receipt"
 
 
 async def test_without_a_plan_a_calm_text_says_what_will_be_here():
@@ -116,7 +119,7 @@ async def test_todos_are_added_edited_moved_and_made_to_wait_from_the_keyboard()
         assert proof.todos[1].verify == "make test"
         assert [todo.id for todo in lower.todos][:3] == ["measure", "receipt", "basket"]
         assert [todo.id for todo in higher.todos][:2] == ["basket", "measure"]
-        assert (remove.id, hunks.id, text.body) == ("basket", "basket", PLAN.body)
+        assert (remove.id, hunks.id, text.plan) == ("basket", "basket", PLAN)
         assert (one.todo, one.fresh, fresh.todo, fresh.fresh) == ("basket", False, "", True)
 
 
@@ -135,11 +138,11 @@ async def test_a_filter_finds_by_words_and_by_state_until_escape():
         await shown(pilot)
         await typed(pilot, "/", *"blocked")
         rows = pilot.app.query_one(TodoList)
-        assert rows.option_count == 1
+        assert len(rows.shown) == 1
         await typed(pilot, "enter")
-        assert rows.option_count == 1
+        assert len(rows.shown) == 1
         await typed(pilot, "/", "escape")
-        assert rows.option_count == 5
+        assert len(rows.shown) == 5
 
 
 async def test_the_cursor_goes_to_a_todo_that_is_asked_for():
@@ -147,7 +150,7 @@ async def test_the_cursor_goes_to_a_todo_that_is_asked_for():
         await shown(pilot)
         await typed(pilot, "/", *"blocked", "enter")
         pilot.app.query_one(PlanPanel).mark("locale")
-        assert pilot.app.query_one(TodoList).highlighted == 3
+        assert pilot.app.query_one(TodoList).marked.id == "locale"
 
 
 PROVED = replace(
@@ -196,3 +199,79 @@ def test_the_graph_looks_as_it_did(snap_compare):
 
 def test_a_filter_on_what_is_blocked_looks_as_it_did(snap_compare):
     assert snap_compare(plan_app(), terminal_size=(100, 30), run_before=blocked)
+
+
+async def mouse(pilot: Pilot[None]) -> TodoList:
+    panel = pilot.app.query_one(PlanPanel)
+    panel.set_plan(PLAN, (), hunks={"basket": 3})
+    panel.focus()
+    await pilot.pause()
+    return pilot.app.query_one(TodoList)
+
+
+async def test_the_mouse_selects_sets_a_status_reorders_and_leads_to_the_hunks():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        listed = await mouse(pilot)
+        await pilot.click(listed, offset=(10, 3))
+        assert listed.marked.id == "receipt"
+        assert app.posted == []
+        await pilot.click(listed, offset=(1, 0))
+        await pilot.click(listed, offset=(10, 1), times=2)
+        assert [(each.id, each.status) for each in app.posted] == [("measure", "cancelled"), ("basket", "completed")]
+        assert listed.render_line(1).text.endswith(" ±3 ")
+        await pilot.click(listed, offset=(listed.size.width - 2, 1))
+        assert app.posted[2].id == "basket"
+        await pilot.mouse_down(listed, offset=(10, 0))
+        await pilot.hover(listed, offset=(10, 2))
+        await pilot.mouse_up(listed, offset=(10, 2))
+        assert [todo.id for todo in app.posted[3].todos][:3] == ["basket", "receipt", "measure"]
+        await pilot.mouse_down(listed, offset=(10, 0))
+        await pilot.hover(listed, offset=(10, 1))
+        await pilot.hover(listed, offset=(10, 0))
+        await pilot.mouse_up(listed, offset=(10, 0))
+        assert len(app.posted) == 4
+
+
+async def test_in_the_graph_a_click_is_on_the_todo_of_its_row_and_the_wheel_scrolls():
+    app = plan_app()
+    async with app.run_test(size=(60, 14)) as pilot:
+        panel = app.query_one(PlanPanel)
+        many = tuple(Todo(id=f"t{n}", content="x", dependencies=(f"t{n - 1}",) if n else ()) for n in range(40))
+        panel.set_plan(replace(PLAN, todos=many), ())
+        panel.focus()
+        await typed(pilot, "v")
+        listed = app.query_one(TodoList)
+        await pilot.click(listed, offset=(10, 2))
+        assert listed.marked.id == "t2"
+        sign = listed.render_line(2).text.index("○")
+        await pilot.click(listed, offset=(sign, 3))
+        assert (app.posted[0].id, app.posted[0].status) == ("t3", "in_progress")
+        await pilot.mouse_down(listed, offset=(10, 0))
+        await pilot.mouse_up(listed, offset=(10, 2))
+        listed.scroll_down(animate=False)
+        await pilot.pause()
+        await pilot.click(listed, offset=(10, 0))
+        assert listed.marked.id == "t1"
+        await typed(pilot, "G", "pagedown", "K")
+        assert listed.marked.id == "t39"
+        assert [todo.id for todo in app.posted[-1].todos][-2:] == ["t39", "t38"]
+        await typed(pilot, "pageup", "g", "k", "j")
+        assert listed.marked.id == "t1"
+
+
+async def test_a_graph_with_too_many_lines_says_so():
+    fan = tuple(Todo(id=f"a{n}", content="x") for n in range(20))
+    last = tuple(Todo(id=f"z{n}", content="y", dependencies=(f"a{n}",)) for n in range(20))
+    async with plan_app().run_test(size=(80, 50)) as pilot:
+        pilot.app.query_one(PlanPanel).set_plan(replace(PLAN, todos=(*fan, *last)), ())
+        await typed(pilot, "v")
+        note = pilot.app.query_one(".plan--note", Static)
+        assert note.display
+        assert "12 fit beside each other" in note.render().plain
+        await typed(pilot, "v")
+        assert not note.display
+
+
+def test_the_plan_in_a_small_window_looks_as_it_did(snap_compare):
+    assert snap_compare(plan_app(), terminal_size=(60, 16), run_before=with_proofs)

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from textual.widgets import OptionList
 
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
-from core.protocol.review import Origin
+from core.protocol.review import Comment, Origin
 from tests.support import recorded
-from tui.widgets.plan_panel import PlanPanel, TodoList
+from tui.widgets.plan_panel import PlanPanel
+from tui.widgets.plan_todos import TodoList
 
 START = [*recorded.opening(), *recorded.planning()]
 PATH = ".cursor/plans/tax_1234abcd.plan.md"
+WRITTEN = [*START, e.PlanUpdated(plan=replace(START[-3].plan, body="# Why\n\nTwice is once\ntoo often."))]
 DONE = (recorded.TODOS[0], replace(recorded.TODOS[1], status="completed"), recorded.TODOS[2])
 
 
@@ -23,15 +26,28 @@ async def opened(on) -> TodoList:
 async def test_a_status_is_asked_for_by_a_key(stage):
     async with stage(START) as on:
         await opened(on)
-        await on.pilot.press("down", "down", "space")
+        await on.pilot.press("down", "space")
         await on.until(lambda: on.sent(c.TodoSet))
         (asked,) = on.sent(c.TodoSet)
-        assert (asked.id, asked.status, asked.plan) == ("test", "in_progress", PATH)
+        assert (asked.id, asked.status, asked.plan) == ("fix", "completed", PATH)
+
+
+async def test_a_todo_that_waits_is_not_begun_by_accident(stage):
+    async with stage(START) as on:
+        (await opened(on)).mark("test")
+        for keys in (("escape",), ("enter",), ("down", "enter"), ("down", "down", "enter")):
+            await on.pilot.press("space")
+            await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+            await on.pilot.press(*keys)
+            await on.until(lambda: on.app.screen is on.screen)
+        await on.until(lambda: len(on.sent(c.TodoSet)) == 2)
+        asked = [(each.id, each.status, each.anyway) for each in on.sent(c.TodoSet)]
+        assert asked == [("test", "completed", True), ("test", "cancelled", True)]
 
 
 async def test_cancelling_asks_what_becomes_of_what_waits_for_it(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
-        (await opened(on)).highlighted = 1
+        assert (await opened(on)).mark("fix")
         await on.pilot.press("space")
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
         await on.pilot.press("down", "enter")
@@ -42,7 +58,7 @@ async def test_cancelling_asks_what_becomes_of_what_waits_for_it(stage):
 
 async def test_a_todo_that_others_wait_for_is_kept_if_the_user_says_so(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
-        (await opened(on)).highlighted = 1
+        assert (await opened(on)).mark("fix")
         await on.pilot.press("space")
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
         await on.pilot.press("escape")
@@ -52,7 +68,7 @@ async def test_a_todo_that_others_wait_for_is_kept_if_the_user_says_so(stage):
 
 async def test_removing_a_todo_is_confirmed_and_nobody_waits_for_it_any_more(stage):
     async with stage(START) as on:
-        (await opened(on)).highlighted = 1
+        assert (await opened(on)).mark("fix")
         await on.pilot.press("d")
         await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
         await on.pilot.press("y")
@@ -71,7 +87,7 @@ async def test_a_new_todo_becomes_an_edit_of_the_plan(stage):
 
 async def test_a_build_may_be_of_one_todo_or_begin_afresh(stage):
     async with stage(START) as on:
-        (await opened(on)).highlighted = 1
+        assert (await opened(on)).mark("fix")
         await on.pilot.press("b", "B", "F")
         await on.until(lambda: len(on.sent(c.PlanBuild)) == 3)
         assert [(each.todo, each.fresh) for each in on.sent(c.PlanBuild)] == [("", False), ("fix", False), ("", True)]
@@ -80,7 +96,7 @@ async def test_a_build_may_be_of_one_todo_or_begin_afresh(stage):
 async def test_a_todo_leads_to_its_change_and_a_change_to_its_todo(stage):
     change = replace(recorded.change(), origin=Origin(turn="t", todo="fix"))
     async with stage([*START, e.ChangeProposed(change=change)]) as on:
-        (await opened(on)).highlighted = 1
+        assert (await opened(on)).mark("fix")
         await on.pilot.press("o")
         await on.until(lambda: on.screen.panes.side.current == "review")
         await on.pilot.press("T")
@@ -129,3 +145,58 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
         (chosen,) = on.sent(c.PlanEdit)
         assert (chosen.path, chosen.todos, chosen.body) == (".cursor/plans/b.plan.md", None, None)
         await on.until(lambda: on.screen.panes.side and on.screen.panes.side.current == "plan")
+
+
+async def test_the_text_is_edited_here_and_what_was_typed_is_not_lost_by_accident(stage):
+    async with stage(WRITTEN, size=(60, 16)) as on:
+        await opened(on)
+        await on.pilot.press("E", "!", "escape")
+        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.pilot.press("n", "ctrl+q")
+        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.pilot.press("n", "ctrl+s")
+        await on.until(lambda: on.sent(c.PlanEdit))
+        (edit,) = on.sent(c.PlanEdit)
+        base = on.screen.state.plans[PATH]
+        assert (edit.path, edit.body, edit.base, edit.todos) == (PATH, f"!{base.body}", base, None)
+        panel = on.screen.query_one(PlanPanel)
+        await on.until(lambda: not panel.has_class("-writing"))
+        await on.pilot.press("E", "?", "escape")
+        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.pilot.press("y")
+        await on.until(lambda: not panel.has_class("-writing") and on.app.screen is on.screen)
+        await on.pilot.press("E", "escape")
+        await on.until(lambda: not panel.has_class("-writing"))
+        assert len(on.sent(c.PlanEdit)) == 1
+
+
+async def test_an_edit_that_is_refused_stays_in_the_editor(stage):
+    refusal = c.Reject(code="plan_invalid", message="line 3 is broken.")
+    async with stage(WRITTEN, react=lambda _, said: refusal if isinstance(said, c.PlanEdit) else None) as on:
+        await opened(on)
+        await on.pilot.press("E", "!", "ctrl+s")
+        await on.until(lambda: on.app._notifications)
+        panel = on.screen.query_one(PlanPanel)
+        assert panel.has_class("-writing")
+        assert panel.is_writing
+
+
+async def test_lines_are_commented_and_the_comments_edited_removed_and_sent(stage):
+    async with stage(WRITTEN) as on:
+        await opened(on)
+        await on.pilot.press("enter", "c", *"why", "enter")
+        await on.until(lambda: on.sent(c.PlanComment))
+        (said,) = on.sent(c.PlanComment)
+        body = on.screen.state.plans[PATH].body
+        assert (said.path, said.text, said.start, said.excerpt) == (PATH, "why", 1, body.split("\n")[0])
+        kept = Comment(path=PATH, hunk="say_1", text="why", start=1, lines=1, excerpt=said.excerpt, on_plan=True)
+        gone = replace(kept, hunk="say_2", text="and this?", excerpt="no longer there", start=9)
+        await on.emit(e.PlanCommented(comment=kept), e.PlanCommented(comment=gone))
+        await on.pilot.press("S")
+        await on.until(lambda: type(on.app.screen).__name__ == "Comments")
+        shown = [option.prompt.plain for option in on.app.screen.query_one(OptionList).options]
+        assert "its lines have changed: no longer there" in shown[1]
+        await on.pilot.press("e", *" not", "enter", "j", "d", "s")
+        await on.until(lambda: on.sent(c.CommentsSend))
+        changes = [(each.id, each.text) for each in on.sent(c.PlanComment)[1:]]
+        assert changes == [("say_1", "why not"), ("say_2", "")]

@@ -329,10 +329,10 @@ class ActingScreen(Screen[None]):
             self.app.theme = name
 
     def action_external_editor(self) -> None:
-        """Write the prompt, or the hunk that is being edited, in the user's own editor."""
+        """Write the prompt, or the hunk or plan that is being edited, in the user's own editor."""
         focused = self.focused
-        if focused is not None and focused.id == "hunk-editor":
-            found = self._edited_outside(str(getattr(focused, "text", "")), str(getattr(focused, "suffix", "")))
+        if focused is not None and hasattr(focused, "suffix"):
+            found = self._edited_outside(str(getattr(focused, "text", "")), str(focused.suffix))
             if found is not None:
                 focused.text = found  # type: ignore[attr-defined]
             return

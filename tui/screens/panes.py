@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from textual.containers import Vertical
@@ -10,7 +11,7 @@ from textual.widgets import Static
 
 from core.errors import AgentTuiError
 from core.protocol import queries
-from core.protocol.review import ChangeDiff
+from core.protocol.review import Change, ChangeDiff
 from tui.state import Topic
 from tui.text import one_line
 from tui.widgets.side import SidePane, hint
@@ -231,8 +232,21 @@ class Panes:
             judged = sum(each.state != "open" for each in state.debug.hypotheses.values())
             side.count("debug", f"{judged}/{len(state.debug.hypotheses)}" if state.debug.hypotheses else "")
             cast("Any", board).set_debug(state.debug)
-        if "plan" in topics:
+        if not topics.isdisjoint({"plan", "review"}):
             open_todos = sum(todo.status in {"pending", "in_progress"} for todo in state.todos)
             side.count("plan", str(open_todos) if open_todos else "")
             if (plan := side.pane("plan")) is not None:
-                cast("Any", plan).set_plan(state.current_plan, state.plan_todos, state.proofs)
+                said = tuple(each for each in state.comments.values() if each.on_plan and each.path == state.plan)
+                hunks = _hunks_by_todo(state.changes.values())
+                cast("Any", plan).set_plan(
+                    state.current_plan, state.plan_todos, state.proofs, comments=said, hunks=hunks
+                )
+
+
+def _hunks_by_todo(changes: Iterable[Change]) -> dict[str, int]:
+    """How many hunks wait that were made for a todo, by its id."""
+    found: dict[str, int] = {}
+    for change in changes:
+        if change.origin is not None and change.origin.todo:
+            found[change.origin.todo] = found.get(change.origin.todo, 0) + max(len(change.hunks), 1)
+    return found

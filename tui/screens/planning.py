@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from core.protocol import commands, queries
-from core.protocol.documents import Todo
+from core.protocol.documents import Todo, TodoStatus
+from core.protocol.plans import Plan
 from tui.screens.rewinding import RewindingScreen
 from tui.text import one_line
 from tui.widgets.plan_edits import dependants, removed, with_status
+
+if TYPE_CHECKING:
+    from tui.widgets.plan_panel import PlanPanel
 
 FOLDER: Final = ".cursor/plans"
 SUFFIX: Final = ".plan.md"
 RELEASE: Final = "release"
 CANCEL: Final = "cancel"
+STARTED: Final = frozenset({"in_progress", "completed"})
 
 
 class PlanningScreen(RewindingScreen):
@@ -45,6 +53,11 @@ class PlanningScreen(RewindingScreen):
         self.run_worker(self._set_status(command), group="commands")
 
     async def _set_status(self, command: commands.TodoSet) -> None:
+        if command.status in STARTED and (first := self._first(command.id)):
+            chosen = await self._early(command.id, first)
+            if chosen is None:
+                return
+            command = replace(command, status=chosen, anyway=True)
         waiting = dependants(self._todos, command.id) if command.status == "cancelled" else ()
         if not waiting:
             await self.deliver(command)
@@ -54,10 +67,29 @@ class PlanningScreen(RewindingScreen):
         if choice == CANCEL and plan is not None:
             keys = frozenset({command.id, *waiting})
             todos = with_status(self._todos, keys, "cancelled")
-            await self.deliver(commands.PlanEdit(path=plan.path, todos=todos))
+            await self.deliver(commands.PlanEdit(path=plan.path, todos=todos, base=self._base(plan.path)))
         elif choice in {RELEASE, CANCEL}:
             for key in (command.id, *(waiting if choice == CANCEL else ())):
                 await self.deliver(commands.TodoSet(id=key, status="cancelled", plan=self.state.plan))
+
+    def _first(self, key: str) -> list[str]:
+        """What a todo still waits for."""
+        from tui.widgets.plan_rows import waits_for
+
+        by_id = {todo.id: todo for todo in self._todos}
+        return waits_for(by_id[key], by_id) if key in by_id else []
+
+    async def _early(self, key: str, first: Sequence[str]) -> TodoStatus | None:
+        """What is to become of a todo that waits and was not to be begun by accident; None: nothing."""
+        from tui.screens.picker import Choice, Picker
+
+        choices = [
+            Choice("keep", "Leave it as it is", one_line(f"it waits for {', '.join(first)}", 60)),
+            Choice("completed", "It is completed all the same"),
+            Choice(CANCEL, "Cancel it"),
+        ]
+        chosen = await self.app.push_screen_wait(Picker(f"{one_line(key, 40)} waits for others", choices))
+        return "completed" if chosen == "completed" else "cancelled" if chosen == CANCEL else None
 
     async def _what_of(self, key: str, waiting: tuple[str, ...]) -> str | None:
         """What becomes of the todos that wait for one that is cancelled; None: it is kept."""
@@ -83,7 +115,12 @@ class PlanningScreen(RewindingScreen):
 
     def on_plan_panel_edited(self, event: Any) -> None:
         """The user changed the todos."""
-        self.send(commands.PlanEdit(path=event.path, todos=event.todos))
+        self.send(commands.PlanEdit(path=event.path, todos=event.todos, base=self._base(event.path)))
+
+    def _base(self, path: str) -> Plan | None:
+        """The plan that a change was made of, so that what changed since is merged and not taken back."""
+        plan = self.state.plans.get(path)
+        return replace(plan, todos=self._todos) if plan is not None and path == self.state.plan else plan
 
     def on_plan_panel_removes(self, event: Any) -> None:
         """A todo is to go; asked about once more if others wait for it."""
@@ -96,7 +133,8 @@ class PlanningScreen(RewindingScreen):
         about = f"{one_line(', '.join(waiting), 200)} would no longer wait for it." if waiting else ""
         dialog = Confirm(f"Remove the todo {one_line(key, 60)}?", "remove it", about=about, no="keep it")
         if await self.app.push_screen_wait(dialog):
-            await self.deliver(commands.PlanEdit(path=path, todos=removed(self._todos, key)))
+            edit = commands.PlanEdit(path=path, todos=removed(self._todos, key), base=self._base(path))
+            await self.deliver(edit)
 
     async def on_plan_panel_shows_hunks(self, event: Any) -> None:
         """The first change that was made for a todo."""
@@ -116,15 +154,70 @@ class PlanningScreen(RewindingScreen):
             self.say("This change was not made for a todo.")
             return
         await self.panes.show("plan")
-        panel: Any = self.panes.side.pane("plan") if self.panes.side else None
-        if panel is not None:
-            panel.mark(todo)
+        if self._plan_panel is not None:
+            self._plan_panel.mark(todo)
 
     def on_plan_panel_edits_text(self, event: Any) -> None:
         """The text of the plan in the user's editor."""
-        found = self._edited_outside(event.body, ".md")
-        if found is not None and found != event.body:
-            self.send(commands.PlanEdit(path=event.path, body=found))
+        found = self._edited_outside(event.plan.body, ".md")
+        if found is not None and found != event.plan.body:
+            self.send(commands.PlanEdit(path=event.plan.path, body=found, base=event.plan))
+
+    # The text, edited here
+
+    def on_plan_panel_writes_text(self, event: Any) -> None:
+        """The text of the plan is to be another. The editor stays until the engine has taken it."""
+        command = commands.PlanEdit(path=event.plan.path, body=event.body, base=event.plan)
+        self.run_worker(self._write_text(command), group="commands")
+
+    async def _write_text(self, command: commands.PlanEdit) -> None:
+        if await self.deliver(command) and self._plan_panel is not None:
+            self._plan_panel.stop_writing()
+
+    def on_plan_panel_discards(self) -> None:
+        """What was typed is to be thrown away, if the user means it."""
+        if self._plan_panel is not None:
+            self._ask_to_discard("go on writing", self._plan_panel.stop_writing)
+
+    def _ask_to_discard(self, no: str, then: Callable[[], None]) -> None:
+        from tui.screens.notes import Confirm
+
+        def decided(agreed: bool | None) -> None:
+            if agreed:
+                then()
+
+        dialog = Confirm("Throw away what you typed in the plan?", "throw it away", about="It is not saved.", no=no)
+        _ = self.app.push_screen(dialog, decided)
+
+    def on_plan_panel_unfit(self) -> None:
+        """The text has line endings that an editor of lines would change."""
+        self.say("This text has unusual line endings inside that an editor here would change.", "t: in your $EDITOR.")
+
+    def action_leave(self) -> None:
+        """Leave; what was typed in the plan and is not saved is asked about first."""
+        if self._plan_panel is not None and self._plan_panel.is_writing:
+            self._ask_to_discard("stay", super().action_leave)
+        else:
+            super().action_leave()
+
+    @property
+    def _plan_panel(self) -> PlanPanel | None:
+        found: Any = self.panes.side.pane("plan") if self.panes.side else None
+        return found  # type: ignore[no-any-return]
+
+    # Comments
+
+    def on_plan_panel_comments(self, event: Any) -> None:
+        """Something was said of lines of the plan."""
+        self.send(
+            commands.PlanComment(
+                path=event.path, text=event.text, start=event.start, excerpt=event.excerpt, id=event.id
+            )
+        )
+
+    def on_plan_panel_wants_comments(self) -> None:
+        """Look at the comments and send them."""
+        self.action_send_comments()
 
 
 def _made_for(change: Any, todo: str) -> bool:

@@ -115,11 +115,13 @@ class ReviewingScreen(ActingScreen):
     def action_send_comments(self, argument: str = "") -> None:
         """Look at the comments and send them as one message."""
         if not self.state.comments:
-            self.say("There is no comment to send.", "c in the review comments a hunk.")
+            self.say(
+                "There is no comment to send.", "c comments a hunk in the review, or lines of the plan's text."
+            )
             return
         from tui.screens.comments import Comments
 
-        dialog = Comments(list(self.state.comments.values()), drop=self.send)
+        dialog = Comments(list(self.state.comments.values()), change=self.send, plans=self.state.plans)
         _ = self.app.push_screen(dialog, self._comments_decided)
 
     def _comments_decided(self, sends: bool | None) -> None:

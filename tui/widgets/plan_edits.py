@@ -47,6 +47,12 @@ def moved(todos: Todos, key: str, step: int) -> Todos:
     return tuple(changed)
 
 
+def placed(todos: Todos, key: str, target: str) -> Todos:
+    """With a todo taken to where another one stands; those between make room."""
+    places = {todo.id: number for number, todo in enumerate(todos)}
+    return moved(todos, key, places[target] - places[key]) if {key, target} <= places.keys() else todos
+
+
 def ids_in(text: str) -> tuple[str, ...]:
     """Ids as they are typed: with commas between them, each once."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

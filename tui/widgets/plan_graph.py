@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from core.protocol.documents import Todo
 
 MAX_LANES: Final = 12
+MORE: Final = "┄"
 # By (goes up, goes down, something comes from the left): how a lane is drawn where the row joins it.
 _JOINED: Final[Mapping[tuple[bool, bool, bool], str]] = {
     (True, True, False): "├",
@@ -55,7 +56,8 @@ def in_order(todos: Sequence[Todo]) -> list[Todo]:
 
 
 def graph(todos: Sequence[Todo]) -> list[Row]:
-    """The rows of the graph, all lines equally wide."""
+    """The rows of the graph, all lines equally wide. There are `MAX_LANES` columns: a lane that finds none free is not
+    drawn, and the rows that it would have joined end in `MORE`."""
     rows = in_order(todos)
     place = {todo.id: number for number, todo in enumerate(rows)}
     last = {todo.id: -1 for todo in rows}
@@ -64,35 +66,39 @@ def graph(todos: Sequence[Todo]) -> list[Row]:
             if place.get(each, number) < number:
                 last[each] = number
     lanes: list[str] = []  # by column, the todo whose lane it is; "" = free
-    drawn: list[tuple[str, Todo]] = []
+    drawn: list[tuple[str, bool, Todo]] = []
+    left_out: set[str] = set()
     for number, todo in enumerate(rows):
         before = list(lanes)
         lanes = [key if key and last[key] > number else "" for key in lanes]
-        if last[todo.id] > number:
-            _begin(lanes, before, todo.id)
+        if last[todo.id] > number and not _begin(lanes, before, todo.id):
+            left_out.add(todo.id)
         joined = {*(each for each in todo.dependencies if each in before), todo.id}
-        drawn.append((_line(before, lanes, joined), todo))
+        drawn.append((_line(before, lanes, joined), not left_out.isdisjoint({todo.id, *todo.dependencies}), todo))
         while lanes and not lanes[-1]:
             lanes.pop()
-    width = max((len(line) for line, _ in drawn), default=0)
-    return [Row(_padded(line, width), todo) for line, todo in drawn]
+    width = max((len(line) for line, *_ in drawn), default=0)
+    return [Row(_padded(line, width, more=more), todo) for line, more, todo in drawn]
 
 
-def _begin(lanes: list[str], before: Sequence[str], key: str) -> None:
-    """Give a lane to a todo: a free column in which nothing ends on this row."""
+def _begin(lanes: list[str], before: Sequence[str], key: str) -> bool:
+    """Give a lane to a todo: a free column in which nothing ends on this row. False: there is none."""
     taken = max(len(lanes), len(before))
     lanes += [""] * (taken - len(lanes))
     free = next((at for at in range(taken) if not lanes[at] and not (at < len(before) and before[at])), taken)
+    if free >= MAX_LANES:
+        return False
     if free == len(lanes):
         lanes.append(key)
     else:
         lanes[free] = key
+    return True
 
 
 def _line(before: Sequence[str], after: Sequence[str], joined: set[str]) -> str:
     parts: list[str] = []
     comes = False
-    for at in range(min(max(len(before), len(after)), MAX_LANES)):
+    for at in range(max(len(before), len(after))):
         up = at < len(before) and bool(before[at])
         down = at < len(after) and bool(after[at])
         key = before[at] if up else after[at] if down else ""
@@ -105,6 +111,8 @@ def _line(before: Sequence[str], after: Sequence[str], joined: set[str]) -> str:
     return "".join(parts)
 
 
-def _padded(line: str, width: int) -> str:
-    """To the full width, with the line drawn on to the todo if it reaches out of the lanes."""
-    return line + ("─" if line.endswith("─") else " ") * (width - len(line))
+def _padded(line: str, width: int, *, more: bool) -> str:
+    """To the full width, with the line drawn on to the todo if it reaches out of the lanes; `more`: with a sign that
+    not all of its lines are drawn."""
+    padded = line + ("─" if line.endswith("─") else " ") * (width - len(line))
+    return f"{padded[:-1]}{MORE}" if more else padded

@@ -6,207 +6,75 @@ Todos of a plan and todos without one look the same. A key asks for a change; it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, get_args
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.geometry import Size
-from textual.message import Message
-from textual.strip import Strip
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
+from core.protocol.review import Comment
 from tui.keymap import bindings
-from tui.text import clean, shortened
-from tui.widgets.code_view import CodeView
-from tui.widgets.plan_edits import added, ids_in, moved, with_content, with_needs, with_proof
-from tui.widgets.plan_graph import Row, graph
-from tui.widgets.plan_rows import fits, title, todo_row
+from tui.widgets.hunk_editor import is_plain
+from tui.widgets.plan_asking import PlanAsking
+from tui.widgets.plan_editor import PlanEditor
+from tui.widgets.plan_edits import added, ids_in, moved, placed, with_content, with_needs, with_proof
+from tui.widgets.plan_graph import MAX_LANES, MORE, Row, graph
+from tui.widgets.plan_line import PlanLine, Purpose
+from tui.widgets.plan_rows import fits, title
+from tui.widgets.plan_text import PlanText
+from tui.widgets.plan_todos import TodoList
 
 ORDER: Final[tuple[TodoStatus, ...]] = ("pending", "in_progress", "completed", "cancelled")
-Purpose = Literal["add", "edit", "needs", "verify", "filter"]
-PLACEHOLDERS: Final[Mapping[Purpose, str]] = {
-    "add": "What is to be done. Enter adds it below the marked todo",
-    "edit": "What is to be done. Enter changes it",
-    "needs": "Ids that it waits for, with commas between them; empty: it waits for nothing",
-    "verify": "A command that has to pass before it is completed; empty: none",
-    "filter": "Words, or ready, blocked, done. Enter stays with what was found, Escape shows all",
-}
 EMPTY: Final = (
     "No plan yet\n\nIn Plan mode the agent writes one with you: todos that depend on each other, kept as a file in "
     ".cursor/plans. Press shift+tab for the mode."
 )
+CAPPED: Final = (
+    f"{MORE} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
+)
 
 
-class PlanText(CodeView):
-    """The body of a plan as laid-out Markdown, drawn row by row."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._body = self._message = ""
-        self._rows: list[list[tuple[str, str]]] = []
-
-    def show(self, body: str, message: str = "") -> None:
-        """Show a body, or, if there is nothing at all, a calm text."""
-        if (body, message) != (self._body, self._message):
-            self._body, self._message = body, message
-            self.scroll_to(0, 0, animate=False)
-            self._lay_out()
-
-    def _lay_out(self) -> None:
-        if not self._body:
-            self._rows = []
-        else:
-            from tui.markdown import render
-
-            text = shortened(clean(self._body), 20_000)
-            rows = render(
-                text, max(self.size.width - 3, 10), lambda code, _: [[(each, "code")] for each in code.split("\n")]
-            )
-            self._rows = [list(row.pieces) for row in rows]
-        self.virtual_size = Size(0, len(self._rows))
-        self.redraw()
-
-    def on_resize(self, _: events.Resize) -> None:
-        self._lay_out()
-
-    def row_count(self) -> int:
-        return self.size.height if self._message else len(self._rows)
-
-    def row_text(self, row: int) -> str:
-        return "".join(text for text, _ in self._rows[row]) if row < len(self._rows) else ""
-
-    def draw(self, row: int, width: int, shift: int) -> Strip:
-        if self._message:
-            return self.draw_message(self._message, row, width)
-        text, spans, at = self.row_text(row), [], 0
-        for piece, role in self._rows[row]:
-            spans.append((at, at + len(piece), _BODY.get(role, "")))
-            at += len(piece)
-        code = self.code(
-            text, self.ink("$foreground 85%"), row=row, spans=(), marks=[each for each in spans if each[2]]
-        )
-        margin = self.paint([(" ", self.ink(""))])
-        return Strip.join([margin, code]).crop_extend(shift, shift + width, self.visual_style.rich_style)
-
-
-_BODY: Final[Mapping[str, str]] = {
-    "heading": "bold $text-primary",
-    "strong": "bold",
-    "em": "italic",
-    "code": "$text-accent",
-    "muted": "$foreground 50%",
-    "accent": "$primary",
-    "link": "underline",
-}
-
-
-class TodoList(OptionList):
-    """One todo an option; the keys that change it are the panel's."""
-
-    DEFAULT_CSS = """
-    TodoList { height: auto; max-height: 60%; border: none; padding: 0; background: $background; }
-    TodoList:focus { border: none; background-tint: $background 0%; }
-    TodoList > .option-list--option-highlighted { background: $foreground 10%; color: $foreground; text-style: none; }
-    TodoList:focus > .option-list--option-highlighted { background: $primary 35%; text-style: none; }
-    TodoList { scrollbar-size-vertical: 1; scrollbar-color: $foreground 20%; scrollbar-background: $background; }
-    """
-
-
-class PlanLine(Input):
-    """The one line at the foot: what a new todo says, what one waits for, what is looked for."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings("reason")
-    purpose: Purpose = "add"
-
-    class Cancelled(Message):
-        """The user changed their mind."""
-
-    def ask(self, purpose: Purpose, value: str = "") -> None:
-        """Come up for a purpose, with the focus."""
-        self.purpose = purpose
-        self.value, self.placeholder = value, PLACEHOLDERS[purpose]
-        self.cursor_position = len(value)
-        self.display = True
-        self.focus()
-
-    def action_cancel(self) -> None:
-        """Back without an answer."""
-        self.post_message(self.Cancelled())
-
-
-class PlanPanel(Vertical):
+class PlanPanel(PlanAsking):
     """Shows a plan, or todos alone, as a list or as a graph."""
 
     DEFAULT_CSS = """
     PlanPanel { width: 1fr; height: 1fr; background: $background; }
     PlanPanel > .plan--title { height: auto; max-height: 4; padding: 0 1; background: $surface; }
+    PlanPanel > .plan--note { height: auto; padding: 0 1; color: $text-warning; display: none; }
+    PlanPanel.-reading > TodoList { max-height: 30%; }
+    PlanPanel.-capped > .plan--note { display: block; }
+    PlanPanel.-bare > TodoList, PlanPanel.-empty > .plan--title { display: none; }
+    PlanPanel.-writing > .plan--title, PlanPanel.-writing > .plan--note { display: none; }
+    PlanPanel.-writing > TodoList, PlanPanel.-writing > PlanText { display: none; }
+    PlanPanel > PlanEditor, PlanPanel > PlanEditor:focus { height: 1fr; border: none; padding: 0 1; }
     PlanLine { dock: bottom; display: none; height: 1; border: none; padding: 0 1; background: $surface; }
     PlanLine:focus { border: none; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("plan")
 
-    @dataclass
-    class SetStatus(Message):
-        """A todo is to get a status."""
-
-        id: str
-        status: TodoStatus
-
-    @dataclass
-    class Build(Message):
-        """A plan is to be worked through; `todo`: this one alone; `fresh`: without the conversation."""
-
-        path: str
-        todo: str = ""
-        fresh: bool = False
-
-    @dataclass
-    class Edited(Message):
-        """The todos of a plan are to be these."""
-
-        path: str
-        todos: tuple[Todo, ...]
-
-    @dataclass
-    class Removes(Message):
-        """A todo is to go."""
-
-        path: str
-        id: str
-
-    @dataclass
-    class ShowsHunks(Message):
-        """The changes that were made for a todo are to be shown."""
-
-        id: str
-
-    @dataclass
-    class EditsText(Message):
-        """The text of a plan is to be edited."""
-
-        path: str
-        body: str
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._plan: Plan | None = None
         self._todos: tuple[Todo, ...] = ()
-        self._shown: tuple[Todo, ...] = ()
+        self._comments: tuple[Comment, ...] = ()
+        self._hunks: dict[str, int] = {}
+        self._by_id: dict[str, Todo] = {}
+        self._shape: list[tuple[str, tuple[str, ...]]] = []
+        self._graph: list[Row] = []
+        self._said = PlanText.Says(0, "", None)
         self._proofs: dict[str, TodoVerified] = {}
         self._is_graph = False
         self._pattern = ""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="plan--title")
-        yield TodoList(markup=False, compact=True)
+        yield Static(CAPPED, classes="plan--note", markup=False)
+        yield TodoList()
         yield PlanText()
         line = PlanLine(compact=True, select_on_focus=False)
         line.cursor_blink = False
@@ -216,69 +84,76 @@ class PlanPanel(Vertical):
         self._show()
 
     def set_plan(
-        self, plan: Plan | None, todos: tuple[Todo, ...], proofs: Mapping[str, TodoVerified] | None = None
+        self,
+        plan: Plan | None,
+        todos: tuple[Todo, ...],
+        proofs: Mapping[str, TodoVerified] | None = None,
+        *,
+        comments: tuple[Comment, ...] = (),
+        hunks: Mapping[str, int] | None = None,
     ) -> None:
         """`todos` carry the live status; with none given those of the plan are shown. `proofs`: how the command of a
-        todo went last, by its id."""
-        wanted = (plan, todos or (plan.todos if plan else ()), dict(proofs or {}))
-        if wanted == (self._plan, self._todos, self._proofs):
-            return  # a long plan takes its time
-        self._plan, self._todos, self._proofs = wanted
+        todo went last, `hunks`: how many wait that were made for it, by its id. `comments`: what was said of this
+        plan and not sent."""
+        live = todos or (plan.todos if plan else ())
+        wanted = (plan, live, dict(proofs or {}), comments, dict(hunks or {}))
+        if wanted == (self._plan, self._todos, self._proofs, self._comments, self._hunks):
+            return
+        is_other = self._plan is None or plan is None or plan.path != self._plan.path
+        self._plan, self._todos, self._proofs, self._comments, self._hunks = wanted
+        self._by_id = {todo.id: todo for todo in live}
         if self.is_mounted:
-            self._show()
+            self._show(again=not is_other)
 
     def focus(self, scroll_visible: bool = True) -> PlanPanel:
-        target = self.query_one(TodoList) if self._todos else self.query_one(PlanText)
+        writing = self.query(PlanEditor)
+        target = writing.first() if writing else self.query_one(TodoList) if self._todos else self.query_one(PlanText)
         target.focus(scroll_visible)
         return self
 
-    def _show(self) -> None:
+    def _show(self, *, again: bool = True) -> None:
         plan, todos = self._plan, self._todos
         heading = self.query_one(".plan--title", Static)
-        heading.display = bool(plan or todos)
+        self.set_class(not (plan or todos), "-empty")
         heading.update(title(plan, todos, max(self.size.width - 2, 20)))
         self._show_todos()
         nothing = plan is None and not todos
-        self.query_one(PlanText).show(plan.body if plan else "", EMPTY if nothing else "")
+        text = self.query_one(PlanText)
+        text.show(plan.body if plan else "", EMPTY if nothing else "", comments=self._comments, again=again)
 
     def _show_todos(self) -> None:
-        choices = self.query_one(TodoList)
-        choices.display = bool(self._todos)
-        choices.disabled = not self._todos  # so that nothing gives the focus to what is not seen
-        marked = self._marked
-        place = choices.highlighted or 0
-        width = max(self.size.width - 3, 20)
-        by_id = {todo.id: todo for todo in self._todos}
-        rows = graph(self._todos) if self._is_graph else [Row("", todo) for todo in self._todos]
-        rows = [row for row in rows if fits(row.todo, by_id, self._pattern)]
-        self._shown = tuple(row.todo for row in rows)
-        choices.set_options(
-            [Option(todo_row(todo, by_id, width, lines=lines, proof=self._proofs.get(todo.id))) for lines, todo in rows]
-        )
-        if self._shown:
-            kept = next((at for at, todo in enumerate(self._shown) if marked and todo.id == marked.id), place)
-            choices.highlighted = min(kept, len(self._shown) - 1)
+        self.set_class(not self._todos, "-bare")
+        rows = self._graph_rows() if self._is_graph else [Row("", todo) for todo in self._todos]
+        if self._pattern:
+            rows = [row for row in rows if fits(row.todo, self._by_id, self._pattern)]
+        self.set_class(self._is_graph and any(row.lines.endswith(MORE) for row in rows), "-capped")
+        listed = self.query_one(TodoList)
+        listed.disabled = not self._todos  # so that nothing gives the focus to what is not seen
+        listed.show(rows, todos=self._by_id, proofs=self._proofs, hunks=self._hunks, is_graph=self._is_graph)
+
+    def _graph_rows(self) -> list[Row]:
+        """The graph is laid out anew when who waits for whom has changed, and not for a status."""
+        shape = [(todo.id, todo.dependencies) for todo in self._todos]
+        if shape != self._shape:
+            self._shape, self._graph = shape, graph(self._todos)
+        return [Row(lines, self._by_id[todo.id]) for lines, todo in self._graph]
 
     @property
     def _marked(self) -> Todo | None:
         """The todo under the cursor."""
-        at = self.query_one(TodoList).highlighted
-        return self._shown[at] if at is not None and at < len(self._shown) else None
+        return self.query_one(TodoList).marked
 
     def mark(self, key: str) -> None:
         """Go to a todo; a filter that hides it is dropped."""
-        if all(todo.id != key for todo in self._shown):
+        listed = self.query_one(TodoList)
+        if not listed.mark(key) and self._pattern:
             self._pattern = ""
             self._show_todos()
-        at = next((number for number, todo in enumerate(self._shown) if todo.id == key), None)
-        if at is not None:
-            self.query_one(TodoList).highlighted = at
+            listed.mark(key)
 
     def on_resize(self) -> None:
-        self._show()
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
+        heading = self.query_one(".plan--title", Static)
+        heading.update(title(self._plan, self._todos, max(self.size.width - 2, 20)))
 
     # What the keys do
 
@@ -287,6 +162,7 @@ class PlanPanel(Vertical):
         self._is_graph = not self._is_graph
         self._show_todos()
 
+    @on(TodoList.Cycled)
     def action_cycle(self) -> None:
         """The next status."""
         if (todo := self._marked) is not None:
@@ -308,6 +184,7 @@ class PlanPanel(Vertical):
         if self._plan is not None and (todo := self._marked) is not None:
             self.post_message(self.Removes(self._plan.path, todo.id))
 
+    @on(TodoList.Wanted)
     def action_hunks(self) -> None:
         """What was changed for this todo."""
         if (todo := self._marked) is not None:
@@ -316,7 +193,25 @@ class PlanPanel(Vertical):
     def action_edit_text(self) -> None:
         """The text of the plan, in an editor."""
         if self._plan is not None:
-            self.post_message(self.EditsText(self._plan.path, self._plan.body))
+            self.post_message(self.EditsText(self._plan))
+
+    def action_send(self) -> None:
+        """Look at the comments and send them."""
+        self.post_message(self.WantsComments())
+
+    @on(TodoList.Dropped)
+    def _dropped(self, event: TodoList.Dropped) -> None:
+        self._edit(placed(self._todos, event.id, event.target))
+
+    @on(TodoList.Read)
+    def _reads(self) -> None:
+        self.add_class("-reading")  # the text gets the room, and the todos have it again when they are gone back to
+        self.query_one(PlanText).focus()
+
+    @on(PlanText.Leaves)
+    def _leaves(self) -> None:
+        self.remove_class("-reading")
+        self.focus()
 
     def action_ask(self, purpose: str) -> None:
         """Type what is to be changed, at the foot."""
@@ -335,6 +230,69 @@ class PlanPanel(Vertical):
         if self._plan is not None and todos != self._todos:
             self.post_message(self.Edited(self._plan.path, todos))
 
+    # The text
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something was typed that is not saved."""
+        return any(editor.is_changed for editor in self.query(PlanEditor))
+
+    async def action_write(self) -> None:
+        """The text of the plan, in an editor here."""
+        if self._plan is None or self.query(PlanEditor):
+            return
+        if not is_plain(self._plan.body):
+            self.post_message(self.Unfit())
+            return
+        self._writes(True)
+        editor = PlanEditor(self._plan)
+        await self.mount(editor, before=self.query_one(PlanLine))
+        editor.focus()
+
+    def stop_writing(self) -> None:
+        """Put the editor away, with what is in it."""
+        had_focus = any(editor.has_focus for editor in self.query(PlanEditor))
+        for editor in self.query(PlanEditor):
+            _ = editor.remove()
+        self._writes(False)
+        if had_focus or self.screen.focused is None:
+            self.query_one(PlanText).focus()
+
+    def _writes(self, is_writing: bool) -> None:
+        self.set_class(is_writing, "-writing")
+        self.screen.set_class(is_writing, "-writing")
+
+    @on(PlanEditor.Saved)
+    def _saved(self, event: PlanEditor.Saved) -> None:
+        event.stop()
+        self.post_message(self.WritesText(event.plan, event.body))
+
+    @on(PlanEditor.Left)
+    def _left(self, event: PlanEditor.Left) -> None:
+        event.stop()
+        if event.changed:
+            self.post_message(self.Discards())
+        else:
+            self.stop_writing()
+
+    @on(PlanText.Says)
+    def _says(self, event: PlanText.Says) -> None:
+        event.stop()
+        self._said = event
+        self.query_one(PlanLine).ask("comment", event.comment.text if event.comment else "")
+
+    @on(PlanText.Unsays)
+    def _unsays(self, event: PlanText.Unsays) -> None:
+        event.stop()
+        self.post_message(self.Comments(event.comment.path, "", id=event.comment.hunk))
+
+    def _comment(self, text: str) -> None:
+        said, known = self._said, self._said.comment
+        if known is not None and text != known.text:
+            self.post_message(self.Comments(known.path, text, id=known.hunk))
+        elif known is None and text and self._plan is not None:
+            self.post_message(self.Comments(self._plan.path, text, said.start, said.excerpt))
+
     # The line at the foot
 
     @on(Input.Changed)
@@ -350,6 +308,9 @@ class PlanPanel(Vertical):
         event.stop()
         purpose, text = self.query_one(PlanLine).purpose, event.value.strip()
         self._close_line()
+        if purpose == "comment":
+            self._comment(text)
+            return
         todo = self._marked
         key = todo.id if todo else ""
         match purpose:
@@ -373,5 +334,9 @@ class PlanPanel(Vertical):
         self._close_line()
 
     def _close_line(self) -> None:
-        self.query_one(PlanLine).display = False
-        self.focus()
+        line = self.query_one(PlanLine)
+        line.display = False
+        if line.purpose == "comment":
+            self.query_one(PlanText).focus()
+        else:
+            self.focus()

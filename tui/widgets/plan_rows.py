@@ -1,8 +1,10 @@
-"""How a todo is drawn: its sign, its words, what it waits for and how its proof went. And the plan's title."""
+"""How a todo is drawn: its sign, its words, what it waits for and how its proof went. And the plan's title. Styles are
+named in theme variables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from textual.content import Content
@@ -11,6 +13,7 @@ from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
 from tui.text import one_line
+from tui.widgets.rows import Piece, breaks
 
 SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "pending": ("○", "$foreground 45%"),
@@ -27,7 +30,12 @@ TEXTS: Final[Mapping[str, str]] = {
     "cancelled": "$foreground 40% strike",
 }
 STATES: Final = {"blocked": "pending", "done": "completed", "doing": "in_progress"}
+WAITS: Final = "$foreground 45% italic"
+LINES: Final = "$foreground 45%"
 BAR: Final = 12
+LONGEST: Final = 600  # characters of a todo that are shown
+INDENT: Final = "   "
+MARGIN: Final = 9  # columns of a row that its words do not have: the sign before, the number of its hunks behind
 
 
 def waits_for(todo: Todo, todos: Mapping[str, Todo]) -> list[str]:
@@ -49,46 +57,58 @@ def fits(todo: Todo, todos: Mapping[str, Todo], pattern: str) -> bool:
     return all(word in shown or word in names for word in pattern.lower().split())
 
 
-def todo_row(
-    todo: Todo, todos: Mapping[str, Todo], width: int, *, lines: str = "", proof: TodoVerified | None = None
-) -> Content:
-    """A row of the list; with `lines` one of the graph, which is a single line high."""
-    waiting = waits_for(todo, todos) if todo.status == "pending" else []
+def row_height(todo: Todo, todos: Mapping[str, Todo], width: int) -> int:
+    """How many rows of the list it takes, as `todo_lines` draws it."""
+    waits = todo.status == "pending" and bool(waits_for(todo, todos))
+    return _count(one_line(todo.content, LONGEST), max(width - MARGIN, 8)) + waits + bool(todo.verify)
+
+
+@lru_cache(maxsize=20_000)
+def _count(text: str, width: int) -> int:
+    return len(breaks(text, width))
+
+
+def todo_lines(
+    todo: Todo, todos: Mapping[str, Todo], width: int, *, proof: TodoVerified | None = None
+) -> list[list[Piece]]:
+    """Its rows in the list: what is to be done, what it waits for, how its proof went."""
     state = state_of(todo, todos)
     sign, colour = SIGNS[state]
-    if lines:
-        room = max(width - len(lines) - 5, 8)
-        text = Content.styled(one_line(f"{todo.id}  {todo.content}", room), TEXTS[state])
-        mark = _proof_mark(todo, proof)
-        return Content.assemble(
-            Content.styled(f" {lines}", "$foreground 45%"), Content.styled(f"{sign} ", colour), text, mark
-        )
-    words = Content.styled(one_line(todo.content, 600), TEXTS[state]).wrap(max(width - 4, 8))
-    parts = [Content.styled(f" {sign} ", colour), words[0]]
-    for line in words[1:]:
-        parts += [Content("\n   "), line]
-    if waiting:
-        names = one_line(", ".join(waiting), max(width - 20, 12))
-        parts.append(Content.styled(f"\n   waits for: {names}", "$foreground 45% italic"))
-    return Content.assemble(*parts, _proof_line(todo, proof, width))
+    content = one_line(todo.content, LONGEST)
+    texts = [content[start:end] for start, end in breaks(content, max(width - MARGIN, 8))]
+    lines: list[list[Piece]] = [[(f" {sign} ", colour), (texts[0], TEXTS[state])]]
+    lines += [[(INDENT, ""), (text, TEXTS[state])] for text in texts[1:]]
+    if todo.status == "pending" and (waiting := waits_for(todo, todos)):
+        lines.append([(f"{INDENT}waits for: {one_line(', '.join(waiting), max(width - 20, 12))}", WAITS)])
+    if todo.verify:
+        lines.append([_proof_line(todo, proof, width)])
+    return lines
 
 
-def _proof_mark(todo: Todo, proof: TodoVerified | None) -> Content:
+def graph_line(
+    todo: Todo, todos: Mapping[str, Todo], width: int, *, lines: str, proof: TodoVerified | None = None
+) -> list[Piece]:
+    """Its one row of the graph, behind the `lines` that lead to it."""
+    state = state_of(todo, todos)
+    sign, colour = SIGNS[state]
+    text = one_line(f"{todo.id}  {todo.content}", max(width - len(lines) - MARGIN - 1, 8))
+    return [(f" {lines}", LINES), (f"{sign} ", colour), (text, TEXTS[state]), *_proof_mark(todo, proof)]
+
+
+def _proof_mark(todo: Todo, proof: TodoVerified | None) -> list[Piece]:
     if proof is None or not todo.verify:
-        return Content("")
-    return Content.styled(" ✓", "$text-success") if proof.exit_code == 0 else Content.styled(" ✗", "$text-error")
+        return []
+    return [(" ✓", "$text-success")] if proof.exit_code == 0 else [(" ✗", "$text-error")]
 
 
-def _proof_line(todo: Todo, proof: TodoVerified | None, width: int) -> Content:
-    if not todo.verify:
-        return Content("")
+def _proof_line(todo: Todo, proof: TodoVerified | None, width: int) -> Piece:
     command = one_line(todo.verify, max(width - 28, 12))
     if proof is None or proof.command != todo.verify:
-        return Content.styled(f"\n   verify: {command}", "$foreground 45%")
+        return f"{INDENT}verify: {command}", "$foreground 45%"
     if proof.exit_code == 0:
-        return Content.styled(f"\n   ✓ verified: {command}", "$text-success")
+        return f"{INDENT}✓ verified: {command}", "$text-success"
     how = "did not end" if proof.exit_code is None else f"exit code {proof.exit_code}"
-    return Content.styled(f"\n   ✗ verify failed ({how}): {command}", "$text-error")
+    return f"{INDENT}✗ verify failed ({how}): {command}", "$text-error"
 
 
 def title(plan: Plan | None, todos: Sequence[Todo], width: int) -> Content:

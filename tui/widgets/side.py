@@ -38,7 +38,16 @@ HINTS: Final = {
         ("plan.view", "graph"),
         ("plan.add", "new"),
         ("plan.filter", "find"),
+        ("todos.read", "text"),
     ),
+    "plantext": (
+        ("plantext.comment", "comment"),
+        ("plantext.mark_down", "mark"),
+        ("plan.send", "send"),
+        ("plan.body", "edit"),
+        ("plantext.todos", "todos"),
+    ),
+    "planeditor": (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR")),
     "debug": (
         ("debug.filter", "find"),
         ("debug.run", "next run"),
@@ -47,7 +56,12 @@ HINTS: Final = {
     ),
     "preview": (("code.top", "top"), ("code.bottom", "bottom"), ("app.interrupt", "back")),
 }
-PLACES: Final = {"HunkEditor": "editor", "ReviewList": "changes"}
+PLACES: Final = {
+    "HunkEditor": "editor",
+    "ReviewList": "changes",
+    "PlanText": "plantext",
+    "PlanEditor": "planeditor",
+}
 RARE: Final = frozenset({"debug"})  # not named before it was shown
 TITLES: Final = {"review": "Review", "plan": "Plan", "debug": "Debug", "preview": "Preview"}
 

@@ -1,0 +1,262 @@
+"""The todos of a plan as a list or as a graph, with a cursor: rows are drawn when they are seen.
+
+Five thousand todos cost no more than a screenful: what is worked out for all of them is where each begins. The keys
+that change a todo are the panel's; the mouse does the same here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from core.protocol.documents import Todo
+from core.protocol.events import TodoVerified
+from tui.keymap import bindings
+from tui.widgets.code_view import CodeView, cells
+from tui.widgets.plan_graph import Row
+from tui.widgets.plan_rows import graph_line, row_height, todo_lines
+from tui.widgets.rows import Piece
+
+SIGN_COLUMNS = range(1, 3)
+
+
+class TodoList(CodeView):
+    """`show` says what there is; the cursor stays on its todo, or where that was."""
+
+    ALLOW_SELECT = False  # dragging moves a todo
+
+    DEFAULT_CSS = """
+    TodoList { height: auto; max-height: 60%; overflow-x: hidden; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("todos")
+
+    class Cycled(Message):
+        """The marked todo is to get its next status."""
+
+    @dataclass
+    class Dropped(Message):
+        """A todo was dragged to where another one stands."""
+
+        id: str
+        target: str
+
+    class Read(Message):
+        """The text of the plan is to be read."""
+
+    class Wanted(Message):
+        """The changes that were made for the marked todo are wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: Sequence[Row] = ()
+        self._todos: Mapping[str, Todo] = {}
+        self._proofs: Mapping[str, TodoVerified] = {}
+        self._hunks: Mapping[str, int] = {}
+        self._is_graph = False
+        self._ends: list[int] = []
+        self._drawn: dict[int, list[list[Piece]]] = {}
+        self._cursor = 0
+        self._width = 20
+        self._dragged = ""
+        self._target = -1
+
+    def show(
+        self,
+        rows: Sequence[Row],
+        *,
+        todos: Mapping[str, Todo],
+        proofs: Mapping[str, TodoVerified],
+        hunks: Mapping[str, int],
+        is_graph: bool,
+    ) -> None:
+        """The rows that are to be seen; `todos` are all of them by id, `hunks` how many wait for each."""
+        marked = self.marked
+        self._rows, self._todos, self._proofs, self._hunks = rows, todos, proofs, hunks
+        self._is_graph = is_graph
+        at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self._cursor)
+        self._lay_out()
+        self._move_to(at)
+
+    def _lay_out(self) -> None:
+        self._width = width = max(self.container_size.width - 1, 20)  # whether or not there is a scroll bar
+        todos = self._todos
+        heights = (1 if self._is_graph else row_height(row.todo, todos, width) for row in self._rows)
+        self._ends = list(accumulate(heights))
+        self._drawn.clear()
+        self.virtual_size = Size(0, self._ends[-1] if self._ends else 0)
+
+    @property
+    def marked(self) -> Todo | None:
+        """The todo under the cursor."""
+        return self._rows[self._cursor].todo if self._cursor < len(self._rows) else None
+
+    @property
+    def shown(self) -> list[Todo]:
+        """The todos that are to be seen, from the top."""
+        return [row.todo for row in self._rows]
+
+    def mark(self, key: str) -> bool:
+        """Put the cursor on a todo. False: it is not among those that are shown."""
+        at = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)
+        if at is not None:
+            self._move_to(at)
+        return at is not None
+
+    def _move_to(self, at: int) -> None:
+        self._cursor = max(min(at, len(self._rows) - 1), 0)
+        if self._ends:
+            first, last = self._start(self._cursor), self._ends[self._cursor] - 1
+            top, height = self.scroll_offset.y, max(self.size.height, 1)
+            if first < top or last >= top + height:
+                self.scroll_to(y=first if first < top else last - height + 1, animate=False, force=True)
+        self.redraw()
+
+    def _start(self, entry: int) -> int:
+        return self._ends[entry - 1] if entry else 0
+
+    def _entry_at(self, row: int) -> int:
+        """The number of the todo that a row belongs to, -1 = none."""
+        return bisect_right(self._ends, row) if self._ends and 0 <= row < self._ends[-1] else -1
+
+    # Drawing
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self._lay_out()
+        self._move_to(self._cursor)
+
+    def row_text(self, row: int) -> str:
+        entry = self._entry_at(row)
+        return self._rows[entry].todo.content if entry >= 0 else ""
+
+    def draw(self, row: int, width: int, shift: int) -> Strip:
+        entry = self._entry_at(row)
+        base = self.ink(self._ground(entry))
+        pieces = self._lines(entry)[row - self._start(entry)]
+        parse = self.app.stylesheet.parse_style
+        strip = self.paint([(text, base + parse(style) if style else base) for text, style in pieces])
+        badge = self._badge(entry) if row == self._start(entry) else ""
+        strip = strip.adjust_cell_length(max(width - cells(badge), 0), base.rich_style)
+        tail = self.paint([(badge, base + parse("$text-secondary"))])
+        return Strip.join([strip, tail]).adjust_cell_length(width, base.rich_style)
+
+    def _ground(self, entry: int) -> str:
+        if entry == self._target:
+            return "on $accent 35%"
+        if entry != self._cursor:
+            return ""
+        return "on $primary 35%" if self.has_focus else "on $foreground 10%"
+
+    def _lines(self, entry: int) -> list[list[Piece]]:
+        if (known := self._drawn.get(entry)) is not None:
+            return known
+        lines, todo = self._rows[entry]
+        proof = self._proofs.get(todo.id)
+        if self._is_graph:
+            drawn = [graph_line(todo, self._todos, self._width, lines=lines, proof=proof)]
+        else:
+            drawn = todo_lines(todo, self._todos, self._width, proof=proof)
+        self._drawn[entry] = drawn
+        return drawn
+
+    def _badge(self, entry: int) -> str:
+        """How many hunks wait that were made for it."""
+        count = self._hunks.get(self._rows[entry].todo.id, 0)
+        return f" ±{min(count, 999)} " if count else ""
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self._stop_dragging()
+
+    # Keys
+
+    def action_move(self, step: int) -> None:
+        """The todo below, or above."""
+        self._move_to(self._cursor + step)
+
+    def action_page(self, step: int) -> None:
+        """A screenful down, or up."""
+        row = self._start(self._cursor) if self._ends else 0
+        entry = self._entry_at(row + step * max(self.size.height - 1, 1))
+        self._move_to(entry if entry >= 0 else (len(self._rows) if step > 0 else 0))
+
+    def action_top(self) -> None:
+        self._move_to(0)
+
+    def action_bottom(self) -> None:
+        self._move_to(len(self._rows) - 1)
+
+    def action_read(self) -> None:
+        """Go to the text."""
+        self.post_message(self.Read())
+
+    # The mouse
+
+    def _place(self, event: events.MouseEvent) -> tuple[int, int, bool]:
+        """The todo under the mouse (-1 = none), the column, and whether it is the todo's first row."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return -1, 0, False
+        row = offset.y + self.scroll_offset.y
+        entry = self._entry_at(row)
+        return entry, offset.x, entry >= 0 and row == self._start(entry)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        entry, _, _ = self._place(event)
+        if event.button == 1 and entry >= 0 and not self._is_graph:
+            self._dragged = self._rows[entry].todo.id
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if not self._dragged:
+            return
+        offset = event.get_content_offset_capture(self)
+        if not 0 <= offset.y < self.size.height:
+            self.scroll_relative(y=-1 if offset.y < 0 else 1, animate=False)
+        entry = self._entry_at(max(offset.y, 0) + self.scroll_offset.y)
+        is_away = entry >= 0 and self._rows[entry].todo.id != self._dragged
+        target = entry if is_away else -1
+        if target != self._target:
+            self._target = target
+            self.redraw()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        dragged, target = self._dragged, self._target
+        self._stop_dragging()
+        if dragged and 0 <= target < len(self._rows):
+            event.stop()
+            self.mark(dragged)
+            self.post_message(self.Dropped(dragged, self._rows[target].todo.id))
+
+    def _stop_dragging(self) -> None:
+        if self._dragged:
+            self.release_mouse()
+        self._dragged, self._target = "", -1
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        entry, column, is_first = self._place(event)
+        if entry < 0:
+            return
+        self._move_to(entry)
+        badge = self._badge(entry)
+        if is_first and badge and column >= self.size.width - len(badge):
+            self.post_message(self.Wanted())
+        elif (is_first and column in self._sign_columns(entry)) or event.chain == 2:
+            self.post_message(self.Cycled())
+
+    def _sign_columns(self, entry: int) -> range:
+        shift = len(self._rows[entry].lines)
+        return range(SIGN_COLUMNS.start + shift, SIGN_COLUMNS.stop + shift)
