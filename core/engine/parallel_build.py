@@ -46,8 +46,10 @@ from core.protocol.events import (
 )
 from core.protocol.messages import UserMessage
 from core.sessions.subagents import Subagent
+from core.shadow.rivals import clashes_with
 
 STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
+UNWANTED: Final = "its todo is not in progress any more; what was done is kept with the subagent"
 RUNS: Final = frozenset({Access.EXEC, Access.JOB})
 
 
@@ -62,7 +64,8 @@ class ParallelBuild:
         self._only = only
         self._working: dict[str, asyncio.Task[None]] = {}
         self._tried: dict[str, str] = {}  # why a todo that was taken on is not done, "" = it is, or is worked on
-        self._waiting: dict[str, tuple[str, ...]] = {}  # the paths of which the user has to settle the conflict first
+        self._waiting: dict[str, Subagent] = {}  # whose conflicts the user has to settle first
+        self._unwanted: set[str] = set()
         self._merges = 0
         self._joining = asyncio.Lock()
         self._woken = asyncio.Event()
@@ -162,18 +165,17 @@ class ParallelBuild:
     def _look_around(self) -> None:
         """After something has changed: who has ended, whose todo is not wanted any more, what the user has settled."""
         for key in [key for key, task in self._working.items() if task.done()]:
-            self._working.pop(key).result()
+            task = self._working.pop(key)
+            if not task.cancelled():
+                task.result()
         status = {todo.id: todo.status for todo in self._todos()}
-        for key in [key for key in self._working if status.get(key, "cancelled") != "in_progress"]:
-            if status.get(key) != "completed":
-                self._tried[key] = "its todo is not in progress any more; what was done is kept with the subagent"
+        for key in [key for key in self._working if status.get(key, "cancelled") not in {"in_progress", "completed"}]:
+            if key not in self._unwanted:
+                self._unwanted.add(key)
+                self._tried[key] = UNWANTED
                 self._working[key].cancel()
-        for key in [key for key, paths in self._waiting.items() if not self._clashing(paths)]:
+        for key in [key for key, known in self._waiting.items() if not unsettled(self._live, known)]:
             del self._waiting[key], self._tried[key]
-
-    def _clashing(self, paths: Sequence[str]) -> list[str]:
-        changes = self._runtime.review.changes
-        return [path for path in paths if path in changes and changes[path].conflict]
 
     def _heard(self, event: AnyEvent) -> None:
         if isinstance(event, TodoChanged | ChangeRevised | ChangeResolved):
@@ -205,8 +207,8 @@ class ParallelBuild:
     async def _finish_merged(self, todo: Todo, known: Subagent) -> str | None:
         """What was merged and is not ticked off: why it has to be worked on again; None: it has not."""
         async with self._joining:
-            if self._clashing(known.conflicts):
-                self._wait_for_user(todo, tuple(self._clashing(known.conflicts)))
+            if unsettled(self._live, known):
+                self._wait_for_user(todo, known)
                 return None
             why = await prove(self._context, todo) if todo.verify else ""
             if not why:
@@ -250,12 +252,12 @@ class ParallelBuild:
     async def _join(self, worker: Worker, todo: Todo, merges: int) -> None:
         """Take in what it did, and tick the todo off if nothing speaks against it."""
         if all(each.id != todo.id or each.status in DONE for each in self._todos()):
-            self._tried[todo.id] = "its todo is not in progress any more; what was done is kept with the subagent"
+            self._tried[todo.id] = UNWANTED
             return
         merged = merge(self._live, worker.child)
         others, self._merges = merges != self._merges, self._merges + 1
         if merged.conflicts:
-            self._wait_for_user(todo, merged.conflicts)
+            self._wait_for_user(todo, self._runtime.state.subagents[worker.id])
             self._tell_conflict(todo, merged)
             return
         why = await prove(self._context, todo) if todo.verify and others else ""
@@ -264,9 +266,9 @@ class ParallelBuild:
             return
         self._set(todo.id, "completed")
 
-    def _wait_for_user(self, todo: Todo, paths: tuple[str, ...]) -> None:
-        self._waiting[todo.id] = paths
-        self._tried[todo.id] = f"its changes clash with others in {', '.join(paths)}"
+    def _wait_for_user(self, todo: Todo, known: Subagent) -> None:
+        self._waiting[todo.id] = known
+        self._tried[todo.id] = f"its changes clash with others in {', '.join(unsettled(self._live, known))}"
 
     def _tell_conflict(self, todo: Todo, merged: SubagentMerged) -> None:
         self._context.emit(
@@ -313,6 +315,12 @@ class ParallelBuild:
         waiting = [todo.id for todo in todos if todo.status not in DONE and not self._tried.get(todo.id)]
         lines += [f"- not begun or not finished: {', '.join(waiting)}"] if waiting else []
         return "\n".join(lines)
+
+
+def unsettled(live: LiveSession, known: Subagent) -> tuple[str, ...]:
+    """The paths in which the work of a subagent waits for the user."""
+    changes = live.runtime.review.changes
+    return tuple(path for path in known.conflicts if clashes_with(changes.get(path), known.id))
 
 
 def unfinished(live: LiveSession, plan: str) -> bool:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from core.agent.plan_news import plan_events
 from core.engine.children import MOST
 from core.engine.live import Effect, LiveSession
-from core.engine.parallel_build import ParallelBuild, unfinished
+from core.engine.parallel_build import ParallelBuild, unfinished, unsettled
 from core.engine.proofs import not_proved, run_proof
 from core.errors import CommandRejected
 from core.ids import new_id
@@ -149,12 +149,11 @@ def _set_todo(live: LiveSession, command: cmd.TodoSet) -> Effect:
 def tick_settled(live: LiveSession, path: str) -> None:
     """After a verdict on a path ("" = on many): todos that only waited for their conflicts to be settled are completed,
     if what proves them passes. A build that goes on sees to that itself."""
-    state, changes = live.runtime.state, live.runtime.review.changes
+    state = live.runtime.state
     working = {todo.id for todo in state.todos if todo.status == "in_progress"}
     for each in state.subagents.values():
         is_meant = each.state == "merged" and path in {"", *each.conflicts} and each.plan == state.plan_path
-        clashes = any(other in changes and changes[other].conflict for other in each.conflicts)
-        if is_meant and each.conflicts and not clashes and each.todo in working and not live.builds:
+        if is_meant and each.conflicts and each.todo in working and not live.builds and not unsettled(live, each):
             live.schedule(_set_todo(live, cmd.TodoSet(plan=each.plan, id=each.todo, status="completed")))
 
 

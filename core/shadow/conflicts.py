@@ -59,9 +59,20 @@ class Conflicts:
             clashes=clashes,
             whole=whole,
             language=change.language,
-            mine_is=names[0],
+            mine_is=names[0] and self._made_for(path, clashes),
             theirs_is=names[1],
         )
+
+    def _made_for(self, path: str, clashes: Sequence[Clash]) -> str:
+        """The todos that what is pending in these places was made for."""
+        hunks = self._state.changes[path].hunks
+        meant = {
+            hunk.todo
+            for hunk in hunks
+            for each in clashes
+            if hunk.new_start <= each.start + len(each.mine) and each.start <= hunk.new_start + hunk.new_lines
+        }
+        return ", ".join(sorted(filter(None, meant))) or PENDING
 
     def _as_sides(self, change: Change) -> tuple[Change, tuple[str, str]]:
         """The change whose base and pending state are to be settled, and whose the two sides are: that of its first
@@ -69,9 +80,7 @@ class Conflicts:
         if not change.rivals or change.conflict != clash_of(change):
             return change, ("", "")
         first = change.rivals[0]
-        ours = {each.todo for each in change.hunks if each.todo} or {change.origin.todo if change.origin else ""}
-        mine = ", ".join(sorted(filter(None, ours - {first.todo}))) or PENDING
-        return replace(change, base=first.base, pending=first.theirs), (mine, first.todo or first.by)
+        return replace(change, base=first.base, pending=first.theirs), (PENDING, first.todo or first.by)
 
     def _mine(self, change: Change, names: tuple[str, str]) -> FileState:
         """The side that is called mine: the file on disk, or, where a rival clashes with it, what is pending."""

@@ -112,7 +112,7 @@ class Editing:
         if left.wanted in (left.then, now):
             return self._state.changes.get(left.path)
         merged = self._contents.merge(left.then, now, left.wanted)
-        if merged is not None and not change.conflict:
+        if merged is not None and not otherwise(change):
             self._placed(change, merged, left.origin, left.renamed_from)
         elif left.path not in self._state.changes:
             self._tell(change, Sides(base=left.then, pending=left.wanted), left.origin, conflict=OVER_BASE)

@@ -19,6 +19,7 @@ from core.shadow.delta import Delta
 from core.shadow.editing import Left
 from core.shadow.layers import Kept
 from core.shadow.review import Point
+from core.shadow.rivals import clashes_with
 from core.shadow.stack import Stack
 from core.shadow.view import Shadow
 from core.workspace.names import is_git_internal
@@ -120,14 +121,10 @@ class Joining:
         paths = tuple(each.path for each in left)
         return Joined(
             paths=paths,
-            conflicts=tuple(path for path in paths if self._clashes(path)),
+            conflicts=tuple(path for path in paths if clashes_with(self._shadow.state.changes.get(path), origin.call)),
             notes=tuple(notes),
             generated=generated,
         )
-
-    def _clashes(self, path: str) -> bool:
-        change = self._shadow.state.changes.get(path)
-        return change is not None and bool(change.conflict)
 
     def _join(self, left: Left, notes: list[str]) -> None:
         for state in (left.then, left.wanted):

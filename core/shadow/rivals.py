@@ -26,6 +26,11 @@ def otherwise(change: Change) -> str:
     return "" if change.conflict == clash_of(change) else change.conflict
 
 
+def clashes_with(change: Change | None, by: str) -> bool:
+    """Whether what `by` made of a path waits for the user: beside what is pending, or over a file that has moved on."""
+    return change is not None and (bool(otherwise(change)) or any(each.by == by for each in change.rivals))
+
+
 def with_rivals(change: Change, rivals: tuple[Rival, ...], contents: Contents) -> Change:
     """A change as it was compared anew, with these rivals. When nothing of ours is left, theirs takes its place, over
     what they began with, in conflict with the file."""

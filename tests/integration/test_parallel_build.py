@@ -1,0 +1,389 @@
+"""Subagents that work the todos of a plan at once: merged hunk by hunk, once, whatever stops them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from core.cli import Options
+from core.engine import Engine, EngineOptions
+from core.errors import ProviderError
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.documents import QuestionAnswer
+from core.protocol.messages import ToolMessage
+from core.protocol.review import Choice
+from core.sessions.fold import fold
+from core.sessions.log import scan
+from core.sessions.store import SessionStore
+from core.shadow import ReviewState
+from core.transports.stdio_client import connect
+from tests.support.agent_case import calls, says
+from tests.support.box_tiers import offered
+from tests.support.crew import CALC, KNOWN, PATH, PLAN, ROUNDED, Crew, Play, access, edit, play, project_at
+
+boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="commands need a box")
+HOST = Path(__file__).parents[1] / "support" / "crew_host.py"
+FOUR = {"rounding", "showing", "docs", "rate"}
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+@contextlib.asynccontextmanager
+async def crew(project: Path, plays: Play | None = None, **options: object) -> AsyncIterator[tuple[Engine, Crew]]:
+    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(plays))
+    opened = await engine.submit(cmd.SessionOpen())
+    assert isinstance(opened, cmd.Ack), opened
+    try:
+        yield engine, Crew(engine, opened.session)
+    finally:
+        await engine.close()
+
+
+def statuses(engine: Engine, crew: Crew) -> dict[str, str]:
+    return {todo.id: todo.status for todo in engine.state(crew.session).todos}
+
+
+def todo_of(team: Crew, subagent: str) -> str:
+    return next(each.todo for each in team.of(ev.SubagentStarted) if each.id == subagent)
+
+
+@boxed
+@pytest.mark.timeout(60)
+async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand(project):
+    all_at_work, rounded, plays = asyncio.Event(), asyncio.Event(), play()
+    plays["rounding"] = [plays["rounding"][0], [all_at_work, *says("It is rounded.")]]
+    plays["rate"] = [plays["rate"][0], [rounded, *says("It knows.")]]
+    async with crew(project, plays) as (engine, team):
+
+        def on(_: ev.AnyEvent) -> None:
+            if len(team.of(ev.SubagentStarted)) == 4:
+                all_at_work.set()
+            if "rounding" in {todo_of(team, each.id) for each in team.of(ev.SubagentMerged)}:
+                rounded.set()
+
+        end = await team.build(on=on)
+        assert (end.reason, end.message) == ("done", "")
+        begun = [each.todo for each in team.of(ev.SubagentStarted)]
+        assert (set(begun[:4]), begun[4:]) == (FOUR, [])
+        assert end.usage.cost == sum(each.usage.cost for each in team.of(ev.SubagentFinished)) > 0
+        state = engine.state(team.session)
+        assert statuses(engine, team) == dict.fromkeys(FOUR - {"rate"}, "completed") | {
+            "rate": "in_progress",
+            "release": "pending",
+        }
+        calc = state.changes["calc.py"]
+        assert {each.todo for each in calc.hunks} == {"rounding", "showing"}
+        assert [each.todo for each in calc.rivals] == ["rate"]
+        assert state.changes["docs/use.md"].hunks[0].todo == "docs"
+        assert {bulk.root for bulk in state.review.bulks} >= {"out"}
+        await settle_by_hand(engine, team.session, project)
+        assert statuses(engine, team)["rate"] == "completed"
+        await team.build(workers=2, after=state.seq)
+        assert [each.todo for each in team.of(ev.SubagentStarted)] == ["release"]
+        assert set(statuses(engine, team).values()) == {"completed"}
+        await engine.submit(cmd.HunkResolve(session=team.session, path="", verdict="accept"))
+        await engine.settled(team.session)
+        expected = CALC.replace("price * (1 + RATE)", "round(price * 1.19, 2)").replace(
+            "str(price)", 'f"{price:.2f} EUR"'
+        )
+        assert (project / "calc.py").read_text() == expected
+        assert ((project / "NEWS.md").read_text(), (project / "docs/use.md").read_text()) == ("1.0\n", "Use it.\n")
+        assert (project / PATH).read_text() == PLAN.replace("status: pending", "status: completed")
+        session, live = team.session, engine.state(team.session)
+        changed = (live.todos, live.usage, live.subagents, live.review.verdicts, live.changes)
+    log = scan(SessionStore(project).sessions / session / "log.jsonl")
+    again = fold(log.envelopes, ReviewState())
+    assert (again.todos, again.usage, again.subagents, again.review.verdicts, again.changes) == changed
+    assert SessionStore(project).latest() == session
+
+
+async def settle_by_hand(engine: Engine, session: str, project: Path) -> None:
+    """Nothing is accepted before; then the user writes what is to stand there."""
+    await engine.submit(cmd.HunkResolve(session=session, path="calc.py", verdict="accept"))
+    await engine.settled(session)
+    assert (project / "calc.py").read_text() == CALC
+    sides = (await engine.query(q.ConflictQuery(session=session, path="calc.py"))).sides
+    assert (sides.mine_is, sides.theirs_is) == ("rounding", "rate")
+    assert [(each.mine, each.theirs) for each in sides.clashes] == [((ROUNDED,), (KNOWN,))]
+    choice = Choice(take="text", text="    return round(price * 1.19, 2)")
+    settle = cmd.ConflictSettle(session=session, path="calc.py", choices=(choice,))
+    assert isinstance(await engine.submit(settle), cmd.Ack)
+    await engine.settled(session)
+    await engine.settled(session)
+
+
+def copied(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-a", source, target], check=True)
+
+
+async def finished(project: Path, plays: Play | None = None) -> tuple[str, Path]:
+    """A build of which `rate` is merged last, and clashes; the session, and where it lies."""
+    plays = dict(plays or play())
+    gate = asyncio.Event()
+    plays["rate"] = [*plays["rate"][:-1], [gate, *says("It knows.")]]
+    async with crew(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> None:
+            if len(team.of(ev.SubagentMerged)) == 3:
+                gate.set()
+
+        await team.build(on=on)
+        assert statuses(engine, team)["rate"] == "in_progress"
+        return team.session, SessionStore(project).sessions / team.session
+
+
+@boxed
+@pytest.mark.timeout(120)
+async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(project, tmp_path):
+    plays = play()
+    made = calls(("run_terminal_cmd", {"command": "mkdir -p out/rate && echo x > out/rate/log && rm -f .gitignore"}))
+    plays["rate"] = [plays["rate"][0], made, plays["rate"][1]]
+    session, place = await finished(project, plays)
+    whole = scan(place / "log.jsonl").envelopes
+    begin = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerging))
+    end = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerged))
+    wanted = fold([each for each in whole if each.seq <= end], ReviewState())
+    assert end - begin >= 3
+    lines = (place / "log.jsonl").read_bytes().splitlines(keepends=True)
+    kept = tmp_path / "kept"
+    copied(place, kept)
+    for last in range(begin, end + 1):
+        shutil.rmtree(place)
+        copied(kept, place)
+        (place / "log.jsonl").write_bytes(b"".join(lines[:last]))
+        engine = Engine(project, options=EngineOptions(watch=False), models=access(plays))
+        try:
+            assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
+            state = engine.state(session)
+            assert {path: (each.pending, each.rivals) for path, each in state.changes.items()} == {
+                path: (each.pending, each.rivals) for path, each in wanted.changes.items()
+            }
+            assert {(each.root, each.files) for each in state.review.bulks} == {
+                (each.root, each.files) for each in wanted.review.bulks
+            }
+            assert [each.state for each in state.subagents.values()] == ["merged"] * 4
+        finally:
+            await engine.close()
+
+
+@pytest.mark.timeout(60)
+async def test_interrupted_they_all_stop_and_the_next_build_goes_on_in_their_sessions(project):
+    never, plays = asyncio.Event(), play()
+    plays["rounding"] = [plays["rounding"][0], [never]]
+    plays["rate"] = [[never]]
+    plays["docs"] = [plays["docs"][0], [never]]
+    async with crew(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            progress = {each.id: each.changed for each in team.of(ev.SubagentProgressed)}
+            busy = sum(bool(each) for each in progress.values()) >= 2 and isinstance(event, ev.SubagentProgressed)
+            return cmd.TurnInterrupt(session=team.session) if busy else None
+
+        plays["showing"] = [[never]]
+        end = await team.build(on=on)
+        assert end.reason == "interrupted"
+        ended = team.of(ev.SubagentFinished)
+        assert [each.reason for each in ended] == ["interrupted"] * 4
+        state = engine.state(team.session)
+        assert (dict(state.changes), {each.state for each in state.subagents.values()}) == ({}, {"ended"})
+        plays.update(play())
+        plays["rounding"] = [plays["rounding"][0], says("It is rounded.")]
+        end = await team.build(workers=1, after=state.seq)
+        again = team.of(ev.SubagentStarted)
+        assert [each.again for each in again[:4]] == [True] * 4
+        assert {each.id for each in again[:4]} == {each.id for each in ended}
+        assert len({each.todo for each in again}) == 4
+        assert sorted(statuses(engine, team).values()) == ["completed"] * 3 + ["in_progress", "pending"]
+        told = [each.content for each in engine.state(team.session).messages]
+        assert any("Built by subagents: 3 of 5" in text for text in told)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("how", ["failing", "limited"])
+async def test_one_that_can_not_go_on_keeps_its_work_and_its_todo(project, how):
+    plays = play()
+    if how == "failing":
+        plays["docs"] = [plays["docs"][0], [ProviderError("the model is gone", code="gone")]]
+    else:
+        plays = {"docs": [calls(("list_dir", {"relative_workspace_path": "."}))] * 40}
+    options = {"max_steps": 12} if how == "limited" else {}
+    async with crew(project, plays, **options) as (engine, team):
+        end = await team.build(workers=2)
+        assert end.reason == ("failed" if how == "failing" else "limit")
+        assert statuses(engine, team)["docs"] == "in_progress"
+        assert "docs/use.md" not in engine.state(team.session).changes
+        if how == "limited":
+            assert engine.state(team.session).turns[-1].steps == 12
+            return
+        assert "docs" in end.message
+        assert "the model is gone" in end.message
+        plays["docs"] = [plays["docs"][0], says("Written.")]
+        await team.build(after=engine.state(team.session).seq)
+        assert statuses(engine, team)["docs"] == "completed"
+        assert engine.state(team.session).changes["docs/use.md"].hunks[0].todo == "docs"
+
+
+@pytest.mark.timeout(60)
+async def test_what_one_asks_is_answered_in_the_session_above_and_it_may_no_more_than_that(project):
+    asks = {"questions": [{"id": "q", "prompt": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]}
+    plan = {"name": "P", "overview": "O", "plan": "# P", "todos": [{"id": "a", "content": "A"}]}
+    plays = {
+        "docs": [
+            calls(("ask_question", asks)),
+            calls(("create_plan", plan), ("switch_mode", {"target_mode_id": "plan", "explanation": "x"})),
+            calls(("write", {"file_path": "docs/late.md", "contents": "x"})),
+            calls(("search_replace", {"file_path": PATH, "old_string": "# Shop", "new_string": "# Mine"})),
+            says("Done."),
+        ]
+    }
+    async with crew(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            if not isinstance(event, ev.QuestionAsked):
+                return None
+            assert todo_of(team, event.subagent) == "docs"
+            assert event.id in engine.state(team.session).questions
+            engine._live(team.session).runtime.emit(ev.ModeChanged(mode="ask"))
+            answer = QuestionAnswer(question="q", options=(event.questions[0].options[0].id,))
+            return cmd.QuestionReply(session=team.session, id=event.id, answers=(answer,))
+
+        await team.build(on=on)
+        assert not engine.state(team.session).questions
+        place = SessionStore(project).sessions / team.session / "children"
+        subagent = next(each.id for each in team.of(ev.SubagentStarted) if each.todo == "docs")
+        child = fold(scan(place / subagent / "log.jsonl").envelopes)
+        results = [each for each in child.messages if isinstance(each, ToolMessage)]
+        assert [each.is_error for each in results] == [False, True, True, True, True]
+        assert all("Not run" in each.content for each in results[1:])
+        assert child.mode == "agent"
+        assert dict(engine.state(team.session).changes) == {}
+        assert list((project / ".cursor/plans").iterdir()) == [project / PATH]
+
+
+@boxed
+@pytest.mark.timeout(120)
+async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
+    session = ""
+    for moment in (ev.SubagentProgressed, ev.SubagentFinished, ev.SubagentMerging, ev.SubagentMerged):
+        client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
+        reply = await client.submit(cmd.SessionResume(session=session) if session else cmd.SessionOpen())
+        assert isinstance(reply, cmd.Ack), reply
+        session, team = reply.session, Crew(client, reply.session)
+        await team.build(after=reply.seq, until=lambda event, moment=moment: isinstance(event, moment))
+        os.kill(client.pid, signal.SIGKILL)
+        await client.close()
+    async with resumed(project, session) as (engine, team):
+        state = engine.state(session)
+        assert state.turn is None
+        if "calc.py" not in state.changes or not state.changes["calc.py"].rivals:
+            await team.build(after=state.seq)
+        [rival] = state.changes["calc.py"].rivals
+        assert {rival.todo} | {each.todo for each in state.changes["calc.py"].hunks} == {"rounding", "rate", "showing"}
+        settle = cmd.ConflictSettle(session=session, path="calc.py", choices=(Choice(take="both"),))
+        assert isinstance(await engine.submit(settle), cmd.Ack)
+        await engine.settled(session)
+        await proofs_done(engine, team)
+        if set(statuses(engine, team).values()) != {"completed"}:
+            await team.build(after=state.seq)
+        assert set(statuses(engine, team).values()) == {"completed"}
+        assert set(state.changes) == {"calc.py", "docs/use.md", "NEWS.md"}
+        calc = engine._live(session).runtime.shadow.read("calc.py").decode()
+        assert all(calc.count(line) == 1 for line in (ROUNDED, KNOWN, " EUR"))
+    log = scan(SessionStore(project).sessions / session / "log.jsonl")
+    seen = [envelope.event for envelope in log.envelopes]
+    for subagent in {each.id for each in seen if isinstance(each, ev.SubagentStarted)}:
+        assert sum(isinstance(each, ev.SubagentMerged) and each.id == subagent for each in seen) <= 1
+
+
+async def proofs_done(engine: Engine, team: Crew) -> None:
+    """Until the command that proves a todo whose conflict was settled has ended."""
+    live = engine._live(team.session)
+    while live.runs_commands:
+        await asyncio.wait(set(live._commands))
+    await engine.settled(team.session)
+
+
+@contextlib.asynccontextmanager
+async def resumed(project: Path, session: str) -> AsyncIterator[tuple[Engine, Crew]]:
+    engine = Engine(project, options=EngineOptions(watch=False), models=access())
+    assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
+    try:
+        yield engine, Crew(engine, session)
+    finally:
+        await engine.close()
+
+
+@boxed
+@pytest.mark.timeout(60)
+async def test_what_passes_alone_and_fails_when_merged_is_not_completed(project):
+    plays, gate = play(), asyncio.Event()
+    spoiled = edit('"""Prices."""', '"""No rounding here: round() is out."""')
+    plays |= {"showing": [spoiled, says("Said so.")], "rate": [says("It does.")]}
+    plays["rounding"] = [plays["rounding"][0], [gate, *says("It is rounded.")]]
+    (project / PATH).write_text(PLAN.replace("grep -q 'round(' calc.py", "'! grep -q \"is out\" calc.py'"))
+    async with crew(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            if any(todo_of(team, each.id) == "showing" for each in team.of(ev.SubagentMerged)):
+                gate.set()
+            return None
+
+        end = await team.build(on=on)
+        assert [each.exit_code for each in team.of(ev.TodoVerified) if each.id == "rounding"] == [0, 1]
+        assert "rounding: with what others did meanwhile it does not pass" in end.message
+        assert statuses(engine, team)["rounding"] == "in_progress"
+        assert "rounding" in {each.todo for each in engine.state(team.session).changes["calc.py"].hunks}
+        plays["rounding"] = [edit("round() is out", "round() is in"), says("It passes.")]
+        await team.build(after=engine.state(team.session).seq)
+        begun = team.of(ev.SubagentStarted)
+        assert next((each.todo, each.again) for each in begun) == ("rounding", False)
+        assert statuses(engine, team)["rounding"] == "completed"
+
+
+@pytest.mark.timeout(60)
+async def test_a_todo_that_is_cancelled_meanwhile_is_stopped_and_one_that_is_added_is_built(project):
+    plays, never = play(), asyncio.Event()
+    plays["docs"] = [plays["docs"][0], [never]]
+    plays["more"] = [calls(("write", {"file_path": "more.txt", "contents": "more\n"})), says("More.")]
+    async with crew(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            doing = isinstance(event, ev.SubagentProgressed) and todo_of(team, event.id) == "docs" and event.changed
+            if not doing or "more" in (project / PATH).read_text():
+                return None
+            text = (project / PATH).read_text()
+            at = text.index("id: docs")
+            text = text[:at] + text[at:].replace("in_progress", "cancelled", 1)
+            text = text.replace("---\n# Shop", "  - id: more\n    content: More\n---\n# Shop")
+            (project / PATH).write_text(text)
+            engine._live(team.session).runtime.disk_changed((PATH,))
+            return None
+
+        await team.build(workers=3, on=on)
+        ended = {todo_of(team, each.id): each.reason for each in team.of(ev.SubagentFinished)}
+        assert ended["docs"] == "interrupted"
+        assert (ended["more"], statuses(engine, team)["more"]) == ("done", "completed")
+        assert "docs/use.md" not in engine.state(team.session).changes
+        assert statuses(engine, team)["docs"] == "cancelled"
+
+
+@pytest.mark.parametrize("workers", [0, 5])
+async def test_how_many_work_at_once_has_bounds(project, workers):
+    async with crew(project) as (engine, team):
+        reply = await engine.submit(cmd.PlanBuild(session=team.session, path=PATH, workers=workers))
+        assert isinstance(reply, cmd.Reject)
+        assert (reply.code, reply.hint) == ("workers_invalid", "From 1 to 4 can.")
