@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from core.protocol import events
-from core.protocol.debug import Hypothesis, Probe, ProbeRecord, ProbeRun
+from core.protocol.debug import ASKED_IF_FIXED, ASKED_TO_SHOW, Hypothesis, Probe, ProbeRecord, ProbeRun
 
 if TYPE_CHECKING:
     from tui.state import ViewState
@@ -17,7 +17,8 @@ LIVE: Final = 500  # records of a run that goes on
 @dataclass(slots=True)
 class DebugView:
     """By id, in order. `live`: what the run that goes on has logged until now. `judged`: what was said of the fix;
-    `checked`: the search for marks of probes, once they are gone."""
+    `checked`: the search for marks of probes, once they are gone. `asked`: the question that a card puts. `holds`:
+    whether something on this machine holds what a run does, so that there can be probes."""
 
     hypotheses: dict[str, Hypothesis] = field(default_factory=dict)
     probes: dict[str, Probe] = field(default_factory=dict)
@@ -26,6 +27,8 @@ class DebugView:
     live: list[ProbeRecord] = field(default_factory=list)
     judged: events.FixJudged | None = None
     checked: events.ProbesChecked | None = None
+    asked: events.QuestionAsked | None = None
+    holds: bool = True
 
 
 def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
@@ -61,13 +64,25 @@ def _end(view: DebugView, event: events.AnyEvent) -> bool:
         case events.ProbesChecked():
             view.checked = event
         case _:
-            _leave(view, event)
+            _around(view, event)
             return False
     return True
 
 
+def _around(view: DebugView, event: events.AnyEvent) -> None:
+    """What others fold, too. No probe outlives its turn or Debug mode."""
+    match event:
+        case events.QuestionAsked() if event.questions[0].id in {ASKED_TO_SHOW, ASKED_IF_FIXED}:
+            view.asked = event
+        case events.QuestionAnswered():
+            view.asked = None
+        case events.BoxFound(tier=tier):
+            view.holds = tier != "T4"
+        case _:
+            _leave(view, event)
+
+
 def _leave(view: DebugView, event: events.AnyEvent) -> None:
-    """No probe outlives its turn or Debug mode."""
     left = isinstance(event, events.TurnFinished) or (isinstance(event, events.ModeChanged) and event.mode != "debug")
-    if left and (view.probes or view.reproducing):
-        view.probes, view.reproducing, view.live = {}, None, []
+    if left and (view.probes or view.reproducing or view.asked):
+        view.probes, view.reproducing, view.live, view.asked = {}, None, [], None

@@ -308,7 +308,7 @@ class ViewState:
                 self.trust = event if event.state == "asked" else None
             case _:
                 return None
-        return _topics("ask", "status")
+        return _topics("ask", "status", "debug")
 
     def _terminal_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
         match event:

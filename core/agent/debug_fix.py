@@ -71,11 +71,10 @@ async def judge_fix(session: SessionContext, origin: Origin) -> Judged | None:
     before = next((run for run in reversed(debug.runs.values()) if not run.after_fix), None)
     if not session.interactive:
         session.emit(FixJudged(run=shown.id, outcome="unsure", by="program"))
-        message = f"Nobody could be asked whether the fault is gone. {_ended(shown)}."
+        message = f"Nobody could be asked whether the fault is gone. {_ended(shown, None)}."
         session.emit(Notice(level="info", message=message, hint="See for yourself before you accept the change."))
         return None
-    against = f" {_ended(before)}." if before is not None else ""
-    text = f"Is the fault gone?\n\n{_ended(shown)}.{against}"
+    text = "\n".join(["Is the fault gone?", "", _ended(shown, None), *([_ended(before, shown)] if before else [])])
     question = Question(id=ASKED_IF_FIXED, text=text, options=(*VERDICTS, PROCEED))
     answered = await session.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))
     answer = answered.answers[0] if answered.answers else None
@@ -83,8 +82,11 @@ async def judge_fix(session: SessionContext, origin: Origin) -> Judged | None:
     return record(session, OUTCOMES.get(chosen, "unsure"), origin, note=answer.text.strip() if answer else "")
 
 
-def _ended(run: ProbeRun) -> str:
-    what = f"`{run.command}`" if run.command else "what you did"
+def _ended(run: ProbeRun, other: ProbeRun | None) -> str:
+    """How a run ended; its command, if it is not that of the other one."""
     how = f"exit code {run.exit_code}" if run.exit_code is not None else run.ended.replace("_", " ")
     when = "after the fix" if run.after_fix else "before it"
-    return f"{run.id}, {when}: {what}" + (f" ended with {how}" if run.command else "")
+    if not run.command:
+        return f"{run.id}, {when}: shown by you"
+    of = f" of `{run.command}`" if other is None or other.command != run.command else ""
+    return f"{run.id}, {when}: {how}{of}"

@@ -344,6 +344,11 @@ class ProbeLog(Answer, frozen=True, kw_only=True, tag="probe.log"):
     compare_with: str = ""
     places: tuple[ComparedPlace, ...] = ()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are more records than these."""
+        return self.total > len(self.records)
+
 
 class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
     """The query can't be answered."""

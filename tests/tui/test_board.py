@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace as replaced
+
 import pytest
 from msgspec.structs import replace
+from textual import on
 from textual.pilot import Pilot
 
 from core.protocol import events as ev
 from core.protocol.debug import ComparedPlace, Evidence, Hypothesis, Probe, ProbeRecord, ProbeRun
-from core.protocol.queries import ProbeLog
+from core.protocol.documents import Option, Question
+from core.protocol.queries import ProbeLog, ProbeLogQuery
 from tests.tui.panes_case import PaneApp
 from tui.debug_fold import DebugView
 from tui.state import ViewState
+from tui.widgets import board
 from tui.widgets.board import BoardLine, BoardRows, DebugBoard
 
 CITED = (
@@ -20,11 +26,11 @@ OPEN = (
     Hypothesis(
         id="H1", statement="The key of the cache leaves the currency out: the first price wins, whatever is asked for"
     ),
-    Hypothesis(id="H2", statement="The rate is looked up wrongly"),
+    Hypothesis(id="H2", statement="The rate is looked up wrongly", expects="A rate other than 1 and 2."),
     Hypothesis(id="H3", statement="The cache is filled before the call"),
 )
 JUDGED = (
-    replace(OPEN[0], state="confirmed", evidence=CITED),
+    replace(OPEN[0], state="confirmed", evidence=CITED, reason="The same key for both currencies."),
     replace(OPEN[1], state="rejected", evidence=CITED[:1]),
     replace(OPEN[2], state="inconclusive"),
 )
@@ -32,36 +38,84 @@ RECORDS = (
     ProbeRecord(
         line=1, hypothesis_id="H1", location="prices.py:6", message="key", data='{"key":"tea","currency":"eur"}'
     ),
-    ProbeRecord(line=2, hypothesis_id="H2", location="prices.py:13", message="rate", data='{"rate":1}'),
+    ProbeRecord(line=2, hypothesis_id="H2", location="prices.py:13", message="rate", data='{"rate":1,"of":"a b"}'),
     ProbeRecord(line=3, location="output", message="[@click=app.bell]AssertionError[/]: 3\x1b[2J"),
 )
+AFTER = (
+    replace(RECORDS[0], data='{"key":["tea","eur"],"currency":"eur"}'),
+    replace(RECORDS[0], line=3, data='{"key":["tea","usd"],"currency":"usd"}'),
+)
 R1 = ProbeRun(id="r1", command="python3 check.py", exit_code=1, records=3, counts={"H1": 1, "H2": 1}, broken=2)
-R2 = ProbeRun(id="r2", command="python3 check.py", exit_code=0, records=2, after_fix=True)
+R2 = ProbeRun(id="r2", command="python3 check.py", exit_code=0, records=2, after_fix=True, left=12_000)
 PLACES = (
     ComparedPlace(
-        side="differs", hypothesis="H1", location="prices.py:6", message="key", first=RECORDS[:1], second=RECORDS[:1]
+        side="differs", hypothesis="H1", location="prices.py:6", message="key", first=RECORDS[:1], second=AFTER,
+        first_count=1, second_count=2,
     ),
-    ComparedPlace(side="same", hypothesis="H2", location="prices.py:13", message="rate"),
-)
+    ComparedPlace(side="same", hypothesis="H2", location="prices.py:13", message="rate", first_count=1, second_count=1),
+    ComparedPlace(side="first", hypothesis="", location="output", message="", first=RECORDS[2:], first_count=5),
+)  # fmt: skip
 PROBES = {name: Probe(id=name, path="prices.py", line=6, code="log()") for name in ("p1", "p2")}
-ASKED = ev.ReproduceRequested(run="r1", steps=("Start the shop", "Look at the price in USD"))
-STAGES = {
-    "supposed": DebugView(hypotheses={each.id: each for each in OPEN}),
-    "asked": DebugView(
-        hypotheses={each.id: each for each in OPEN}, probes=PROBES, reproducing=ASKED, live=list(RECORDS[:2])
+ASKED = ev.ReproduceRequested(run="r1", steps=("Start the shop", "Look at the price of the tea in USD: it says 3"))
+CHOICES = {"fixed": "Mark as fixed", "broken": "Still broken", "proceed": "Proceed"}
+OPTIONS = tuple(Option(id=name, label=label) for name, label in CHOICES.items())
+STEPS = ev.QuestionAsked(
+    id="a1", call="c", questions=(Question(id="reproduce", text="Please show the fault", options=OPTIONS[2:]),)
+)
+GONE = ev.QuestionAsked(
+    id="a2",
+    call="c",
+    questions=(
+        Question(
+            id="fixed",
+            text="Is the fault gone?\n\nr2, after the fix: exit code 0 of `pytest`\nr1, before it: exit code 1",
+            options=OPTIONS,
+        ),
     ),
-    "judged": DebugView(hypotheses={each.id: each for each in JUDGED}, probes=PROBES, runs={"r1": R1}),
-    "mended": DebugView(hypotheses={each.id: each for each in JUDGED}, runs={"r1": R1, "r2": R2}),
-}
+)
+SUPPOSED = {each.id: each for each in OPEN}
+FOUND = {each.id: each for each in JUDGED}
+MENDED = DebugView(hypotheses=FOUND, probes=PROBES, runs={"r1": R1, "r2": R2})
+STAGES = {
+    "supposed": DebugView(hypotheses=SUPPOSED),
+    "probed": DebugView(hypotheses=SUPPOSED, probes=PROBES),
+    "asked": DebugView(
+        hypotheses=SUPPOSED, probes=PROBES, reproducing=ASKED, asked=STEPS, live=list(RECORDS[:2])
+    ),
+    "live": DebugView(
+        hypotheses=SUPPOSED, probes=PROBES, live=list(RECORDS),
+        reproducing=ev.ReproduceRequested(run="r1", command="python3 check.py"),
+    ),
+    "judged": DebugView(hypotheses=FOUND, probes=PROBES, runs={"r1": R1}),
+    "mended": replaced(MENDED, asked=GONE),
+    "gone": replaced(
+        MENDED, probes={}, judged=ev.FixJudged(run="r2", outcome="fixed"), checked=ev.ProbesChecked(files=3)
+    ),
+    "broken": replaced(
+        MENDED, judged=ev.FixJudged(run="r2", outcome="broken", taken_back=("prices.py",)),
+        checked=ev.ProbesChecked(files=3, left=("dist/bundle.js",)), probes={},
+    ),
+    "unboxed": DebugView(hypotheses=SUPPOSED, holds=False),
+}  # fmt: skip
 
 
-def board_app() -> PaneApp:
-    async def load(run: str, other: str) -> ProbeLog:
-        app.loads.append(f"{run} {other}".strip())
-        return ProbeLog(run=run, records=RECORDS, compare_with=other, places=PLACES if other else ())
+class BoardApp(PaneApp):
+    """`total`: how many records the log of a run has."""
 
-    app = PaneApp(lambda _: DebugBoard(load))
-    return app
+    total = len(RECORDS)
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: DebugBoard(self.load))
+
+    async def load(self, query: ProbeLogQuery) -> ProbeLog:
+        self.loads.append(" ".join(filter(None, (query.run, query.compare_with, query.hypothesis, query.words))))
+        if query.compare_with:
+            return ProbeLog(run=query.run, total=2, compare_with=query.compare_with, places=PLACES, records=AFTER)
+        return ProbeLog(run=query.run, total=self.total, records=RECORDS)
+
+    @on(DebugBoard.Answered)
+    def answered(self, event: DebugBoard.Answered) -> None:
+        self.posted.append(event)
 
 
 async def shown(pilot: Pilot[None], view: DebugView | None = None) -> str:
@@ -75,46 +129,69 @@ async def shown(pilot: Pilot[None], view: DebugView | None = None) -> str:
 
 
 async def test_hypotheses_show_their_verdict_and_what_it_cites():
-    async with board_app().run_test(size=(70, 40)) as pilot:
+    async with BoardApp().run_test(size=(70, 40)) as pilot:
         assert "Nothing is debugged yet" in await shown(pilot, DebugView())
         text = await shown(pilot, STAGES["judged"])
         assert "● H1 confirmed · 2 lines" in text
         assert "✕ H2 rejected · 1 line\n" in text
         assert "◐ H3 inconclusive" in text
-        assert "r1:3 [H1] prices.py:6: key" in text
+        assert "r1:3 prices.py:6: key  key=tea currency=usd" in text
+        assert "→ The same key" in text
         assert "2 probes in place" in text
 
 
 async def test_the_log_of_the_run_that_ended_last_comes_up_and_is_foreign_text():
-    app = board_app()
+    app = BoardApp()
     async with app.run_test(size=(70, 40)) as pilot:
         text = await shown(pilot, STAGES["judged"])
         assert app.loads == ["r1"]
-        assert "r1:2 H2 prices.py:13 rate" in text
+        assert 'r1:2 H2 prices.py:13 rate  rate=1 of="a b"' in text
         assert "[@click=app.bell]AssertionError[/]: 3" in text
         assert "\x1b" not in text
         assert "▸r1 exit code 1 · 3 lines (H1 1, H2 1) · 2 broken" in text
 
 
-async def test_the_steps_are_a_card_and_what_is_logged_comes_live():
-    async with board_app().run_test(size=(70, 40)) as pilot:
+async def test_a_card_stands_first_and_is_answered_by_key_and_by_mouse_once_it_was_seen(monkeypatch):
+    app = BoardApp()
+    async with app.run_test(size=(70, 40)) as pilot:
         text = await shown(pilot, STAGES["asked"])
-        assert "Reproduce r1" in text
-        assert "2. Look at the price in USD" in text
+        assert text.startswith(" Reproduce r1  waits for you\n   1. Start the shop\n")
         assert "Log of r1  live" in text
         assert "r1:2 H2" in text
+        pilot.app.query_one(DebugBoard).focus()
+        await pilot.press("p")
+        assert app.posted == []
+        monkeypatch.setattr(board, "GRACE", 0.0)
+        await pilot.press("f", "b", "p", "p")
+        lines = (await shown(pilot, STAGES["mended"])).split("\n")
+        row = next(number for number, line in enumerate(lines) if "Still broken" in line)
+        await pilot.click(BoardRows, offset=(lines[row].index("Still"), row))
+        assert [(each.id, each.answers[0].options) for each in app.posted] == [
+            ("a1", ("proceed",)),
+            ("a2", ("broken",)),
+        ]
+        assert "Is the fault gone?" not in await shown(pilot)
 
 
 async def test_a_filter_and_a_hypothesis_narrow_the_log():
-    async with board_app().run_test(size=(70, 40)) as pilot:
+    app = BoardApp()
+    async with app.run_test(size=(70, 40)) as pilot:
         await shown(pilot, STAGES["judged"])
-        pilot.app.query_one(DebugBoard).focus()
+        app.query_one(DebugBoard).focus()
         await pilot.press("slash", *"rate", "enter")
         text = await shown(pilot)
         assert "1 with “rate”" in text
         assert "r1:1 H1" not in text
         assert pilot.app.focused is pilot.app.query_one(BoardRows)
-        await pilot.press("slash", "escape", "h")
+        assert app.loads == ["r1"]
+        app.total = 5_000
+        await shown(pilot, replaced(STAGES["judged"], runs={"r3": replace(R1, id="r3")}))
+        await pilot.press("slash", *"tea")
+        assert "4,999 more" in await shown(pilot)
+        assert app.loads[-1] == "r3 tea"
+        app.total = 3
+        await shown(pilot, replaced(STAGES["judged"], runs={"r1": R1}))
+        await pilot.press("escape", "h")
         text = await shown(pilot)
         assert not pilot.app.query_one(BoardLine).display
         assert "r1:1 H1" in text
@@ -122,37 +199,53 @@ async def test_a_filter_and_a_hypothesis_narrow_the_log():
 
 
 async def test_two_runs_are_seen_side_by_side():
-    app = board_app()
+    app = BoardApp()
     async with app.run_test(size=(70, 40)) as pilot:
         await shown(pilot, STAGES["mended"])
         pilot.app.query_one(DebugBoard).focus()
         await pilot.press("v")
         text = await shown(pilot)
         assert app.loads[-1] == "r2 r1"
-        assert "≠ H1 prices.py:6 key" in text
-        assert "= H2 prices.py:13 rate" in text
-        assert "│ r2" in text
+        assert "≠ H1 prices.py:6 key  1 → 2 lines" in text
+        assert "= H2 prices.py:13 rate  1 line\n" in text
+        assert '   r1 key=tea currency=eur\n   r2 key=["tea","eur"] currency=eur' in text
+        await pilot.resize_terminal(90, 40)
+        assert re.search(r'key=tea currency=eur +│ key=\["tea","eur"\] currency=eur', await shown(pilot))
         await pilot.press("v", "n")
         await shown(pilot)
         assert app.loads[-1] == "r1"
 
 
-@pytest.mark.parametrize("stage", list(STAGES))
-def test_each_stage_looks_as_it_did(snap_compare, stage):
+LOOKS = [
+    *((stage, (62, 36)) for stage in STAGES),
+    *((stage, size) for stage in ("asked", "mended", "gone") for size in ((80, 21), (60, 13))),
+]
+
+
+@pytest.mark.parametrize(("stage", "size"), LOOKS, ids=[f"{stage}-{size[0]}" for stage, size in LOOKS])
+def test_each_stage_looks_as_it_did(snap_compare, stage, size):
     async def before(pilot: Pilot[None]) -> None:
         await shown(pilot, STAGES[stage])
 
-    assert snap_compare(board_app(), terminal_size=(70, 32), run_before=before)
+    assert snap_compare(BoardApp(), terminal_size=size, run_before=before)
 
 
-def test_comparing_looks_as_it_did(snap_compare):
+BROUGHT_UP = [("v", (62, 36)), ("v", (110, 30)), ("v", (60, 13)), ("/tea", (62, 36))]
+
+
+@pytest.mark.parametrize(("keys", "size"), BROUGHT_UP, ids=["stacked", "beside", "small", "found"])
+def test_what_keys_bring_up_looks_as_it_did(snap_compare, keys, size):
     async def before(pilot: Pilot[None]) -> None:
-        await shown(pilot, STAGES["mended"])
+        await shown(pilot, STAGES["gone"])
         pilot.app.query_one(DebugBoard).focus()
-        await pilot.press("v")
+        await pilot.press(*keys)
+        pilot.app.query_one(BoardLine).cursor_blink = False
         await shown(pilot)
 
-    assert snap_compare(board_app(), terminal_size=(70, 32), run_before=before)
+    assert snap_compare(BoardApp(), terminal_size=size, run_before=before)
+
+
+FIXED = ev.FixJudged(run="r1", outcome="fixed")
 
 
 def test_the_screen_folds_debugging_and_drops_probes_with_the_turn_and_the_mode():
@@ -163,11 +256,14 @@ def test_the_screen_folds_debugging_and_drops_probes_with_the_turn_and_the_mode(
         ASKED,
         ev.ProbeLogged(run="r1", records=RECORDS),
         ev.RunRecorded(run=R1),
+        FIXED,
+        ev.ProbesChecked(files=1),
     ]
     for end in (ev.TurnFinished(reason="interrupted"), ev.ModeChanged(mode="ask")):
         state = ViewState()
         topics = [state.apply(ev.Envelope(seq=seq, session="s", at=1, event=each)) for seq, each in enumerate(told, 1)]
-        assert topics[1:] == [frozenset({"debug"})] * 5
+        assert topics[1:] == [frozenset({"debug"})] * 7
+        assert state.debug.judged == FIXED
         assert (list(state.debug.probes), len(state.debug.live), list(state.debug.runs)) == (["p1"], 3, ["r1"])
         assert "debug" in state.apply(ev.Envelope(seq=9, session="s", at=1, event=end))
         assert (state.debug.probes, state.debug.reproducing, state.debug.live) == ({}, None, [])

@@ -340,3 +340,5 @@ class MainScreen(PlanningScreen):
     def on_question_bar_answered(self, event: Any) -> None:
         """The user answered the model's questions."""
         self.send(commands.QuestionReply(id=event.id, answers=event.answers))
+
+    on_debug_board_answered = on_question_bar_answered

@@ -124,8 +124,8 @@ class Panes:
 
         return DebugBoard(self._load_log)
 
-    async def _load_log(self, run: str, other: str) -> queries.ProbeLog | None:
-        answer = await self._bridge.query(queries.ProbeLogQuery(run=run, compare_with=other))
+    async def _load_log(self, query: queries.ProbeLogQuery) -> queries.ProbeLog | None:
+        answer = await self._bridge.query(query)
         return answer if isinstance(answer, queries.ProbeLog) else None
 
     def _make_preview(self) -> Widget:
@@ -203,7 +203,8 @@ class Panes:
         if not waits:
             self._popped = False
         roomy = self._screen.has_class("-wide") or self._screen.has_class("-broad")
-        if roomy and not self._popped and "review" in topics and waits:
+        debugs = state.mode == "debug" and state.running and bool(state.debug.hypotheses)  # the board is looked at
+        if roomy and not self._popped and not topics.isdisjoint({"review", "debug"}) and waits and not debugs:
             self._popped = True
             await self.show("review", focus=False)
         elif roomy and "plan" in topics and state.mode == "plan" and state.current_plan is not None:
@@ -247,6 +248,8 @@ def _hunks_by_todo(changes: Iterable[Change]) -> dict[str, int]:
     """How many hunks wait that were made for a todo, by its id."""
     found: dict[str, int] = {}
     for change in changes:
-        if change.origin is not None and change.origin.todo:
-            found[change.origin.todo] = found.get(change.origin.todo, 0) + max(len(change.hunks), 1)
+        origin = change.origin.todo if change.origin else ""
+        for todo in [hunk.todo or origin for hunk in change.hunks] or [origin]:
+            if todo:
+                found[todo] = found.get(todo, 0) + 1
     return found

@@ -1,11 +1,14 @@
-"""The debug board: hypotheses with their verdicts and what they cite, the runs, and the log of one of them.
+"""The debug board: what waits for the user, hypotheses with their verdicts and what they cite, the runs, and a log.
 
-It shows what the engine knows; the log of a run is asked for when it is looked at. The keys choose what is seen.
+It shows what the engine knows; the log of a run is asked for when it is looked at. The keys choose what is seen, and
+answer a card that waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -13,14 +16,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.geometry import Size
+from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input
 
 from core.protocol.debug import ProbeRecord
-from core.protocol.queries import ProbeLog
+from core.protocol.documents import QuestionAnswer
+from core.protocol.queries import ProbeLog, ProbeLogQuery
 from tui.debug_fold import DebugView
-from tui.keymap import bindings
-from tui.widgets.board_rows import Row, compared_rows, log_rows, top_rows
+from tui.keymap import bindings, key_of
+from tui.widgets.board_log import Row, compared_rows, log_rows
+from tui.widgets.board_rows import Chip, card_rows, top_rows
 from tui.widgets.code_view import CodeView
 
 EMPTY: Final = (
@@ -28,18 +34,29 @@ EMPTY: Final = (
     "judges by what they log. Press shift+tab for the mode."
 )
 
-Load = Callable[[str, str], Awaitable[ProbeLog | None]]
+GRACE: Final = 0.5  # seconds
+SEEN: Final = 8  # rows of a log that are worth a look
+
+Load = Callable[[ProbeLogQuery], Awaitable[ProbeLog | None]]
 
 
 class BoardRows(CodeView):
-    """Rows of styled pieces."""
+    """Rows of styled pieces, in some of which an option can be clicked."""
+
+    @dataclass
+    class Chosen(Message):
+        """An option was clicked."""
+
+        option: str
 
     def __init__(self) -> None:
         super().__init__()
         self._rows: list[Row] = []
+        self._chips: Sequence[Chip] = ()
 
-    def show(self, rows: Sequence[Row]) -> None:
+    def show(self, rows: Sequence[Row], chips: Sequence[Chip] = ()) -> None:
         """Show these rows; none: a calm text."""
+        self._chips = chips
         if list(rows) != self._rows:
             self._rows = list(rows)
             self.virtual_size = Size(0, len(self._rows))
@@ -50,6 +67,12 @@ class BoardRows(CodeView):
 
     def row_text(self, row: int) -> str:
         return "".join(text for text, _ in self._rows[row]) if row < len(self._rows) else ""
+
+    def on_click(self, event: events.Click) -> None:
+        x, y = event.x + self.scroll_offset.x, event.y + self.scroll_offset.y
+        for chip in self._chips:
+            if chip.row == y and chip.start <= x < chip.end:
+                self.post_message(self.Chosen(chip.option))
 
     def draw(self, row: int, width: int, shift: int) -> Strip:
         if not self._rows:
@@ -75,7 +98,7 @@ class BoardLine(Input):
 
 
 class DebugBoard(Vertical):
-    """`load(run, compare_with)` gives the log of a run, None if there is none."""
+    """`load` gives the log of a run, None if there is none."""
 
     DEFAULT_CSS = """
     DebugBoard { height: 1fr; }
@@ -83,6 +106,13 @@ class DebugBoard(Vertical):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("debug")
+
+    @dataclass
+    class Answered(Message):
+        """The user answered what a card asked."""
+
+        id: str
+        answers: tuple[QuestionAnswer, ...]
 
     def __init__(self, load: Load) -> None:
         super().__init__()
@@ -92,6 +122,9 @@ class DebugBoard(Vertical):
         self._other = ""
         self._hypothesis = ""
         self._log = ProbeLog(run="")
+        self._top = 0
+        self._since = 0.0
+        self._seeks = False
 
     def compose(self) -> ComposeResult:
         yield BoardRows()
@@ -103,56 +136,86 @@ class DebugBoard(Vertical):
         return self
 
     def set_debug(self, view: DebugView) -> None:
-        """Show what is known now; a run that has ended comes up by itself."""
+        """Show what is known now; a run that has ended comes up by itself, and so does what waits for the user."""
         fresh = [name for name in view.runs if name not in self._view.runs]
-        self._view = DebugView(
-            hypotheses=view.hypotheses,
-            probes=view.probes,
-            runs=view.runs,
-            reproducing=view.reproducing,
-            live=view.live,
-        )
+        waits = view.asked is not None and (self._view.asked is None or self._view.asked.id != view.asked.id)
+        self._view = replace(view)
         if self._hypothesis not in view.hypotheses:
             self._hypothesis = ""
         if fresh:
             self._choose(fresh[-1])
         self.draw()
+        if waits:
+            self._since = monotonic()
+            self.query_one(BoardRows).action_top()
 
     def _choose(self, run: str, other: str = "") -> None:
         self._run, self._other = run, other
-        self.run_worker(self._fetch(run, other), group="probe log", exclusive=True)
+        self._fetch()
 
-    async def _fetch(self, run: str, other: str) -> None:
-        log = await self._load(run, other)
-        if log is not None and (run, other) == (self._run, self._other):
+    def _fetch(self) -> None:
+        """Ask for the log that is wanted now."""
+        if self._run:
+            words = self.query_one(BoardLine).value
+            query = ProbeLogQuery(run=self._run, compare_with=self._other, hypothesis=self._hypothesis, words=words)
+            self.run_worker(self._take(query), group="probe log", exclusive=True)
+
+    async def _take(self, query: ProbeLogQuery) -> None:
+        log = await self._load(query)
+        if log is not None:
             self._log = log
             self.draw()
+        if self._seeks:
+            self._show_log()
+            self._seeks = False
+
+    @property
+    def _keys(self) -> Mapping[str, str]:
+        keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+        return {option: key_of(f"debug.{option}", keymap) for option in ("proceed", "fixed", "broken")}
 
     def draw(self) -> None:
         """Lay all rows out for the width that there is."""
-        rows, view, width = self.query_one(BoardRows), self._view, self.size.width or 40
-        if not (view.hypotheses or view.runs or view.reproducing):
+        rows, view, width = self.query_one(BoardRows), self._view, max(self.size.width - 2, 20)
+        if not (view.hypotheses or view.runs or view.reproducing or view.asked):
             rows.show(())
             return
-        top = top_rows(view, width, run=self._run, hypothesis=self._hypothesis)
-        wanted = self.query_one(BoardLine).value
-        if view.reproducing is not None:
-            rows.show([*top, *log_rows(view.reproducing.run, self._picked(view.live, wanted), wanted, live=True)])
-        elif self._other:
-            rows.show([*top, *compared_rows(self._log, width)])
-        elif self._run:
-            rows.show([*top, *log_rows(self._run, self._picked(self._log.records, wanted), wanted)])
-        else:
-            rows.show(top)
+        card, chips = card_rows(view, width, self._keys)
+        top = [*card, *top_rows(view, width, run=self._run, hypothesis=self._hypothesis)]
+        follows = view.reproducing is not None and view.asked is None and rows.scroll_y >= rows.max_scroll_y
+        self._top = len(top)
+        rows.show([*top, *self._lower(width)], chips)
+        if follows:
+            rows.scroll_to(y=rows.max_scroll_y, animate=False)
 
-    def _picked(self, records: Sequence[ProbeRecord], wanted: str) -> list[ProbeRecord]:
-        words = wanted.casefold().split()
+    def _lower(self, width: int) -> list[Row]:
+        """The log that goes on, or the one that was chosen, or two of them."""
+        view, words = self._view, self.query_one(BoardLine).value
+        if view.reproducing is not None:
+            live = self._picked(view.live, words)
+            return log_rows(view.reproducing.run, live, width, words=words, live=True)
+        if self._log.run != self._run or not self._run:
+            return []
+        if self._other:
+            return compared_rows(self._log, width)
+        picked = self._picked(self._log.records, words)
+        return log_rows(self._run, picked, width, words=words, total=self._log.total if self._log.is_cut else 0)
+
+    def _picked(self, records: Sequence[ProbeRecord], words: str) -> list[ProbeRecord]:
+        wanted = words.casefold().split()
         return [
             each
             for each in records
             if self._hypothesis in {"", each.hypothesis_id}
-            and all(word in f"{each.location} {each.message} {each.data}".casefold() for word in words)
+            and all(word in f"{each.location} {each.message} {each.data}".casefold() for word in wanted)
         ]
+
+    def _show_log(self) -> None:
+        """Bring the log into view, if it is not there; again when it has come."""
+        rows = self.query_one(BoardRows)
+        self._seeks = True
+        if rows.max_scroll_y and self._top + SEEN > rows.scroll_y + rows.size.height:
+            rows.scroll_to(y=self._top + 1, animate=False)
 
     def on_resize(self, _: events.Resize) -> None:
         self.draw()
@@ -160,12 +223,35 @@ class DebugBoard(Vertical):
     @on(Input.Changed)
     def _narrow(self, event: Input.Changed) -> None:
         event.stop()
+        self._look()
+
+    def _look(self) -> None:
+        """Other lines are wanted: of those that are here, and of those that are not."""
+        if self._other or self._log.is_cut:
+            self._fetch()
         self.draw()
+        self._show_log()
 
     @on(Input.Submitted)
     def _stay(self, event: Input.Submitted) -> None:
         event.stop()
         self.focus()
+
+    @on(BoardRows.Chosen)
+    def _clicked(self, event: BoardRows.Chosen) -> None:
+        event.stop()
+        self.action_answer(event.option)
+
+    def action_answer(self, option: str) -> None:
+        """Answer the card that waits, if it offers this. A key that was pressed before it was seen is no answer."""
+        asked = self._view.asked
+        if monotonic() - self._since < GRACE:
+            return
+        if asked is not None and any(each.id == option for each in asked.questions[0].options):
+            self._view = replace(self._view, asked=None)
+            answer = QuestionAnswer(question=asked.questions[0].id, options=(option,))
+            self.post_message(self.Answered(asked.id, (answer,)))
+            self.draw()
 
     def action_filter(self) -> None:
         """Ask for words of the log."""
@@ -179,7 +265,7 @@ class DebugBoard(Vertical):
         if runs:
             at = runs.index(self._run) if self._run in runs else -1
             self._choose(runs[(at + 1) % len(runs)])
-            self.draw()
+            self._show_log()
 
     def action_compare(self) -> None:
         """The shown run beside the one before it, and back."""
@@ -192,9 +278,10 @@ class DebugBoard(Vertical):
         else:
             at = max(at, 1)
             self._choose(runs[at], runs[at - 1])
+        self._show_log()
 
     def action_hypothesis(self) -> None:
         """Only the lines of the next hypothesis, after the last one all."""
         names = ["", *self._view.hypotheses]
         self._hypothesis = names[(names.index(self._hypothesis) + 1) % len(names)]
-        self.draw()
+        self._look()

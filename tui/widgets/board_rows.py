@@ -1,18 +1,20 @@
-"""How the debug board is written: rows of pieces with styles, for the width that there is. Nothing here is a widget."""
+"""What the debug board says of hypotheses, cards and runs, as rows of styled pieces, for the width that there is.
+
+Nothing here is a widget. A card stands first: it waits for the user.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
-from core.protocol.debug import Hypothesis, ProbeRecord, ProbeRun
-from core.protocol.queries import ProbeLog
+from core.protocol.debug import ASKED_IF_FIXED, Evidence, Hypothesis, ProbeRun
+from core.protocol.events import FixJudged
 from tui.debug_fold import DebugView
 from tui.text import one_line
-
-Row = tuple[tuple[str, str], ...]
+from tui.widgets.board_log import BOLD, HEAD, MUTED, PLAIN, Piece, Row, flowed, values
 
 SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "open": ("○", "$foreground 60%"),
@@ -20,33 +22,91 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "rejected": ("✕", "$text-error"),
     "inconclusive": ("◐", "$text-warning"),
 }
-SIDES: Final[Mapping[str, tuple[str, str]]] = {
-    "same": ("=", "$foreground 45%"),
-    "differs": ("≠", "bold $text-warning"),
-    "first": ("−", "$text-error"),
-    "second": ("+", "$text-success"),
-}
-MUTED, HEAD, PLAIN = "$foreground 55%", "bold $foreground 75%", "$foreground 85%"
-CITED, SHOWN_DATA = 6, 4
+CITED: Final = 6
+SHOWN_BY_YOU: Final = {"proceed": "shown by you", "fixed": "marked as fixed", "broken": "still broken"}
+CHIP: Final = "$foreground on $primary 35%"
+
+
+class Chip(NamedTuple):
+    """Where an option can be clicked: its row, and the columns from `start` to before `end`."""
+
+    row: int
+    start: int
+    end: int
+    option: str
+
+
+def card_rows(view: DebugView, width: int, keys: Mapping[str, str]) -> tuple[list[Row], list[Chip]]:
+    """What waits for the user (the steps, or whether the fault is gone), and where the options stand."""
+    asked = view.asked
+    if asked is None:
+        return [], []
+    question = asked.questions[0]
+    rows: list[Row] = []
+    if question.id == ASKED_IF_FIXED:
+        rows.append(((" Is the fault gone?", "bold $warning"),))
+        for fact in filter(None, question.text.split("\n")[1:]):
+            rows += flowed([("   ", ""), (one_line(fact, 400), PLAIN)], width, indent=5, most=3)
+    elif view.reproducing is not None:
+        rows += _steps(view, width)
+    chips: list[Chip] = []
+    line, used = [("  ", "")], 2
+    for option in question.options:
+        text = f" {keys.get(option.id, '')} {one_line(option.label, 40)} "
+        if used > 2 and used + len(text) > width:
+            rows.append(tuple(line))
+            line, used = [("  ", "")], 2
+        chips.append(Chip(len(rows), used, used + len(text), option.id))
+        line += [(text, CHIP), (" ", "")]
+        used += len(text) + 1
+    return [*rows, tuple(line), ()], chips
+
+
+def _steps(view: DebugView, width: int) -> Iterator[Row]:
+    asked = view.reproducing
+    assert asked is not None
+    yield ((f" Reproduce {asked.run}", "bold $warning"), ("  waits for you", MUTED))
+    for number, step in enumerate(asked.steps, start=1):
+        yield from flowed([(f"   {number}. ", PLAIN), (one_line(step, 2_000), PLAIN)], width, indent=6, most=6)
+    if view.holds:
+        yield from _wrapped("What you run with !command has the probes.", width, "   ", MUTED)
 
 
 def top_rows(view: DebugView, width: int, *, run: str, hypothesis: str) -> list[Row]:
     """Hypotheses, what goes on, and the runs; `run` and `hypothesis` are those whose log is shown."""
-    count = len(view.probes)
-    probes = f"  {count} {'probe' if count == 1 else 'probes'} in place" if count else ""
-    rows: list[Row] = [((" Hypotheses", HEAD), (probes, "$text-warning"))]
+    rows: list[Row] = list(_head(view, width))
     for each in view.hypotheses.values():
         rows += _hypothesis(each, width, marked=each.id == hypothesis)
-    if view.reproducing is not None:
-        rows += [(), *_card(view, width)]
+    if view.reproducing is not None and view.reproducing.command:
+        goes_on = (f" Reproduce {view.reproducing.run}", "bold $warning"), ("  runs", MUTED)
+        command = [("   $ ", MUTED), (one_line(view.reproducing.command, 2_000), PLAIN)]
+        rows += [(), goes_on, *flowed(command, width, indent=5, most=3)]
     if view.runs:
         rows += [(), ((" Runs", HEAD),)]
-        rows += [_run(each, width, marked=each.id == run) for each in view.runs.values()]
+        for one in view.runs.values():
+            rows += _run(one, width, marked=one.id == run)
+    if view.judged is not None:
+        rows += _judged(view.judged, width)
     return rows
 
 
+def _head(view: DebugView, width: int) -> Iterator[Row]:
+    count = len(view.probes)
+    told: Piece = ("", "")
+    if count:
+        told = (f"{count} {'probe' if count == 1 else 'probes'} in place", "$text-warning")
+    elif not view.holds:
+        told = ("no probes: nothing here holds what a run does", "$text-warning")
+    elif view.checked is not None and view.checked.left:
+        told = (f"marks of probes are left in {one_line(', '.join(view.checked.left), 200)}", "$text-error")
+    elif view.checked is not None:
+        files = view.checked.files
+        told = (f"no probe is left ({files} {'file' if files == 1 else 'files'} searched)", "$text-success")
+    yield from flowed([(" Hypotheses  ", HEAD), told], width, indent=3, most=3)
+
+
 def _wrapped(text: str, width: int, indent: str, style: str) -> Iterator[Row]:
-    for line in Content(one_line(text, 2_000)).wrap(max(width - len(indent) - 2, 10)):
+    for line in Content(one_line(text, 2_000)).wrap(max(width - len(indent), 10)):
         yield ((indent, style), (line.plain.rstrip(), style))
 
 
@@ -54,93 +114,50 @@ def _hypothesis(each: Hypothesis, width: int, *, marked: bool) -> Iterator[Row]:
     sign, colour = SIGNS[each.state]
     count = len(each.evidence)
     cited = f" · {count} {'line' if count == 1 else 'lines'}" if count else ""
-    mark = "▸" if marked else " "
     yield (
-        (mark, "$accent"),
+        ("▸" if marked else " ", "$accent"),
         (f"{sign} ", colour),
-        (one_line(each.id, 20), "bold"),
+        (one_line(each.id, 20), BOLD),
         (f" {each.state}", colour),
         (cited, MUTED),
     )
     yield from _wrapped(each.statement, width, "   ", PLAIN)
+    if each.state == "open" and each.expects:
+        yield from flowed([("   if so: ", MUTED), (one_line(each.expects, 400), MUTED)], width, indent=5, most=2)
     for evidence in each.evidence[:CITED]:
-        yield (
-            (f"     {one_line(evidence.name, 24)} ", "$accent"),
-            (one_line(evidence.text, max(width - 14, 12)), MUTED),
-        )
+        yield from _evidence(evidence, each.id, width)
     if count > CITED:
         yield ((f"     and {count - CITED} more", MUTED),)
+    if each.reason:
+        yield from flowed([("   → ", colour), (one_line(each.reason, 600), MUTED)], width, indent=5, most=3)
 
 
-def _card(view: DebugView, width: int) -> Iterator[Row]:
-    """What is being shown, by a command or by the user."""
-    asked = view.reproducing
-    assert asked is not None
-    yield ((f" Reproduce {asked.run}", "bold $warning"),)
-    if asked.command:
-        yield from _wrapped(f"$ {asked.command}", width, "   ", PLAIN)
-        return
-    for number, step in enumerate(asked.steps, start=1):
-        yield from _wrapped(f"{number}. {step}", width, "   ", PLAIN)
-    yield from _wrapped("What you run with !command has the probes. Answer below when it is done.", width, "   ", MUTED)
+def _evidence(evidence: Evidence, name: str, width: int) -> list[Row]:
+    """The line that was cited, without what the hypothesis above it says already."""
+    said, brace, data = evidence.text.removeprefix(f"[{name}] ").partition(" {")
+    pieces: list[Piece] = [(f"     {one_line(evidence.name, 24)} ", "$accent"), (f"{one_line(said, 200)}  ", MUTED)]
+    return flowed([*pieces, *(values(f"{{{data}") if brace else [])], width, indent=7, most=2)
 
 
-def _run(each: ProbeRun, width: int, *, marked: bool) -> Row:
-    code = f"exit code {each.exit_code}" if each.exit_code is not None else each.ended.replace("_", " ")
+def _run(each: ProbeRun, width: int, *, marked: bool) -> list[Row]:
+    by_hand = SHOWN_BY_YOU.get(each.ended, each.ended.replace("_", " "))
+    code = f"exit code {each.exit_code}" if each.exit_code is not None else by_hand
     good = "$text-success" if each.exit_code == 0 else "$text-error" if each.exit_code is not None else MUTED
     counted = ", ".join(f"{one_line(name, 20) or '–'} {count}" for name, count in each.counts.items())
-    fixed = " after the fix" if each.after_fix else ""
-    broken = f" · {each.broken} broken" if each.broken else ""
-    told = f"· {each.records} lines{f' ({counted})' if counted else ''}{broken}"
-    mark = "▸" if marked else " "
-    return (
-        (mark, "$accent"),
-        (f"{one_line(each.id, 20)} ", "bold"),
-        (code, good),
-        (fixed, "$text-primary"),
-        (f" {one_line(told, max(width, 20))}", MUTED),
-    )
+    more = [f"{each.records:,} {'line' if each.records == 1 else 'lines'}{f' ({counted})' if counted else ''}"]
+    more += [f"{each.broken} broken"] if each.broken else []
+    more += [f"{each.left:,} not kept"] if each.left else []
+    pieces: list[Piece] = [("▸" if marked else " ", "$accent"), (f"{one_line(each.id, 20)} ", BOLD), (code, good)]
+    pieces += [(" after the fix" if each.after_fix else "", "$text-primary"), (f" · {' · '.join(more)}", MUTED)]
+    return flowed(pieces, width, indent=4, most=2)
 
 
-def log_rows(run: str, records: Sequence[ProbeRecord], wanted: str, *, live: bool = False) -> list[Row]:
-    """The log of a run, one record a row."""
-    what = f" Log of {run}"
-    found = f"  {len(records)} with “{one_line(wanted, 40)}”" if wanted else ""
-    rows: list[Row] = [(), ((what, HEAD), ("  live" if live else "", "$text-warning"), (found, MUTED))]
-    rows += [_record(run, each) for each in records]
-    if not records:
-        rows.append((("   nothing", MUTED),))
-    return rows
-
-
-def _record(run: str, each: ProbeRecord) -> Row:
-    return (
-        (f" {run}:{each.line} ", "$accent"),
-        (f"{one_line(each.hypothesis_id, 20)} " if each.hypothesis_id else "", "bold"),
-        (f"{one_line(each.location, 60)} " if each.location else "", MUTED),
-        (one_line(each.message, 400), PLAIN),
-        (f" {one_line(each.data, 600)}" if each.data else "", "$foreground 70%"),
-    )
-
-
-def compared_rows(log: ProbeLog, width: int) -> list[Row]:
-    """Two runs side by side: the earlier one on the left."""
-    half = max((width - 5) // 2, 8)
-    left, right = log.compare_with, log.run
-    rows: list[Row] = [(), ((f" {left:<{half}} │ {right}", HEAD),)]
-    for place in log.places:
-        sign, colour = SIDES[place.side]
-        where = one_line(f"{place.hypothesis} {place.location} {place.message}".strip(), width)
-        rows.append(((f" {sign} ", colour), (where, PLAIN)))
-        if place.side == "same":
-            continue
-        for number in range(min(max(len(place.first), len(place.second)), SHOWN_DATA)):
-            one, other = (_data(side, number, half) for side in (place.first, place.second))
-            rows.append(((f" {one:<{half}} ", MUTED), ("│ ", "$foreground 30%"), (other, "$foreground 80%")))
-    if not log.places:
-        rows.append((("   nothing was logged", MUTED),))
-    return rows
-
-
-def _data(records: Sequence[ProbeRecord], number: int, width: int) -> str:
-    return one_line(records[number].data or records[number].message, width) if number < len(records) else ""
+def _judged(said: FixJudged, width: int) -> list[Row]:
+    files = f": the fix was taken back in {', '.join(said.taken_back)}" if said.taken_back else ""
+    told: Mapping[str, Piece] = {
+        "fixed": ("✓ you marked it as fixed", "$text-success"),
+        "broken": (f"✕ still broken{files}", "$text-error"),
+        "unsure": ("nobody could be asked" if said.by == "program" else "you did not judge the fix", MUTED),
+    }
+    text, style = told[said.outcome]
+    return flowed([("   ", ""), (one_line(text, 600), style)], width, indent=5, most=3)

@@ -65,8 +65,10 @@ async def test_a_fault_is_found_by_evidence_mended_and_shown_to_be_gone(tmp_path
         finished = await case.turn("The price in USD is wrong.")
         assert finished.reason == "done"
         asked = case.of(ev.QuestionAsked)[0].questions[0]
-        assert "r2, after the fix: `python3 check.py` ended with exit code 0." in asked.text
-        assert "r1, before it: `python3 check.py` ended with exit code 1." in asked.text
+        assert asked.text.split("\n")[2:] == [
+            "r2, after the fix: exit code 0 of `python3 check.py`",
+            "r1, before it: exit code 1",
+        ]
         assert [(each.run, each.outcome) for each in case.of(ev.FixJudged)] == [("r2", "fixed")]
         debug = case.state.debug
         assert {name: each.state for name, each in debug.hypotheses.items()} == {
@@ -225,8 +227,7 @@ async def test_nobody_is_asked_without_a_screen_and_that_is_said(tmp_path):
         assert [(each.outcome, each.by) for each in case.of(ev.FixJudged)] == [("unsure", "program")]
         notices = [each.message for each in case.of(ev.Notice)]
         assert notices == [
-            "Nobody could be asked whether the fault is gone. r2, after the fix: `python3 check.py` ended with exit "
-            "code 0."
+            "Nobody could be asked whether the fault is gone. r2, after the fix: exit code 0 of `python3 check.py`."
         ]
         assert case.shadow.read("prices.py") == MENDED.encode()
 
