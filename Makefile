@@ -24,7 +24,7 @@ run: $(VENV)/.installed
 	@$(BIN)/agent-tui $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:benchmark $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile -p no:benchmark $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -60,6 +60,7 @@ def _files(top: Path) -> list[Path]:
     return [path for path in found if not any(path.is_relative_to(sample) for sample in SAMPLES)]
 
 
+@cache
 def _read(path: Path) -> Module:
     text = path.read_text(encoding="utf-8")
     return Module(path=path, tree=ast.parse(text, str(path)), lines=text.count("\n"))
@@ -70,16 +71,19 @@ def program() -> tuple[Module, ...]:
     return modules("agent_tui.py", "core", "tui")
 
 
-def imports(module: Module) -> list[Import]:
+@cache
+def imports(module: Module) -> tuple[Import, ...]:
     """Every import of a module, wherever it stands; `from a import b` counts as a.b when that is a module of ours."""
-    return list(_walk(module, module.tree, eager=True, typing_only=False))
+    return tuple(_walk(module, module.tree, eager=True, typing_only=False))
 
 
 def _walk(module: Module, node: ast.AST, *, eager: bool, typing_only: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
         for target in _targets(child):
             yield Import(module.name, target, getattr(child, "lineno", 0), eager, typing_only)
-        lazy = isinstance(child, Function | ast.Lambda)
+        lazy = isinstance(child, Function)
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
             for statement in child.body:
                 yield from _walk(module, ast.Module([statement], []), eager=False, typing_only=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +30,6 @@ from tests.support.trust import trust
 
 CRASHED = 42
 LOOK = calls(("read_file", {"target_file": "a.txt"}))
-HELPER = Path(__file__)
 
 
 async def worked(project: Path) -> tuple[str, str, dict[str, bytes | None], dict[str, bytes]]:
@@ -85,11 +83,19 @@ async def restore_and_die(project: Path, session: str, checkpoint: str, at: int)
         os._exit(0)
 
 
+def restored(project: Path, session: str, checkpoint: str, at: int) -> None:
+    asyncio.run(restore_and_die(project, session, checkpoint, at))
+
+
 def died(project: Path, session: str, checkpoint: str, at: int) -> bool:
-    arguments = [sys.executable, "-m", "tests.integration.test_checkpoint_crash", project, session, checkpoint, str(at)]
-    done = subprocess.run(arguments, check=False, capture_output=True, text=True, cwd=HELPER.parents[2])
-    assert done.returncode in {0, CRASHED}, done.stderr
-    return done.returncode == CRASHED
+    """Whether the restore, in a process that has all modules already, came so far."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
+    attempt = processes.Process(target=restored, args=(project, session, checkpoint, at))
+    attempt.start()
+    attempt.join()
+    assert attempt.exitcode in {0, CRASHED}
+    return attempt.exitcode == CRASHED
 
 
 @pytest.mark.slow
@@ -136,7 +142,3 @@ async def finished(
             await restore(engine, session, checkpoint)
             assert (view(engine, session), disk(project)) == (seen, files)
         assert {each.id for each in marks} >= {checkpoint}
-
-
-if __name__ == "__main__":
-    asyncio.run(restore_and_die(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))
