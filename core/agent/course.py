@@ -1,7 +1,8 @@
 """Keeps a turn on its course: a plan turn ends with a question or a plan, a build goes on until no todo is left.
 
 A model that works a plan and never says so still has its todos followed: they begin in the order of the graph, and the
-file that it edits tells which one it is at. What is proved by a command is not completed without it.
+file that it edits tells which one it is at. One that writes statuses into the plan's file has them read back. What is
+proved by a command is not completed without it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from core.agent.capabilities import CommandRunner, Lease, UserDesk
 from core.agent.debug_course import DebugCourse
 from core.agent.gate import Call
 from core.agent.plan_news import refresh
+from core.agent.plan_readback import read_back
 from core.agent.proving import prover
 from core.agent.reminders import remind
 from core.agent.session import SessionContext
@@ -42,6 +44,7 @@ class Course:
         self._used: set[str] = set()
         self._looked = False
         self._owes_nothing = False
+        self._keeps_file = False
         self._edited: set[str] = set()
         self._seen = self._digest()
         self._urged = 0
@@ -69,26 +72,48 @@ class Course:
         """Before the calls of a step, so that its first edit is known by the todo that it is for."""
         if self._session.building and not self._keeps_list(calls):
             first = next(filter(None, map(_path_of, calls)), "")
-            if first:
+            if first and first != self._session.state.plan_path:
                 await self._follow(calls[0].request.id, first)
 
     def _keeps_list(self, calls: Sequence[Call] = ()) -> bool:
-        """Whether the model uses `todo_write` itself, now or before."""
-        return "todo_write" in self._used | {ALIASES.get(call.request.name, call.request.name) for call in calls}
+        """Whether the model keeps the list itself, now or before: with `todo_write`, or in the plan's file."""
+        used = self._used | {ALIASES.get(call.request.name, call.request.name) for call in calls}
+        return self._keeps_file or "todo_write" in used
 
     async def note(self, calls: Sequence[Call]) -> None:
         """After the calls of a step."""
         self._used |= {call.name for call in calls}
         self._looked = self._looked or any(call.status == "completed" for call in calls)
         self._owes_nothing = self._owes_nothing or any(map(_ends_a_plan, calls))
+        worked = [call for call in calls if call.status == "completed" and call.access in WORKS]
+        if worked:
+            await self._read_back(worked[-1].request.id)
         if self._follows:
-            for call in calls:
-                if call.status == "completed" and call.access in WORKS:
-                    detail = call.outcome.detail
-                    path = detail.path if isinstance(detail, FileEditDetail) else ""
+            for call in worked:
+                for path in self._paths_of(call):
                     await self._follow(call.request.id, path)
                     self._note_edit(path)
         self._seen = self._digest()
+
+    def _paths_of(self, call: Call) -> list[str]:
+        """The files that a call changed, but for the plan's own; of a command that changed none: an empty one."""
+        detail, plan = call.outcome.detail, self._session.state.plan_path
+        if isinstance(detail, FileEditDetail):
+            return [detail.path] if detail.path != plan else []
+        changes = self._session.state.changes.items()
+        made = [path for path, each in changes if each.origin is not None and each.origin.call == call.request.id]
+        return [path for path in made if path != plan] or [""]
+
+    async def _read_back(self, call: str) -> None:
+        """What the model wrote into the plan's file becomes the list, as far as the rules let it."""
+
+        async def settle(key: str, status: TodoStatus) -> Sequence[str]:
+            return await self._settle(call, {key: status})
+
+        found = await read_back(self._session, settle)
+        self._keeps_file = self._keeps_file or bool(found.written)
+        if found.notes:
+            remind(self._session, render("reminders/plan_file", notes=found.notes, todos=self._digest()))
 
     @property
     def _follows(self) -> bool:
@@ -110,24 +135,31 @@ class Course:
             self._edited |= {todo.id for todo in self._session.state.todos if todo.status == "in_progress"}
 
     async def _step(self, call: str, statuses: dict[str, TodoStatus]) -> None:
-        """Set statuses as the model would, by the same rules."""
+        """Set statuses as the model would, by the same rules; what stands against it is said."""
+        try:
+            if notes := await self._settle(call, statuses):
+                remind(self._session, "\n".join(notes))
+        except AgentTuiError as trouble:
+            self._session.emit(Notice(level="warning", message=trouble.message, hint=trouble.hint))
+
+    async def _settle(self, call: str, statuses: dict[str, TodoStatus]) -> Sequence[str]:
+        """Set statuses by the rules of the list; what there is to say. Raises `AgentTuiError` for what must not be."""
         session, lease = self._session, Lease()
         origin = Origin(turn=session.turn, call=call, tool="todo_write")
         prove = prover(session, call, lambda yes: CommandRunner(session, origin, yes, lease))
         board = TaskBoard(session, call, lease.check, prove)
         try:
-            settled = await board.set_todos(_set(board.todos(), statuses))
-            if settled.notes:
-                remind(session, "\n".join(settled.notes))
-        except AgentTuiError as trouble:
-            session.emit(Notice(level="warning", message=trouble.message, hint=trouble.hint))
+            return (await board.set_todos(_set(board.todos(), statuses))).notes
         finally:
             lease.end()
 
     # Whether it may end.
 
-    async def goes_on(self, text: str) -> bool:
-        """After an answer without calls: whether the model was told to go on."""
+    async def goes_on(self, text: str, *, over: bool = False) -> bool:
+        """After an answer without calls: whether the model was told to go on. `over`: it said in the form of its
+        dialect that it is done, so nothing but a build that is not done is urged on."""
+        if over:
+            return bool(self._session.building) and await self._builds_on()
         if await self._debugging.goes_on():
             return True
         if text.rstrip().endswith("?"):
@@ -166,9 +198,16 @@ class Course:
         self._urged += 1
         now = next((todo.id for todo in left if todo.status == "in_progress"), "")
         free = [todo.id for todo in ready(self._session.state.todos) if todo in left]
-        remind(self._session, render("reminders/build_left", todos=told_todos(left), now=now, ready=free))
+        by_file = self._session.state.plan_path if self._has_commands_alone else ""
+        told = render("reminders/build_left", todos=told_todos(left), now=now, ready=free, by_file=by_file)
+        remind(self._session, told)
         self._seen = self._digest()
         return True
+
+    @property
+    def _has_commands_alone(self) -> bool:
+        """Whether the model has no tool for the list, but the shell."""
+        return self._session.settings.dialect_of(self._session.route.id) == "command"
 
     async def _close(self) -> None:
         """The model says that it is done: so is what it worked at, if its command says so, too."""

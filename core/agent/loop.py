@@ -138,7 +138,7 @@ class Turn:
         self._account(made, answer)
         if answer.calls:
             return await self._run(made, answer)
-        return self.nudges.goes_on(answer) or (not answer.over and await self.course.goes_on(answer.message.content))
+        return self.nudges.goes_on(answer) or await self.course.goes_on(answer.message.content, over=answer.over)
 
     async def _answer(self, made: Prepared) -> Answer:
         """The model's answer, after as many attempts as are reasonable."""
@@ -223,7 +223,7 @@ class Turn:
         await self.course.note(calls)
         if truncated:
             remind(self.session, render("reminders/truncated", call=True))
-        return not hand_in(self.documents, made.dialect, calls)
+        return not hand_in(self.documents, made.dialect, calls) or await self.course.goes_on("", over=True)
 
     async def _make_room(self, made: Prepared) -> None:
         if is_due(self.session, self.session.meter.tokens(made.size, self.session.state.messages)):

@@ -129,7 +129,8 @@ def _build(live: LiveSession, plan: Plan, command: cmd.PlanBuild) -> None:
         build = ParallelBuild(live, plan.path, command.workers, command.todo)
         live.turns.start_work(prompt, lambda context: build.run(context, prompt))
         return
-    instruction = render("plan_build", plan=plan, chosen=chosen, now=now)
+    by_file = runtime.settings.dialect_of(runtime.state.model) == "command"
+    instruction = render("plan_build", plan=plan, chosen=chosen, now=now, by_file=by_file)
     live.turns.start_build(prompt, plan.path, command.todo, instruction)
 
 

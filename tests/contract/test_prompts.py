@@ -25,6 +25,7 @@ VARIABLES = {
         "plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,)),
         "chosen": TODO,
         "now": "a",
+        "by_file": False,
     },
     "plan_subagent": {
         "plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,)),
@@ -36,7 +37,8 @@ VARIABLES = {
     "reminders/plan_changed": {"todos": "[ ] a: A"},
     "reminders/probes_left": {"probes": "p1"},
     "reminders/fix_unshown": {"files": "a.py"},
-    "reminders/build_left": {"todos": "[ ] a: A", "now": "", "ready": ["a"]},
+    "reminders/build_left": {"todos": "[ ] a: A", "now": "", "ready": ["a"], "by_file": ""},
+    "reminders/plan_file": {"notes": ("a is not completed.",), "todos": "[ ] a: A"},
     "reminders/mode": {"mode": "plan", "previous": "agent", "text": "T"},
     "reminders/verdicts": {
         "verdicts": [VERDICT, VERDICT | {"verdict": "accept"}],

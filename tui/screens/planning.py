@@ -221,4 +221,5 @@ class PlanningScreen(RewindingScreen):
 
 
 def _made_for(change: Any, todo: str) -> bool:
-    return change.origin is not None and change.origin.todo == todo
+    made = {hunk.todo for hunk in change.hunks} | {change.origin.todo if change.origin else ""}
+    return todo in made

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from core.config import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer, Todo
 from core.protocol.messages import UserMessage
@@ -156,3 +157,73 @@ async def test_only_the_chosen_todo_is_built(tmp_path):
     await case.turn()
     assert reminders(case) == []
     assert on_disk(case) == ["completed", "pending"]
+
+
+def marks(case: Case, *changes: tuple[str, str, str]):
+    """A step that edits the plan's file: for each, a todo's content, its status there and the new one."""
+    path = case.state.plan_path
+    rows = [
+        (f"content: {what}\n    status: {old}", f"content: {what}\n    status: {new}") for what, old, new in changes
+    ]
+    edits = [{"file_path": path, "old_string": old, "new_string": new} for old, new in rows]
+    return calls(*[("search_replace", edit) for edit in edits])
+
+
+async def test_statuses_written_into_the_plan_file_become_the_list_by_its_rules(tmp_path):
+    todos = (TWO[0], Todo(id="view", content=TWO[1].content, dependencies=("model",), verify="test -e proof"))
+    case = building(tmp_path, todos=todos)
+    model, view = (todo.content for todo in todos)
+    case.model.steps += [
+        marks(case, (model, "pending", "in_progress")),
+        write("shop/model.py"),
+        marks(case, (model, "in_progress", "completed"), (view, "pending", "completed")),
+        marks(case, (view, "pending", "in_progress")),
+        says("Shall I?"),
+    ]
+    await case.turn()
+    seen = [[todo.status for todo in each.todos] for each in case.of(ev.TodoChanged)]
+    assert seen == [
+        ["pending", "pending"],
+        ["in_progress", "pending"],
+        ["completed", "pending"],
+        ["completed", "pending"],
+        ["completed", "in_progress"],
+    ]
+    assert on_disk(case) == seen[-1]
+    assert set(case.state.changes) == {"shop/model.py"}
+    (told,) = [each for each in reminders(case) if "Not all that you wrote" in each]
+    assert "view is not completed. Its command `test -e proof` did not pass" in told
+    assert faults(case.messages) == []
+
+
+async def test_what_else_was_written_into_the_plan_file_waits_for_a_review(tmp_path):
+    case = building(tmp_path, todos=TWO)
+    path = case.state.plan_path
+    text = (case.project / path).read_text()
+    more = {"file_path": path, "old_string": "# B", "new_string": "# Better"}
+    broken = {"file_path": path, "old_string": "todos:", "new_string": "todos: ["}
+    case.model.steps += [
+        marks(case, (TWO[1].content, "pending", "in_progress")),
+        calls(("search_replace", more)),
+        marks(case, (TWO[0].content, "pending", "completed")),
+        calls(("search_replace", broken)),
+        says("Well?"),
+    ]
+    await case.turn()
+    assert (case.project / path).read_text() == text.replace("pending", "completed", 1)
+    assert set(case.state.changes) == {path}
+    told = [each for each in reminders(case) if "Not all that you wrote" in each]
+    assert "view can't be in progress yet: it waits for model" in told[0]
+    assert "can't be read, so none of it counts" in told[1]
+    assert case.shadow.diff(path).change.conflict == ""
+
+
+async def test_a_model_that_has_the_shell_alone_is_urged_on_and_told_to_use_the_file(tmp_path):
+    done = says("THOUGHT: done.\n```bash\necho COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\n```")
+    case = building(tmp_path, *[done] * 3, todos=TWO)
+    case.session.settings = Settings(models={"directed/m": ModelSettings(dialect="command")})
+    await case.turn()
+    urged = [each for each in reminders(case) if "not worked off yet" in each]
+    assert len(urged) == 2
+    assert f"mark it `in_progress` by its `status` in `{case.state.plan_path}`" in urged[0]
+    assert "2 todos are left" in case.of(ev.Notice)[-1].message
