@@ -189,8 +189,16 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("approval.up", "k,up", "page(-1)", "Scroll up", "The beginning of a long command"),
     Key("approval.back", "escape", "cancel_pattern", "Back", "From a pattern back to the choices"),
     Key("approval.reject", "n", "answer('reject_once')", "Reject", "Do not run it; the model is told"),
-    Key("question.dismiss", "escape", "dismiss_question", "Dismiss", "Go on without an answer"),
-    Key("question.accept", "enter", "accept_option", "Answer", "Take the marked option"),
+    Key("question.accept", "enter", "accept_option", "Answer", "Take the marked option; 1 to 9 take one by its number"),
+    Key("question.down", "down", "move(1)", "Down", "The option below; after the last one, your own words"),
+    Key("question.up", "up", "move(-1)", "Up", "The option above"),
+    Key("question.tick", "space", "tick", "Mark", "Choose the option among others, where several can hold"),
+    Key("question.next", "tab,right", "turn(1)", "Next question", "The tab to the right"),
+    Key("question.previous", "shift+tab,left", "turn(-1)", "Question before", "The tab to the left"),
+    Key("question.page_down", "pagedown", "page(1)", "Scroll down", "The rest of a long question"),
+    Key("question.page_up", "pageup", "page(-1)", "Scroll up", "The beginning of a long question"),
+    Key("question.leave", "escape", "leave_question", "Later", "To the prompt; the question stays open"),
+    Key("question.dismiss", "ctrl+d,delete", "dismiss_question", "Dismiss", "Leave it to the agent: go on without me"),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.protocol import events
+from tui.asking_fold import mark_asked, rewind_asked
 
 if TYPE_CHECKING:
     from tui.state import ViewState
@@ -15,6 +16,7 @@ def fold_rewind(state: ViewState, event: events.AnyEvent) -> bool | None:
     match event:
         case events.CheckpointCreated(id=name):
             state.marks[name] = (len(state.lines), len(state.blocks))
+            mark_asked(state, name)
             return False
         case events.ConversationRewound(checkpoint=name) if name in state.marks:
             line, count = state.marks[name]
@@ -22,6 +24,7 @@ def fold_rewind(state: ViewState, event: events.AnyEvent) -> bool | None:
             state.blocks = state.lines[line][:count]
             state.queued.clear()
             state.suggestion = None
+            rewind_asked(state, name)
             return True
         case _:
             return None

@@ -14,6 +14,7 @@ from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Bulk, Change, Comment
+from tui.asking_fold import Questions, awaits, fold_asked
 from tui.debug_fold import DebugView, fold_debug
 from tui.review_fold import fold_review
 from tui.rewind_fold import fold_rewind, told_of
@@ -97,7 +98,7 @@ class ViewState:
     todo_plan: str = ""
     proofs: dict[str, events.TodoVerified] = field(default_factory=dict)
     approvals: dict[str, events.ApprovalRequested] = field(default_factory=dict)
-    questions: dict[str, events.QuestionAsked] = field(default_factory=dict)
+    asked: Questions = field(default_factory=Questions)
     trust: events.TrustStated | None = None
     noted: set[str] = field(default_factory=set)
     touched_paths: set[str] = field(default_factory=set)
@@ -113,6 +114,17 @@ class ViewState:
     def runs_command(self) -> bool:
         """Whether a command of the user's own runs."""
         return any(call.startswith("user_") for call in self.calls)
+
+    @property
+    def awaited(self) -> events.QuestionAsked | None:
+        """The question that the running turn waits for."""
+        return next((each.event for each in self.asked.open.values() if awaits(self, each)), None)
+
+    @property
+    def open_question(self) -> events.QuestionAsked | None:
+        """The question that is to be answered: the one that a turn waits for, else the last that was left open."""
+        left = next(reversed(self.asked.open.values()), None)
+        return self.awaited or (left.event if left is not None else None)
 
     @property
     def pending_hunks(self) -> int:
@@ -282,7 +294,7 @@ class ViewState:
 
     def _review_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
         if (is_other := fold_rewind(self, event)) is not None:
-            return _topics("blocks", "status", "session") if is_other else _NOTHING
+            return _topics("blocks", "status", "session", "ask") if is_other else _NOTHING
         if fold_review(self, event):
             return _topics("review", "status", "files")
         match event:
@@ -294,21 +306,8 @@ class ViewState:
                 return None
         return _topics("files")
 
-    def _ask_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
-        match event:
-            case events.ApprovalRequested():
-                self.approvals[event.id] = event
-            case events.ApprovalResolved():
-                self.approvals.pop(event.id, None)
-            case events.QuestionAsked():
-                self.questions[event.id] = event
-            case events.QuestionAnswered():
-                self.questions.pop(event.id, None)
-            case events.TrustStated():
-                self.trust = event if event.state == "asked" else None
-            case _:
-                return None
-        return _topics("ask", "status", "debug")
+    def _ask_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
+        return _topics("ask", "status", "blocks") if fold_asked(self, event, envelope.turn) else None
 
     def _terminal_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
         match event:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from core.protocol import commands as c
-from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.queries import ContextPart, ContextQuery, ContextReport, ModelChoice, Models, ModelsQuery
 from tests.support import recorded
@@ -13,7 +12,6 @@ from tui.widgets.approval import GRACE
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
 REQUEST = e.ApprovalRequested(id="a1", call="c1", kind="command", subject="pytest -q", containment="none")
-OPTIONS = (d.Option(id="up", label="Half up"), d.Option(id="even", label="Half to even"))
 
 
 def test_every_key_has_its_own_id_and_says_what_it_does():
@@ -124,52 +122,6 @@ async def test_an_approval_never_takes_keys_from_what_is_being_written(stage, mo
         await on.pilot.press("f2", "n")
         await on.until(lambda: on.sent(c.ApprovalAnswer))
         assert on.sent(c.ApprovalAnswer)[0].decision == "reject_once"
-
-
-async def test_a_question_is_answered_by_number_and_in_own_words(stage):
-    asked = e.QuestionAsked(
-        id="q1",
-        call="c",
-        questions=(d.Question(id="a", text="Which?", options=OPTIONS), d.Question(id="b", text="More?")),
-    )
-    async with stage([*recorded.opening(), START, asked]) as on:
-        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
-        await on.pilot.press("2")
-        on.prompt.focus()
-        await on.pilot.press(*"no", "enter")
-        await on.until(lambda: on.sent(c.QuestionReply))
-        answers = on.sent(c.QuestionReply)[0].answers
-        assert answers == (d.QuestionAnswer(question="a", options=("even",)), d.QuestionAnswer(question="b", text="no"))
-
-
-@pytest.mark.parametrize(("keys", "chosen"), [(("enter",), ("up",)), (("down", "enter"), ("even",))])
-async def test_a_question_is_answered_with_arrows(stage, keys, chosen):
-    asked = e.QuestionAsked(id="q1", call="c", questions=(d.Question(id="a", text="Which?", options=OPTIONS),))
-    async with stage([*recorded.opening(), START, asked]) as on:
-        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
-        await on.pilot.press(*keys)
-        await on.until(lambda: on.sent(c.QuestionReply))
-        assert on.sent(c.QuestionReply)[0].answers[0].options == chosen
-
-
-async def test_who_begins_to_write_under_a_question_writes_in_the_prompt(stage):
-    asked = e.QuestionAsked(id="q1", call="c", questions=(d.Question(id="a", text="Which?", options=OPTIONS),))
-    async with stage([*recorded.opening(), START, asked]) as on:
-        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
-        await on.pilot.press(*"!run2", "enter")
-        await on.until(lambda: on.sent(c.CommandRun))
-        assert on.sent(c.CommandRun)[0].command == "run2"
-        assert on.sent(c.QuestionReply) == []
-
-
-async def test_escape_dismisses_a_question(stage):
-    asked = e.QuestionAsked(id="q1", call="c", questions=(d.Question(id="a", text="Which?", options=OPTIONS),))
-    async with stage([*recorded.opening(), START, asked]) as on:
-        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
-        await on.pilot.press("escape")
-        await on.until(lambda: on.sent(c.QuestionReply))
-        assert on.sent(c.QuestionReply)[0].answers == ()
-        assert on.sent(c.TurnInterrupt) == []
 
 
 async def test_a_key_can_be_remapped_by_its_id(stage):

@@ -22,18 +22,48 @@ REQUEST = e.ApprovalRequested(
     explanation="Start from a clean build.",
     containment="nothing holds it: it runs in your project itself and can change anything that you can",
 )
-QUESTION = e.QuestionAsked(
-    id="q1",
-    call="c1",
-    questions=(
-        d.Question(
-            id="a",
-            text="Which rounding?",
-            options=(d.Option(id="up", label="Half up"), d.Option(id="even", label="Half to even")),
-        ),
-        d.Question(id="b", text="Anything else?"),
+PLANNING = e.TurnStarted(prompt="Keep sessions over a restart", mode="plan", model="m")
+STORE = d.Question(
+    id="store",
+    text="Where should sessions live? They are in memory today, so a restart logs everybody out.",
+    options=(
+        d.Option(id="pg", label="PostgreSQL, beside the other tables", recommended=True),
+        d.Option(id="redis", label="Redis with an expiry per key; a new service in every environment"),
+        d.Option(id="lite", label="SQLite"),
     ),
 )
+LOGIN = d.Question(
+    id="q2",
+    header="Login",
+    text="Which login?",
+    options=(d.Option(id="jwt", label="JWT"), d.Option(id="cookie", label="Cookie")),
+)
+PARTS = d.Question(
+    id="parts",
+    header="Tests",
+    text="Which parts shall be covered by tests?",
+    options=(d.Option(id="unit", label="Unit", recommended=True), d.Option(id="e2e", label="End to end")),
+    allow_multiple=True,
+)
+ANSWERED = d.Clarification(
+    id="doc_q",
+    sequence=3,
+    content="Before I plan",
+    metadata=d.ClarificationMetadata(
+        questions=(STORE, PARTS),
+        answers=(
+            d.QuestionAnswer(question="store", options=("pg",)),
+            d.QuestionAnswer(question="parts", options=("unit",), text="and the migration"),
+        ),
+    ),
+)
+
+
+def asking(*questions: d.Question) -> list[e.AnyEvent]:
+    asked = e.QuestionAsked(id="q1", call="c1", questions=questions, title="Before I plan", lasting=True)
+    return [*recorded.opening("plan"), PLANNING, *recorded.reading(), asked]
+
+
 FOUND = Models(
     models=(ModelChoice(id="openai/gpt-5", source="OPENAI_API_KEY"),),
     providers=(
@@ -113,8 +143,25 @@ def test_an_approval_in_a_small_window(looks):
     assert looks([*recorded.opening(), START, *recorded.reading(), REQUEST], (60, 16))
 
 
-def test_a_question(looks):
-    assert looks([*recorded.opening("plan"), e.TurnStarted(prompt="Plan it", mode="plan", model="m"), QUESTION])
+@pytest.mark.parametrize(
+    ("questions", "size", "keys"),
+    [
+        ((STORE,), (120, 40), ()),
+        ((STORE, LOGIN, PARTS), (80, 24), ("1", "1", "2")),
+        ((STORE, LOGIN, PARTS), (60, 16), ("tab", *"neither")),
+    ],
+    ids=["one", "three-80x24", "three-60x16"],
+)
+def test_questions(looks, monkeypatch, questions, size, keys):
+    monkeypatch.setattr("tui.widgets.question.GRACE", 0.0)
+    assert looks(asking(*questions), size, keys=keys)
+
+
+def test_an_answered_question_and_one_that_is_left_open(looks):
+    answered = [e.DocumentFinished(document=ANSWERED), e.QuestionAnswered(id="q1", by="user")]
+    left = e.QuestionAsked(id="q2", call="c2", questions=(LOGIN, PARTS), lasting=True)
+    end = e.TurnFinished(reason="interrupted")
+    assert looks([*asking(STORE, PARTS), *answered, left, end], (80, 24), keys=("escape",))
 
 
 def test_an_error_and_a_failed_turn(looks):

@@ -20,7 +20,7 @@ from core.protocol.events import ModeName
 from tui.bridge import Bridge, Connect, Wish
 from tui.keymap import bindings, checked
 from tui.screens.actions import MODES
-from tui.screens.planning import PlanningScreen
+from tui.screens.asking import AskingScreen
 from tui.state import Topic
 from tui.text import one_line
 from tui.widgets.greeting import Greeting
@@ -30,16 +30,14 @@ from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from tui.screens.panes import Panes
-    from tui.widgets.approval import ApprovalBar
     from tui.widgets.completion import Completion
-    from tui.widgets.question import QuestionBar
 
 TOO_SMALL = (
     "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
 )
 
 
-class MainScreen(PlanningScreen):
+class MainScreen(AskingScreen):
     """One session in one window."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
@@ -170,7 +168,7 @@ class MainScreen(PlanningScreen):
         prompt = self.query_one(Prompt)
         if self.query_one(Transcript).has_focus:
             prompt.say(READING)
-        elif state.questions:
+        elif state.awaited:
             prompt.say(ANSWERING)
         else:
             prompt.say(STEERING if state.running else self._suggested() or PLACEHOLDERS[mode])
@@ -183,36 +181,8 @@ class MainScreen(PlanningScreen):
         mode = f" in {offer.mode.title()} mode" if offer.mode != self.mode else ""
         return f"{one_line(offer.text, 200)}   enter sends this{mode}"
 
-    async def _mounted(self, name: str) -> Any:
-        """A widget between conversation and prompt, mounted when it is first needed."""
-        found = self.query(f"#{name}")
-        if found:
-            return found.first()
-        from tui.widgets import approval, completion, question
-
-        kinds = {
-            "approval": approval.ApprovalBar,
-            "question": question.QuestionBar,
-            "completion": completion.Completion,
-        }
-        widget = kinds[name](id=name)
-        await self.query_one("#centre").mount(widget, before="#prompt")
-        return widget
-
     async def _show_asked(self) -> None:
-        state, prompt = self.state, self.query_one(Prompt)
-        approval = next(iter(state.approvals.values()), None)
-        question = next(iter(state.questions.values()), None) if approval is None else None
-        had_focus = self.focused is not None and self.focused.id in {"approval", "approval-pattern", "question"}
-        for name, request in (("approval", approval), ("question", question)):
-            if request is None and not self.query(f"#{name}"):
-                continue
-            bar: ApprovalBar | QuestionBar = await self._mounted(name)
-            if bar.ask(request) and (not prompt.text or had_focus):  # type: ignore[arg-type]
-                bar.focus()
-        if had_focus and approval is None and question is None:
-            prompt.focus()
-        await self.show_trust()
+        await self.show_asked()
         self._show_status()
 
     # What the user decides.
@@ -230,8 +200,7 @@ class MainScreen(PlanningScreen):
         if event.text.startswith("!") and event.text[1:].strip():
             self.send(commands.CommandRun(command=event.text[1:].strip()))
             return
-        if self.state.questions and (bar := self.query("#question")):
-            bar.first(Static).answer_freely(event.text)  # type: ignore[attr-defined]
+        if self.answer_awaited(event.text):
             return
         self.run_worker(self._say_to_model(event.text), group="prompts")
 
@@ -286,7 +255,7 @@ class MainScreen(PlanningScreen):
         elif kind == "@":
             answer = await self.bridge.query(queries.FindQuery(pattern=pattern, limit=12, directories=True))
             found = [(path, "") for path in answer.paths] if isinstance(answer, queries.Found) else []
-        completion: Completion = await self._mounted("completion")
+        completion: Completion = await self.mounted("completion")
         completion.offer(kind, found)
         self.query_one(Prompt).completing = bool(found)
 
@@ -330,15 +299,3 @@ class MainScreen(PlanningScreen):
     async def on_file_tree_selected(self, event: Any) -> None:
         """Show a file that was chosen in the tree."""
         await self.panes.preview(event.path)
-
-    def on_question_bar_typed(self, event: Any) -> None:
-        """An answer of the user's own, or a command, is written in the prompt."""
-        prompt = self.query_one(Prompt)
-        prompt.focus()
-        prompt.insert(event.text)
-
-    def on_question_bar_answered(self, event: Any) -> None:
-        """The user answered the model's questions."""
-        self.send(commands.QuestionReply(id=event.id, answers=event.answers))
-
-    on_debug_board_answered = on_question_bar_answered

@@ -32,7 +32,7 @@ class PermittingScreen(ReviewingScreen):
 
     async def show_trust(self) -> None:
         """The question, as long as it is open; it steps aside for one that a turn waits for."""
-        asked = None if self.state.approvals or self.state.questions else self.state.trust
+        asked = None if self.state.approvals or self.state.awaited else self.state.trust
         if asked is None and not self.query("#trust"):
             return
         if not self.query("#trust"):

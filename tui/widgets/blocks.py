@@ -26,10 +26,13 @@ from tui.widgets.rows import GUTTER, INDENT, Piece, Row, wrap, wrap_text
 
 READING_WIDTH: Final = 110
 LIVE_REASONING: Final = 600
+ASKED_ROWS: Final = 3  # of a question that is closed
 
 # Kinds that stand close together: the work between two things that are read.
 _COMPACT: Final = frozenset({"tool_call", "file_edit", "terminal_command", "reasoning", "todo_update", "notice"})
-_OPENABLE: Final = frozenset({"tool_call", "file_edit", "terminal_command", "reasoning", "code_reference"})
+_OPENABLE: Final = frozenset(
+    {"tool_call", "file_edit", "terminal_command", "reasoning", "code_reference", "clarification"}
+)
 _TODO_SIGNS: Final = {"pending": "○", "in_progress": "◐", "completed": "●", "cancelled": "✕"}
 
 Painter = Callable[[Block, int, bool], list[Row]]
@@ -68,6 +71,8 @@ def source(block: Block) -> str:
             text = "\n".join([edit.file_path, *(_signed(line) for line in changed_lines(edit))])
         case documents.ToolCallDocument(metadata=call):
             text = f"{call.tool_name} {json_text(call.arguments)}\n{result_text(call)}".rstrip()
+        case documents.Clarification(metadata=asked):
+            text = "\n".join(question.text for question in asked.questions)
         case _:
             text = document.content or block.text or block.title
     return clean(text)
@@ -202,20 +207,26 @@ def _todo_update(block: Block, width: int, _: bool) -> list[Row]:
     return [head("◌" if block.running else "▸", pieces, width)]
 
 
-def _clarification(block: Block, width: int, _: bool) -> list[Row]:
+def _clarification(block: Block, width: int, opened: bool) -> list[Row]:
     document = block.document
     if not isinstance(document, documents.Clarification):
         return [head("?", [(one_line(block.subject or "a question"), "warn")], width)]
     answers = {answer.question: answer for answer in document.metadata.answers}
     rows: list[Row] = []
     for question in document.metadata.questions:
-        rows += wrap_text(clean(question.text), width, "", first=[("  ? ", "warn")], rest=INDENT)
+        text = wrap_text(shortened(clean(question.text)), width, "", first=[("  ? ", "warn")], rest=INDENT)
+        rows += text if opened or len(text) <= ASKED_ROWS else [*text[: ASKED_ROWS - 1], Row([*INDENT, ("…", "muted")])]
         labels = {option.id: option.label for option in question.options}
         if answer := answers.get(question.id):
             said = ", ".join([*(labels.get(each, each) for each in answer.options), *filter(None, [answer.text])])
-            rows += wrap_text(clean(said), width, "strong", first=[("  ↳ ", "accent")], rest=INDENT)
-        else:
-            rows.append(Row([*INDENT, ("not answered", "muted")], lead=4))
+            rows += wrap_text(shortened(clean(said)), width, "strong", first=[("  ↳ ", "accent")], rest=INDENT)
+        elif opened:
+            for option in question.options:
+                told = f"· {option.label}{' (recommended)' if option.recommended else ''}"
+                rows += wrap_text(clean(told), width, "muted", first=INDENT, rest=INDENT)
+    if not answers:
+        words = "not answered yet" if block.status == "cancelled" else "not answered"
+        rows.append(Row([*INDENT, (words, "muted")], lead=4))
     return rows
 
 

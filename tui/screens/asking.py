@@ -1,0 +1,88 @@
+"""What waits for the user between conversation and prompt: which bar is up, where the focus goes, what is answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual.actions import SkipAction
+
+from core.protocol import commands
+from tui.screens.planning import PlanningScreen
+from tui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from tui.widgets.approval import ApprovalBar
+    from tui.widgets.question import QuestionBar
+
+
+class AskingScreen(PlanningScreen):
+    """The bars' messages are matched by name, so that no bar is imported before it is needed."""
+
+    async def mounted(self, name: str) -> Any:
+        """A widget between conversation and prompt, mounted when it is first needed."""
+        found = self.query(f"#{name}")
+        if found:
+            return found.first()
+        from tui.widgets import approval, completion, question
+
+        kinds = {
+            "approval": approval.ApprovalBar,
+            "question": question.QuestionBar,
+            "completion": completion.Completion,
+        }
+        widget = kinds[name](id=name)
+        await self.query_one("#centre").mount(widget, before="#prompt")
+        return widget
+
+    async def show_asked(self) -> None:
+        """An approval first, else a question; the prompt gets the focus back when nothing is left to answer."""
+        state = self.state
+        approval = next(iter(state.approvals.values()), None)
+        question = state.open_question if approval is None else None
+        had_focus = any(bar.has_focus_within for bar in self.query("#approval, #question"))
+        if approval is not None or self.query("#approval"):
+            bar: ApprovalBar = await self.mounted("approval")
+            self._focus_if(bar, is_new=bar.ask(approval), had_focus=had_focus)
+        if question is not None or self.query("#question"):
+            questions: QuestionBar = await self.mounted("question")
+            is_new = questions.ask(question, awaited=state.awaited is not None)
+            self._focus_if(questions, is_new=is_new, had_focus=had_focus)
+        if had_focus and approval is None and question is None:
+            self.focus_prompt()
+        await self.show_trust()
+
+    def _focus_if(self, bar: ApprovalBar | QuestionBar, *, is_new: bool, had_focus: bool) -> None:
+        if is_new and (had_focus or not self.query_one(Prompt).text):
+            bar.focus()
+
+    def action_next_mode(self) -> None:
+        """The next mode in turn; among the tabs of questions the key is theirs."""
+        if any(bar.has_focus_within and bar.has_several for bar in self.query("#question").results(object)):  # type: ignore[attr-defined]
+            raise SkipAction
+        super().action_next_mode()
+
+    def answer_awaited(self, text: str) -> bool:
+        """Answer the question that a turn waits for with what was written in the prompt. False: none does."""
+        if self.state.awaited is None or not self.query("#question"):
+            return False
+        bar: Any = self.query_one("#question")
+        bar.answer_freely(text)
+        return True
+
+    def on_question_bar_typed(self, event: Any) -> None:
+        """A command, or an answer of several lines, is written in the prompt."""
+        self.focus_prompt()
+        self.query_one(Prompt).insert(event.text)
+
+    def on_question_bar_left(self, _: Any) -> None:
+        """Later: the question stays where it is."""
+        self.focus_prompt()
+
+    def on_question_bar_answered(self, event: Any) -> None:
+        """The user answered the model's questions, or dismissed them."""
+        self.run_worker(self._answer(event.id, event.answers), group="commands")
+
+    async def _answer(self, identity: str, answers: Any) -> None:
+        if not await self.deliver(commands.QuestionReply(id=identity, answers=answers)):
+            bar: Any = self.query_one("#question")
+            bar.take_back()
