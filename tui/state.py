@@ -307,7 +307,7 @@ class ViewState:
         return _topics("files")
 
     def _ask_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
-        return _topics("ask", "status", "blocks") if fold_asked(self, event, envelope.turn) else None
+        return _topics("ask", "status", "blocks", "debug") if fold_asked(self, event, envelope.turn) else None
 
     def _terminal_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
         match event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from textual.actions import SkipAction
+from textual.widget import Widget
 
 from core.protocol import commands
 from tui.screens.planning import PlanningScreen
@@ -82,7 +83,9 @@ class AskingScreen(PlanningScreen):
         """The user answered the model's questions, or dismissed them."""
         self.run_worker(self._answer(event.id, event.answers), group="commands")
 
+    on_debug_board_answered = on_question_bar_answered
+
     async def _answer(self, identity: str, answers: Any) -> None:
         if not await self.deliver(commands.QuestionReply(id=identity, answers=answers)):
-            bar: Any = self.query_one("#question")
-            bar.take_back()
+            for bar in self.query("#question").results(Widget):
+                bar.take_back()  # type: ignore[attr-defined]

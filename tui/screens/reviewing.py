@@ -115,9 +115,7 @@ class ReviewingScreen(ActingScreen):
     def action_send_comments(self, argument: str = "") -> None:
         """Look at the comments and send them as one message."""
         if not self.state.comments:
-            self.say(
-                "There is no comment to send.", "c comments a hunk in the review, or lines of the plan's text."
-            )
+            self.say("There is no comment to send.", "c comments a hunk in the review, or lines of the plan's text.")
             return
         from tui.screens.comments import Comments
 
