@@ -167,8 +167,14 @@ async def test_escape_goes_to_the_prompt_and_from_there_stops_the_turn_while_the
 async def test_a_question_that_was_left_open_is_there_again_in_a_session_that_is_resumed(stage, monkeypatch):
     monkeypatch.setattr("tui.widgets.question.GRACE", 0.0)
     left = [START, *asking(ONE), *ended(ONE), e.TurnFinished(reason="interrupted"), e.SessionResumed()]
-    async with stage([*recorded.opening("plan"), *left]) as on:
+    trust = e.TrustStated(state="asked", directory="/home/u/shop")
+    async with stage([*recorded.opening("plan"), *left, trust], size=(60, 16)) as on:
         await up(on)
+        assert not any(each.display for each in on.screen.query("#trust"))  # one after the other
+        await on.pilot.press("escape")
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        await on.pilot.press("f2")
+        await on.until(lambda: not on.screen.query_one("#trust").display)
         await on.pilot.press("2")
         assert await answers(on) == (chosen(ONE, "b"),)
 

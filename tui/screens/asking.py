@@ -75,6 +75,10 @@ class AskingScreen(PlanningScreen):
         self.focus_prompt()
         self.query_one(Prompt).insert(event.text)
 
+    async def on_question_bar_folded(self, _: Any) -> None:
+        """There is room for another question now, or none any more."""
+        await self.show_trust()
+
     def on_question_bar_left(self, _: Any) -> None:
         """Later: the question stays where it is."""
         self.focus_prompt()

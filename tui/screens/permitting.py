@@ -31,8 +31,10 @@ class PermittingScreen(ReviewingScreen):
     # Trust
 
     async def show_trust(self) -> None:
-        """The question, as long as it is open; it steps aside for one that a turn waits for."""
-        asked = None if self.state.approvals or self.state.awaited else self.state.trust
+        """The question, as long as it is open; it steps aside for one that is put at the moment."""
+        questions: Any = self.query("#question")
+        is_asked = any(bar.display and not bar.is_folded for bar in questions)
+        asked = None if self.state.approvals or self.state.awaited or is_asked else self.state.trust
         if asked is None and not self.query("#trust"):
             return
         if not self.query("#trust"):

@@ -48,6 +48,9 @@ class QuestionBar(Vertical, can_focus=True):
 
         text: str
 
+    class Folded(Message):
+        """It became one line, or more than that."""
+
     class Left(Message):
         """The user goes on in the prompt; the question stays."""
 
@@ -59,6 +62,7 @@ class QuestionBar(Vertical, can_focus=True):
         self._awaited = False
         self._since = 0.0
         self._is_sent = False
+        self.is_folded = False
         self._writes = False  # keys that come before the line has the focus belong to it all the same
         self.display = False
 
@@ -111,6 +115,9 @@ class QuestionBar(Vertical, can_focus=True):
             return
         width = max(self.size.width - 3, 12)
         is_folded = not self._awaited and not self.has_focus_within
+        if is_folded != self.is_folded:
+            self.is_folded = is_folded
+            self.post_message(self.Folded())
         for child in self.children:
             child.display = not is_folded or child.id == "question-keys"
         strip = self.query_one(QuestionTabs)
