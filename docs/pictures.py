@@ -131,6 +131,41 @@ async def whole_job(directory: Path) -> None:
         await photographer.until(lambda: not photographer.state.running)
 
 
+ASKS: Final = """\
+- text: Two things decide how this goes.
+  tool_calls:
+    - name: ask_question
+      arguments:
+        title: Before I plan
+        questions:
+          - header: Store
+            prompt: Where should sessions live? They are in memory today, so a restart logs everybody out.
+            options:
+              - {label: "PostgreSQL, beside the other tables", recommended: true}
+              - {label: "Redis, with an expiry per key; a new service in every environment"}
+              - {label: SQLite}
+          - header: Login
+            prompt: Which login?
+            options: [{label: JWT}, {label: Cookie}]
+"""
+
+
+async def questions(directory: Path) -> None:
+    """What the agent asks while it plans, as tabs."""
+    from tui.bridge import Wish
+
+    os.chdir(directory.parent)  # so that the name of the script says nothing of this machine
+    Path("asks.yaml").write_text(ASKS)
+    wish = Wish(model="scripted/asks.yaml", mode="plan")
+    async with OnScreen(directory, wish) as (_, photographer):
+        await photographer.until(lambda: photographer.state.session)
+        await photographer.press(*"Keep sessions over a restart", "enter")
+        await photographer.until(lambda: photographer.state.awaited)
+        await photographer.take("questions")
+        await photographer.press("escape", "escape")
+        await photographer.until(lambda: not photographer.state.running)
+
+
 class OnScreen:
     """An app over an engine of its own, and somebody to photograph it."""
 
@@ -181,6 +216,7 @@ def main() -> None:
         shop.mkdir()
         asyncio.run(welcome(shop))
         asyncio.run(whole_job(shop))
+        asyncio.run(questions(shop))
 
 
 if __name__ == "__main__":
