@@ -155,7 +155,7 @@ async def questions(directory: Path) -> None:
     from tui.bridge import Wish
 
     os.chdir(directory.parent)  # so that the name of the script says nothing of this machine
-    Path("asks.yaml").write_text(ASKS)
+    (directory.parent / "asks.yaml").write_text(ASKS)
     wish = Wish(model="scripted/asks.yaml", mode="plan")
     async with OnScreen(directory, wish) as (_, photographer):
         await photographer.until(lambda: photographer.state.session)
