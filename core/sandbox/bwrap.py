@@ -6,36 +6,30 @@ closes the box. T2c: the command gets a copy of the project, mounted where the p
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from core.errors import ToolFailed
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
-from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in, sweep
+from core.sandbox.boxed_process import Launch, scratch_in
 from core.sandbox.copies import Copy, discard, materialise
 from core.sandbox.differences import write_differences
+from core.sandbox.launched_box import LaunchedBox
 from core.sandbox.launcher import FILTER, READY, STATUS
 from core.sandbox.mounts import mounts_below
 from core.sandbox.runner import shell
 from core.sandbox.seccomp import FAMILIES
 from core.sandbox.view import KERNEL_SECRETS
 
-if TYPE_CHECKING:
-    from core.sandbox.box import Running
-
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _FRESH = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
 _SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a layer that is thrown away
 _NOTHING = b"/dev/null"  # what lies over a file that is covered
-_TRIES = 3
 _UNSHARED = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
 
 
@@ -57,53 +51,26 @@ def options_of(program: Path) -> frozenset[str]:
     return frozenset(word for word in (told.stdout + told.stderr).split() if word.startswith("--"))
 
 
-class BwrapBox:
-    """One of the three. `state` is a directory of ours, hidden from commands; copies are made in it."""
+class BwrapBox(LaunchedBox):
+    """One of the three."""
 
     def __init__(self, tier: Tier, program: Path, options: frozenset[str], state: Path) -> None:
-        self._tier = tier
+        super().__init__(tier, state)
         self._program = program
         self._options = options
-        self._state = state
-        self._running: set[BoxedProcess] = set()
-        self._swept = False
 
-    @property
-    def tier(self) -> Tier:
-        return self._tier
-
-    async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> Running:
-        if spec.proxy is not None:
-            raise ToolFailed(
-                f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
-            )
-        refuse_impossible(spec)
-        if not self._swept:
-            self._swept = True
-            await asyncio.to_thread(sweep, self._state)
-        running = await self._begin(spec, on_output, tries=_TRIES)
-        self._running.add(running)
-        running.when_over(self._running.discard)
-        return running
-
-    async def close(self) -> None:
-        for each in [*self._running]:
-            await each.stop()
-
-    async def _begin(self, spec: BoxSpec, on_output: Callable[[str], None], *, tries: int) -> BoxedProcess:
-        """Sockets of the machine come and go: bubblewrap fails over one that was to be covered and is gone by then."""
+    def _prepare(self, spec: BoxSpec) -> Launch:
         prepare = {
             Tier.BWRAP_OVERLAY: self._over_by_bwrap,
             Tier.BWRAP_MOUNTED: self._over_by_launcher,
             Tier.BWRAP_COPY: self._on_copy,
         }[self._tier]
-        launch = await asyncio.to_thread(prepare, spec, scratch_in(self._state))
-        try:
-            return await BoxedProcess.start(launch, spec, on_output)
-        except ToolFailed:
-            if tries == 1 or not _cover_is_gone(launch):
-                raise
-        return await self._begin(spec, on_output, tries=tries - 1)
+        return prepare(spec, scratch_in(self._state))
+
+    def _is_outdated(self, launch: Launch) -> bool:
+        """Sockets of the machine come and go: bubblewrap fails over one that was to be covered and is gone by then."""
+        words: Sequence[bytes] = launch.order["arguments"]
+        return any(source == _NOTHING and not os.path.lexists(target) for source, target in pairwise(words))
 
     def _over_by_bwrap(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2a."""
@@ -260,12 +227,6 @@ def _machine(spec: BoxSpec, state: Path) -> Iterator[str]:
     yield from _covers((path for path in places.host_sockets() if not path.is_relative_to(spec.workspace)), spec)
     if spec.cache is not None:
         yield from ("--bind", str(spec.cache), os.path.join(home, ".cache"))
-
-
-def _cover_is_gone(launch: Launch) -> bool:
-    """Whether something that was to be covered is no longer there."""
-    words: Sequence[bytes] = launch.order["arguments"]
-    return any(source == _NOTHING and not os.path.lexists(target) for source, target in pairwise(words))
 
 
 def _covers(paths: Iterable[Path], spec: BoxSpec) -> Iterator[str]:

@@ -8,26 +8,21 @@ the list of processes, and below ABI 6 signals to them.
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from core.errors import ToolFailed
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
-from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, scratch_in, sweep
+from core.sandbox.boxed_process import Launch, scratch_in
 from core.sandbox.bwrap import copy_place, give_back, own_home
 from core.sandbox.copies import CopyLimits, discard, materialise
 from core.sandbox.landlock import EVERYTHING, READ, USE
+from core.sandbox.launched_box import LaunchedBox
 from core.sandbox.metadata import Metadata
 from core.sandbox.runner import shell
-
-if TYPE_CHECKING:
-    from core.sandbox.box import Running
 
 LEAST_ABI = 3
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/snap", "/proc")
@@ -36,35 +31,12 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
 
 
-class LandlockBox:
-    """`state` is a directory of ours; scratch directories and copies that are thrown away are made in it."""
+class LandlockBox(LaunchedBox):
+    """Its copies are made in `state`, too, where they are thrown away."""
 
     def __init__(self, state: Path, copy_limits: CopyLimits | None = None) -> None:
-        self._state = state
+        super().__init__(Tier.LANDLOCK, state)
         self._copy_limits = copy_limits
-        self._running: set[BoxedProcess] = set()
-        self._swept = False
-
-    @property
-    def tier(self) -> Tier:
-        return Tier.LANDLOCK
-
-    async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> Running:
-        if spec.proxy is not None:
-            raise ToolFailed("Commands have no network in tier T3.", hint="`agent-tui doctor` says what T1 takes.")
-        refuse_impossible(spec)
-        if not self._swept:
-            self._swept = True
-            await asyncio.to_thread(sweep, self._state)
-        launch = await asyncio.to_thread(self._prepare, spec)
-        running = await BoxedProcess.start(launch, spec, on_output)
-        self._running.add(running)
-        running.when_over(self._running.discard)
-        return running
-
-    async def close(self) -> None:
-        for each in [*self._running]:
-            await each.stop()
 
     def _prepare(self, spec: BoxSpec) -> Launch:
         scratch = scratch_in(self._state)
