@@ -36,10 +36,8 @@ async def ran(terminal: Terminal, command: str, heard: Callable[[str], None] = l
         return await terminal.run(Order(command=command, origin=origin), heard)
 
 
-async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_changed_is_dropped(
-    terminal, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(layers, "QUOTA", 60 << 20)
+async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_changed_is_dropped(terminal, tmp_path):
+    terminal.ground.shadow.layers.quota = 60 << 20
     result = await ran(terminal, f"echo two > a; {MANY}")
     assert (result.ended, result.exit_code) == ("disk_full", None)
     assert "room for 60 MB" in result.effects
@@ -51,8 +49,8 @@ async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_change
     assert terminal.ground.shadow.read("a") == b"three\n"
 
 
-async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path, monkeypatch):
-    monkeypatch.setattr(layers, "QUOTA", 60 << 20)
+async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path):
+    terminal.ground.shadow.layers.quota = 60 << 20
     result = await ran(
         terminal, "head -c 200000000 /dev/zero > big; echo $?; truncate -s 256G sparse; echo $?; ls -s a"
     )

@@ -238,13 +238,13 @@ def test_d10_a_bulk_that_the_user_changed_on_disk_is_left_alone_and_named(desk):
 
 
 @needs_mounts
-def test_a_checkpoint_whose_layers_were_given_up_says_so(desk, monkeypatch):
+def test_a_checkpoint_whose_layers_were_given_up_says_so(desk):
     ignoring(desk)
     run(desk, "mkdir out; head -c 200000 /dev/zero > out/a")
     checkpoint(desk, "one")
     run(desk, "head -c 200000 /dev/urandom > out/a; echo x > reviewed")
     assert desk.shadow.checkpoints.problem("one") == ""
-    monkeypatch.setattr("core.shadow.layers.QUOTA", 300_000)
+    desk.shadow.layers.quota = 300_000
     desk.shadow.drop_layer(desk.shadow.open_layer())
     assert desk.shadow.checkpoints.problem("one") == NOT_KEPT
     restored = desk.shadow.checkpoints.restore("one")

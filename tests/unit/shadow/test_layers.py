@@ -345,7 +345,7 @@ def test_d4_no_room_is_a_clear_error_and_nothing_is_left(desk, monkeypatch):
     layer = Layer(desk)
     layer.put("node_modules/x", b"x" * 100_000)
     layer.absorb()
-    monkeypatch.setattr(layers_module, "QUOTA", 50_000)
+    desk.shadow.layers.quota = 50_000
     with pytest.raises(StateError, match="is the limit"):
         desk.shadow.open_layer()
     assert not [

@@ -65,9 +65,9 @@ def test_a_start_removes_what_no_verdict_needs_any_more(desk, monkeypatch):
     assert kept(desk) == {second}
 
 
-def test_a_command_can_run_although_undoing_would_take_all_the_room(desk, monkeypatch):
+def test_a_command_can_run_although_undoing_would_take_all_the_room(desk):
     accepted(desk, "one", "two")
-    monkeypatch.setattr(layers_module, "QUOTA", 30_000)
+    desk.shadow.layers.quota = 30_000
     layer = Layer(desk)
     layer.put("two/more", b"more")
     layer.absorb()
