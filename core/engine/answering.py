@@ -19,11 +19,12 @@ LONGEST = 100_000  # characters of an answer in the user's own words
 _GO_ON = "I have answered what you asked before. Go on with that."
 
 
-def answered(live: LiveSession, command: cmd.QuestionReply) -> Effect:
-    """The effect of an answer. Raises `CommandRejected` for one that does not fit the question."""
+def answered(live: LiveSession, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
+    """The effect of an answer. Raises `CommandRejected` for one that does not fit the question. `begins`: a late one
+    begins a turn; that of a subagent is begun by its build alone."""
     asked = live.runtime.state.questions.get(command.id)
     if asked is not None and asked.subagent in live.children:
-        return answered(live.children[asked.subagent], command)
+        return answered(live.children[asked.subagent], command, begins=False)
     if asked is None or not (asked.lasting or _is_awaited(live, command.id)):
         raise CommandRejected(
             f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"
@@ -31,7 +32,7 @@ def answered(live: LiveSession, command: cmd.QuestionReply) -> Effect:
     _check(asked, command.answers)
     if command.answers and not _is_awaited(live, command.id) and not live.turns.running:
         live.turns.route()  # whether there is a model to tell
-    return partial(_take, live, asked, command.answers)
+    return partial(_take, live, asked, command.answers, begins=begins)
 
 
 def _is_awaited(live: LiveSession, identity: str) -> bool:
@@ -68,14 +69,19 @@ def _rejected(message: str, hint: str = "") -> CommandRejected:
     return CommandRejected(message, hint=hint, code="question_unknown" if "no part" in message else "answer_invalid")
 
 
-async def _take(live: LiveSession, asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
+async def _take(live: LiveSession, asked: QuestionAsked, answers: tuple[QuestionAnswer, ...], *, begins: bool) -> None:
     runtime, turns, context = live.runtime, live.turns, live.turns.context
     if context is not None and context.resolve_question(asked.id, answers):
         return
     if asked.id not in runtime.state.questions:
         return  # answered meanwhile
     runtime.emit(QuestionAnswered(id=asked.id, answers=answers, by="user"))
-    if answers and not turns.running:
+    if not answers or not begins:
+        return
+    turn = runtime.state.turn
+    if turn is not None and asked.call in turn.calls:
+        await turns.ended()  # it asked, and is being stopped
+    if not turns.running:
         from core.agent.late_answers import in_short
 
         with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step

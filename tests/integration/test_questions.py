@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -157,6 +158,23 @@ async def test_an_answer_that_was_given_and_not_told_is_told_at_the_next_step_th
     history = engine.state(session).messages
     assert [("lite (SQLite)" in each.content) for each in history[-3:]] == [False, True, False]
     assert engine.state(session).untold_answers == {}
+    await engine.close()
+
+
+async def test_an_answer_that_follows_the_interrupt_at_once_is_the_beginning_of_a_turn_all_the_same(project):
+    engine = directed(project, calls(ASK), says("SQLite then."))
+    session = await opened(engine, "")
+    asked = await asked_in(engine, session)
+    await engine.submit(cmd.TurnInterrupt(session=session))
+    assert isinstance(await engine.submit(reply(session, asked, *ANSWERS)), cmd.Ack)
+    state = engine.state(session)
+    async with contextlib.aclosing(engine.events(session)) as stream:
+        async for envelope in stream:
+            if isinstance(envelope.event, ev.TurnFinished) and envelope.event.reason == "done":
+                break
+    assert [each.reason for each in state.turns] == ["interrupted", "done"]
+    assert (state.turns[-1].prompt, state.untold_answers) == (SHORT, {})
+    assert faults(state.messages) == []
     await engine.close()
 
 
