@@ -1,4 +1,4 @@
-"""Large things on the screen: a diff of 10,000 lines, a tree of 50,000 files, a conversation of 300 answers."""
+"""Large things on the screen: a diff of 10,000 lines, a tree of 50,000 files, a plan of 5,000 todos, 300 answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.table import Result
 from benchmarks.words import text
 from core.protocol.documents import Text
 from core.protocol.events import DocumentFinished, Envelope
-from tests.tui.panes_speed import diff_speed, draw, tree_speed
+from tests.tui.panes_speed import diff_speed, draw, plan_speed, tree_speed
 from tui.state import ViewState
 from tui.widgets.transcript import Transcript
 
@@ -32,6 +32,17 @@ def measure(*, quick: bool) -> Iterator[Result]:
     found = asyncio.run(tree_speed(files))
     yield Result(what=f"tree of {files:,} files in 500 directories: open", value=found["open"], unit="s")
     yield Result(what=f"directory of {files:,} files: unfold", value=found["flat"], unit="s", limit=1.0)
+    few, many = (asyncio.run(plan_speed(count)) for count in (50, 5_000))
+    for what, key in (("list", "status"), ("graph", "graph_status")):
+        yield Result(
+            what=f"a new status in the {what} of a plan of 5,000 todos",
+            value=many[key] * 1000,
+            unit="ms",
+            limit=100,
+            yardstick=few[key] * 1000,
+            yardstick_name="of 50 todos",
+            ratio_limit=12,
+        )
     few, many = asyncio.run(_one_more(10)), asyncio.run(_one_more(300))
     yield Result(
         what="one more line under 300 answers",

@@ -171,21 +171,25 @@ def _todos(
     pair = page.root.get("todos")
     node = pair.value if pair else None
     flow = page.root.flow or (isinstance(node, ListNode) and node.flow and bool(node.items))
-    make = {todo.id: _flow_row(todo) if flow else _row(todo, lines.newline, _column(lines, node)) for todo in after}
+    wanted = {todo.id: todo for todo in after}
+
+    def make(key: str) -> str:
+        return _flow_row(wanted[key]) if flow else _row(wanted[key], lines.newline, _column(lines, node))
+
     if not isinstance(node, ListNode) or not node.items:
-        yield new_list(lines, page.root, "todos", [make[todo.id] for todo in after])
+        yield new_list(lines, page.root, "todos", [make(todo.id) for todo in after])
         return
     nodes = {todo.id: (todo, item) for todo, item in zip(before, page.items, strict=True)}
     edits = {
         todo.id: list(_changes(lines, nodes[todo.id][1], nodes[todo.id][0], todo, unalias=unalias))
         for todo in after
-        if todo.id in nodes
+        if todo.id in nodes and (unalias or todo != nodes[todo.id][0])
     }
-    ids, wanted = [todo.id for todo in before], [todo.id for todo in after]
-    if ids == wanted:
-        yield from (splice for key in wanted for splice in edits[key])
+    ids, order = [todo.id for todo in before], [todo.id for todo in after]
+    if ids == order:
+        yield from (splice for key in order for splice in edits.get(key, ()))
     else:
-        yield ordered(lines, node, wanted, ids=ids, make=make.__getitem__, edits=edits)
+        yield ordered(lines, node, order, ids=ids, make=make, edits=edits)
 
 
 def _column(lines: Lines, node: Node | None) -> int:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
+from msgspec.structs import replace
 from textual.app import App
 
+from core.protocol.documents import Todo
+from core.protocol.plans import Plan
 from core.protocol.queries import Tree, TreeEntry
 from core.protocol.review import ChangeDiff
-from tests.tui.panes_case import PaneApp
+from tests.tui.panes_case import PaneApp, plan_app
 from tests.tui.review_case import Block, ReviewApp, diff_of
 from tui.widgets.diff_view import DiffView
+from tui.widgets.plan_panel import PlanPanel
 from tui.widgets.tree import FileTree
 
 
@@ -77,3 +81,41 @@ async def tree_speed(count: int = 50_000, directories: int = 500) -> dict[str, f
         await app.workers.wait_for_complete()
         await pilot.pause()
         return found | {"flat": perf_counter() - started}
+
+
+def large_plan(count: int = 5_000) -> Plan:
+    """Chains of three todos; every seventh waits for one of an earlier chain, too."""
+    todos = []
+    for number in range(count):
+        needs = [f"todo-{number - 1}"] if number % 3 else []
+        needs += [f"todo-{number - 50}"] if number >= 50 and number % 7 == 0 else []
+        content = f"Do the thing number {number} in src/part_{number % 17}.py, with its tests and a word in the docs"
+        todos.append(Todo(id=f"todo-{number}", content=content, dependencies=tuple(needs)))
+    return Plan(path="large.plan.md", name="Large", body="# Large\n\ntext\n" * 50, todos=tuple(todos))
+
+
+async def plan_speed(count: int = 5_000, steps: int = 20) -> dict[str, float]:
+    """`open`: the first frame; `status` and `graph_status`: the median from a new status to its frame."""
+    app, plan = plan_app(), large_plan(count)
+    async with app.run_test(size=(120, 40)) as pilot:
+        panel, started = app.query_one(PlanPanel), perf_counter()
+        panel.set_plan(plan, ())
+        await pilot.pause()
+        draw(app)
+        found = {"open": perf_counter() - started}
+        for name in ("status", "graph_status"):
+            times = []
+            for number in range(steps):
+                todos = tuple(
+                    replace(todo, status="completed" if at <= number else "pending")
+                    for at, todo in enumerate(plan.todos)
+                )
+                started = perf_counter()
+                panel.set_plan(replace(plan, todos=todos), todos)
+                draw(app)
+                times.append(perf_counter() - started)
+                await pilot.pause()
+            found[name] = sorted(times)[steps // 2]
+            panel.action_toggle_view()
+            await pilot.pause()
+        return found

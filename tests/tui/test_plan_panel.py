@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from textual.events import Click
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -226,6 +227,9 @@ async def test_the_mouse_selects_sets_a_status_reorders_and_leads_to_the_hunks()
         await pilot.hover(listed, offset=(10, 2))
         await pilot.mouse_up(listed, offset=(10, 2))
         assert [todo.id for todo in app.posted[3].todos][:3] == ["basket", "receipt", "measure"]
+        listed.post_message(Click(listed, 10, 2, 0, 0, 1, False, False, False))  # as a terminal's driver has it
+        await pilot.pause()
+        assert listed.marked.id == "measure"
         await pilot.mouse_down(listed, offset=(10, 0))
         await pilot.hover(listed, offset=(10, 1))
         await pilot.hover(listed, offset=(10, 0))

@@ -18,7 +18,7 @@ PLACEHOLDERS: Final[Mapping[Purpose, str]] = {
     "needs": "Ids that it waits for, with commas between them; empty: it waits for nothing",
     "verify": "A command that has to pass before it is completed; empty: none",
     "filter": "Words, or ready, blocked, done. Enter stays with what was found, Escape shows all",
-    "comment": "Your comment. Enter keeps it until you send all of them, empty removes it",
+    "comment": "Your comment. Enter keeps it for S, empty removes it",
 }
 
 

@@ -279,6 +279,7 @@ class PlanPanel(PlanAsking):
     def _says(self, event: PlanText.Says) -> None:
         event.stop()
         self._said = event
+        self.query_one(PlanText).ask(True)
         self.query_one(PlanLine).ask("comment", event.comment.text if event.comment else "")
 
     @on(PlanText.Unsays)
@@ -336,6 +337,7 @@ class PlanPanel(PlanAsking):
     def _close_line(self) -> None:
         line = self.query_one(PlanLine)
         line.display = False
+        self.query_one(PlanText).ask(False)
         if line.purpose == "comment":
             self.query_one(PlanText).focus()
         else:

@@ -117,6 +117,7 @@ class PlanText(CodeView):
         self._comments: tuple[Comment, ...] = ()
         self._rows: list[TextRow] = []
         self._stop = self._anchor = 1
+        self._is_asked = False
 
     def show(self, body: str, message: str = "", *, comments: tuple[Comment, ...] = (), again: bool = True) -> None:
         """Show a body with what was said of it, or, if there is nothing at all, a calm text. `again`: it is the plan
@@ -146,6 +147,11 @@ class PlanText(CodeView):
     def on_blur(self) -> None:
         self.redraw()
 
+    def ask(self, is_asked: bool) -> None:
+        """Whether words for the marked lines are being typed: then they stay marked without the focus."""
+        self._is_asked = is_asked
+        self.redraw()
+
     def row_count(self) -> int:
         return self.size.height if self._message else len(self._rows)
 
@@ -159,7 +165,7 @@ class PlanText(CodeView):
         for piece, role in shown.pieces:
             spans.append((at, at + len(piece), _BODY.get(role, "")))
             at += len(piece)
-        is_marked = self.has_focus and shown.stop in self._marked
+        is_marked = (self.has_focus or self._is_asked) and shown.stop in self._marked
         base = self.ink("$foreground 85% on $primary 25%" if is_marked else "$foreground 85%")
         code = self.code(self.row_text(row), base, row=row, spans=(), marks=[each for each in spans if each[2]])
         margin = self.paint([("▌" if is_marked else " ", base + self.app.stylesheet.parse_style("$primary"))])

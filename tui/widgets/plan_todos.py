@@ -69,6 +69,7 @@ class TodoList(CodeView):
         self._width = 20
         self._dragged = ""
         self._target = -1
+        self._has_dropped = False
 
     def show(
         self,
@@ -215,6 +216,7 @@ class TodoList(CodeView):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         entry, _, _ = self._place(event)
+        self._has_dropped = False
         if event.button == 1 and entry >= 0 and not self._is_graph:
             self._dragged = self._rows[entry].todo.id
             self.capture_mouse()
@@ -236,7 +238,7 @@ class TodoList(CodeView):
         dragged, target = self._dragged, self._target
         self._stop_dragging()
         if dragged and 0 <= target < len(self._rows):
-            event.stop()
+            self._has_dropped = True
             self.mark(dragged)
             self.post_message(self.Dropped(dragged, self._rows[target].todo.id))
 
@@ -248,7 +250,7 @@ class TodoList(CodeView):
 
     def on_click(self, event: events.Click) -> None:
         entry, column, is_first = self._place(event)
-        if entry < 0:
+        if entry < 0 or self._has_dropped:  # the end of dragging is a click, too
             return
         self._move_to(entry)
         badge = self._badge(entry)

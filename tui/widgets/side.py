@@ -33,7 +33,7 @@ HINTS: Final = {
         ("review.list", "hunks"),
     ),
     "plan": (
-        ("plan.cycle", "next status"),
+        ("plan.cycle", "status"),
         ("plan.build", "build"),
         ("plan.view", "graph"),
         ("plan.add", "new"),
@@ -126,7 +126,7 @@ class SidePane(Vertical):
         if self.current:
             keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
             focused = self.screen.focused
-            is_here = focused is not None and self in focused.ancestors
+            is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
             place = PLACES.get(type(focused).__name__, self.current)
             named = HINTS[place] if is_here else ((f"app.{self.current}", "goes here"),)
             self.query_one("#side-hint", Static).update(hint(named, keymap))
