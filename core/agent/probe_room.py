@@ -30,7 +30,7 @@ URL_VARIABLE = "AGENT_TUI_PROBE_URL"
 URL_PLACE = "__PROBE_URL__"  # stands in the code of a probe for the URL, where there is no environment to ask
 LARGEST = 4_000_000  # bytes of a file that takes probes
 LONGEST_LOG = 64 << 20  # bytes of a log that are read
-_LAYERS = "probes"
+LAYERS = "probes"
 _PREFIX = "agent-tui-probes-"
 _PIECE = 1 << 20
 
@@ -50,7 +50,7 @@ class ProbeRoom:
     """The place of a session's layers and logs. `cache`: that of its commands, None where they have none."""
 
     def __init__(self, session: str, directory: Path, cache: Path | None) -> None:
-        self._layers = directory / _LAYERS
+        self._layers = directory / LAYERS
         self._logs = cache or directory
         self._name = f"{_PREFIX}{session}-"
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from core.agent.debug_course import drop_probes
 from core.agent.probe_check import take_out
-from core.agent.probe_room import ProbeRoom
+from core.agent.probe_room import LAYERS, ProbeRoom
 from core.protocol.events import AnyEvent, ModeChanged, Notice, ProbesChecked, TurnFinished
+from core.sessions.store import SessionDirectory, is_locked
 
 if TYPE_CHECKING:
     from core.engine.runtime import SessionRuntime
@@ -35,6 +36,13 @@ def end_debugging(session: SessionRuntime, *, resumed: bool = False) -> None:
                 hint="The program did not put them there: look at them, and take them out.",
             )
         )
+
+
+def sweep_killed(directory: SessionDirectory) -> None:
+    """Remove what runs of other sessions of this workspace left whose engine was killed. They need not be resumed."""
+    for layers in directory.path.parent.glob(f"*/{LAYERS}"):
+        if layers.parent != directory.path and not is_locked(layers.parent):
+            ProbeRoom(layers.parent.name, layers.parent, directory.cache).sweep()
 
 
 def before_edge(session: SessionRuntime, event: AnyEvent) -> None:

@@ -17,7 +17,7 @@ from core.bus import Bus
 from core.clock import now_ms
 from core.config import Settings, config_dir, state_dir
 from core.engine.boxes import Boxes
-from core.engine.debug_end import before_edge, end_debugging
+from core.engine.debug_end import before_edge, end_debugging, sweep_killed
 from core.engine.flagging import Flagging
 from core.engine.models import ModelAccess
 from core.engine.permits import Permits
@@ -119,6 +119,7 @@ class SessionRuntime:
     @classmethod
     def create(cls, directory: SessionDirectory, around: Surroundings, first: ev.SessionStarted) -> SessionRuntime:
         """A new session, begun with `first`."""
+        sweep_killed(directory)
         log = SessionLog(directory.log)
         runtime = cls(directory, log, SessionState(review=ReviewState(), id=directory.id), around)
         runtime.emit(first)
@@ -127,6 +128,7 @@ class SessionRuntime:
     @classmethod
     def resume(cls, directory: SessionDirectory, around: Surroundings) -> SessionRuntime:
         """A session from its log: promotions rolled to one side, then whatever a dead turn left open closed."""
+        sweep_killed(directory)
         log, envelopes, mended = SessionLog.load(directory.log)
         state = fold(envelopes, ReviewState())
         state.id = directory.id

@@ -47,10 +47,53 @@ SUPPOSED = {
 }
 
 
+SHOP = """\
+const pause = () => new Promise((done) => setTimeout(done, 5));
+let stock = 1;
+
+async function take() {
+  const seen = stock;
+  await pause();
+  if (seen < 1) return false;
+  stock = seen - 1;
+  return true;
+}
+
+Promise.all([take(), take()]).then((sold) => process.exit(sold[0] && sold[1] ? 1 : 0));
+"""
+MENDED_SHOP = SHOP.replace(
+    "  const seen = stock;\n  await pause();\n", "  const seen = stock--;\n  await pause();\n"
+).replace("  stock = seen - 1;\n", "")
+_NODE_LOG = (
+    "require('fs').appendFileSync(process.env.AGENT_TUI_PROBE_LOG, "
+    "JSON.stringify({hypothesisId: 'H1', location: 'shop.js:7', message: 'seen', data: {seen, stock}}) + '\\n');"
+)
+RACE = {
+    "hypotheses": [
+        {"statement": "Both see the stock before either of them takes from it."},
+        {"statement": "The stock is wrong from the beginning."},
+        {"statement": "The stock is never lowered."},
+    ]
+}
+SHOP_PROBE = ("probe_add", {"file_path": "shop.js", "line": 7, "code": _NODE_LOG, "hypothesis_id": "H1"})
+SHOW_RACE = ("reproduce", {"command": "node shop.js"})
+RACE_VERDICTS = (
+    ("hypothesis_verdict", {"id": "H1", "verdict": "confirmed", "evidence": ["r1:1", "r1:2"]}),
+    ("hypothesis_verdict", {"id": "H2", "verdict": "rejected", "evidence": ["r1:1"]}),
+    ("hypothesis_verdict", {"id": "H3", "verdict": "inconclusive"}),
+)
+
+
 def project(root: Path) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     (root / "prices.py").write_text(PRICES)
     (root / "check.py").write_text(FAULT)
+    return root
+
+
+def shop(root: Path) -> Path:
+    root.mkdir(parents=True)
+    (root / "shop.js").write_text(SHOP)
     return root
 
 

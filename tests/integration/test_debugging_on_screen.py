@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from core.agent.probe_check import take_out
+from core.config import config_dir, state_dir
+from core.debug.marks import MARK
+from core.debug.records import shown, stored
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.sessions.debugging import DebugState
+from core.sessions.fold import fold
+from core.sessions.log import scan
+from core.sessions.store import SessionStore
+from core.shadow import BlobStore, ReviewState
+from tests.support.debugging import (
+    COMPARE,
+    FIX,
+    MENDED,
+    MENDED_SHOP,
+    PROBES,
+    RACE,
+    RACE_VERDICTS,
+    REPRODUCE,
+    RUN,
+    SHOP_PROBE,
+    SHOW_RACE,
+    SUPPOSED,
+    VERDICTS,
+    project,
+    shop,
+)
+from tests.support.program import PROGRAM
+from tui.widgets.question import GRACE
+
+Calls = list[tuple[str, dict]]
+
+
+def reads(path: str) -> tuple[str, dict]:
+    return "read_file", {"target_file": path}
+
+
+DONE = [COMPARE], [("probe_remove", {})]
+SEARCH: list[Calls] = [
+    [("hypotheses_set", SUPPOSED), reads("prices.py")],
+    list(PROBES),
+    [REPRODUCE],
+    list(VERDICTS),
+    [FIX],
+]
+RACED: list[Calls] = [[("hypotheses_set", RACE), reads("shop.js")], [SHOP_PROBE], [SHOW_RACE], list(RACE_VERDICTS)]
+RACED += [[("write", {"file_path": "shop.js", "contents": MENDED_SHOP})], [SHOW_RACE], *DONE]
+F6, QUIT = b"\x1b[17~", b"\x11"
+HANG: Calls = [("reproduce", {"command": f"{RUN}; sleep 300"})]
+
+
+def script(path: Path, *steps: Calls) -> str:
+    played = [{"tool_calls": [{"name": name, "arguments": given} for name, given in step]} for step in steps]
+    path.write_text(json.dumps([*played, "That was the cause."]))
+    return f"scripted/{path}"
+
+
+def committed(root: Path, make: Callable[[Path], Path]) -> Path:
+    """A project that is a git repository; what commands do there is held, so they run unasked."""
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    where = make(root / "project")
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.example"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "First"]):
+        subprocess.run([*git, *words], cwd=where, check=True, capture_output=True)
+    return where
+
+
+def started(where: Path, model: str) -> Terminal:
+    argv = [*PROGRAM, str(where), "--trust", "--mode", "debug", "--model", model]
+    screen = Terminal(argv, columns=120, rows=40, cwd=where, env={**os.environ, "AGENT_TUI_SCRIPT_SPEED": "0"})
+    screen.wait_for(b"What goes wrong")
+    screen.write(b"It is wrong\r")
+    return screen
+
+
+def marked(where: Path) -> list[str]:
+    """What git finds in the project, new files too, and what is in the state of all sessions."""
+    found = subprocess.run(
+        ["git", "grep", "--untracked", "--no-exclude-standard", "-l", f"region {MARK}"],
+        cwd=where, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    files = [path for path in state_dir().rglob("*") if path.is_file() and not path.is_symlink()]
+    return [*found.stdout.split(), *(str(path) for path in files if f"region {MARK}".encode() in path.read_bytes())]
+
+
+def debugged(directory: Path) -> DebugState:
+    return fold(scan(directory / "log.jsonl").envelopes, ReviewState()).debug
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    ("make", "steps", "file", "mended", "verdicts"),
+    [
+        (project, [*SEARCH, [REPRODUCE], *DONE], "prices.py", MENDED, ["confirmed", "rejected", "rejected"]),
+        pytest.param(
+            shop, RACED, "shop.js", MENDED_SHOP, ["confirmed", "rejected", "inconclusive"],
+            marks=pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here"),
+        ),
+    ],
+    ids=["a wrong cache key in Python", "a race in Node"],
+)  # fmt: skip
+def test_a_fault_is_debugged_on_the_screen_and_every_verdict_stands_in_the_log(
+    tmp_path, make, steps, file, mended, verdicts
+):
+    where = committed(tmp_path, make)
+    before = (where / file).read_text()
+    with started(where, script(tmp_path / "script.yaml", *steps)) as screen:
+        screen.wait_for(b"in your own words")
+        assert (where / file).read_text() == before
+        screen.drain(GRACE + 0.1)
+        screen.write(b"1")
+        screen.wait_for(b"That was the cause.")
+        screen.send("/accept all")
+        screen.wait_for(lambda _: (where / file).read_text() == mended)
+        screen.write(F6)
+        screen.wait_for(lambda _: b"no probe is left" in screen.text())
+        screen.write(QUIT)
+        screen.wait_for(lambda _: not screen.process.is_running() or screen.process.status() == "zombie")
+    directory = next(iter(SessionStore(where).directories()))
+    debug, blobs = debugged(directory), BlobStore(directory / "blobs")
+    logs = {name: [shown(each) for each in stored(blobs.get(run.log))] for name, run in debug.runs.items()}
+    assert [each.state for each in debug.hypotheses.values()] == verdicts
+    cited = [evidence for each in debug.hypotheses.values() for evidence in each.evidence]
+    assert len(cited) >= 3
+    assert all(each.text == logs[each.run][each.line - 1] for each in cited)
+    assert [(run.exit_code, run.after_fix) for run in debug.runs.values()] == [(1, False), (0, True)]
+    assert (debug.judged.run, debug.judged.outcome) == ("r2", "fixed")
+    assert (debug.probes, debug.unchecked) == ({}, False)
+    assert marked(where) == []
+
+
+@pytest.mark.timeout(100)
+async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_left_in_shadow_or_workspace(tmp_path):
+    where = committed(tmp_path, project)
+    moments = {"running": [*SEARCH, HANG], "asked": [*SEARCH, [REPRODUCE], *DONE], "shown": [*SEARCH[:2], HANG]}
+    awaited = {"running": b"r2:", "asked": b"Mark as fixed", "shown": b"r1:"}
+    for moment, steps in moments.items():
+        with started(where, script(tmp_path / f"{moment}.yaml", *steps)) as screen:
+            screen.wait_for(awaited[moment])
+            for each in [*screen.process.children(recursive=True), screen.process]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each.pid, signal.SIGKILL)
+        assert (len(marked(where)) > 0) is (moment != "asked")
+    engine = Engine(where, options=EngineOptions(watch=False))
+    assert isinstance(await engine.submit(cmd.SessionOpen(model="", mode="agent")), cmd.Ack)
+    assert marked(where) == []
+    for directory in SessionStore(where).directories():
+        if not debugged(directory).hypotheses:
+            continue
+        assert isinstance(await engine.submit(cmd.SessionResume(session=directory.name)), cmd.Ack)
+        debug, shadow = engine.state(directory.name).debug, engine._live(directory.name).runtime.shadow
+        assert (debug.probes, debug.reproducing, debug.unchecked) == ({}, None, False)
+        assert take_out(shadow, debug.probed, kept=True).left == ()
+        assert {path: shadow.read(path) for path in shadow.state.changes} in ({}, {"prices.py": MENDED.encode()})
+    await engine.close()
+    assert marked(where) == []
