@@ -47,7 +47,7 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("comments", "send_comments", "Look at your comments and send them"),
     Slash("plan", "open_plan", "Show the plan"),
     Slash("plans", "choose_plan", "Choose another plan of the project", "FILE"),
-    Slash("build", "build_plan", "Work the plan", "fresh | TODO | FILE"),
+    Slash("build", "build_plan", "Work the plan", "parallel [N] | fresh | TODO | FILE"),
     Slash("theme", "choose_theme", "Choose the colours", "name"),
     Slash("keys", "open_keys", "All keys"),
     Slash("quit", "quit_now", "Leave"),

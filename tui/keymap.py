@@ -127,6 +127,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plan.build", "b", "build", "Build", "Work through this plan in Agent mode, from where it stands"),
     Key("plan.build_one", "B", "build('one')", "Build todo", "Do the marked todo alone"),
     Key("plan.build_fresh", "F", "build('fresh')", "Build afresh", "Build, and send nothing of the conversation"),
+    Key("plan.build_parallel", "P", "build('parallel')", "In parallel", "Build, with up to four subagents at once"),
     Key("plan.view", "v", "toggle_view", "Graph", "The todos as a list, or as a graph of who waits for whom"),
     Key("plan.add", "n", "ask('add')", "New todo", "Add a todo below the marked one"),
     Key("plan.edit", "e", "ask('edit')", "Edit todo", "Change what the marked todo says"),

@@ -15,6 +15,7 @@ from core.protocol.messages import Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Bulk, Change, Comment
 from tui.asking_fold import Questions, awaits, fold_asked
+from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
 from tui.review_fold import fold_review
 from tui.rewind_fold import fold_rewind, told_of
@@ -36,7 +37,7 @@ class Block:
     `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
     streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
     with every change, so that what was drawn of a block can be told to be stale. Of a call, `subject` says what it is
-    about (a path, a command), `summary` what came of it.
+    about (a path, a command), `summary` what came of it; of a subagent, its todo, and `acts` are what it did.
     """
 
     key: str
@@ -57,6 +58,7 @@ class Block:
     usage: Usage | None = None
     steps: int = 0
     revision: int = 0
+    acts: tuple[events.Act, ...] = ()
 
     @property
     def running(self) -> bool:
@@ -109,6 +111,7 @@ class ViewState:
     box: events.BoxFound | None = None
     jobs: dict[str, events.JobStarted] = field(default_factory=dict)
     debug: DebugView = field(default_factory=DebugView)
+    crew: dict[str, Block] = field(default_factory=dict)
 
     @property
     def runs_command(self) -> bool:
@@ -159,6 +162,8 @@ class ViewState:
             return self._delta(event)
         if fold_debug(self, event):
             return _topics("debug")
+        if (topics := fold_crew(self, event, envelope)) is not None:
+            return topics
         for group in (
             self._turn_event,
             self._document_event,
@@ -171,10 +176,15 @@ class ViewState:
                 return topics
         return _NOTHING
 
-    def _add(self, block: Block) -> Block:
+    def add(self, block: Block) -> Block:
+        """A block at the end."""
         self.blocks.append(block)
         self.by_key[block.key] = block
         return block
+
+    def begun(self, key: str, kind: str, turn: str, title: str) -> Block:
+        """A block that goes on."""
+        return self.add(Block(key, kind, turn, title=title, status="running"))
 
     def _drop(self, block: Block) -> None:
         self.blocks.remove(block)
@@ -196,15 +206,15 @@ class ViewState:
                 self.turns.setdefault(envelope.turn, len(self.turns) + 1)
                 self.suggestion = None
                 self.mode, self.model = event.mode, event.model or self.model
-                self._add(Block(f"prompt:{envelope.seq}", "prompt", envelope.turn, text=event.prompt))
+                self.add(Block(f"prompt:{envelope.seq}", "prompt", envelope.turn, text=event.prompt))
             case events.TurnSteered():
                 self.queued.append(event.text)
-                self._add(Block(f"steer:{envelope.seq}", "steer", envelope.turn, text=event.text))
+                self.add(Block(f"steer:{envelope.seq}", "steer", envelope.turn, text=event.text))
             case events.StepStarted():
                 self.step = event.step
                 self.queued.clear()
             case events.StepFinished():
-                self._count(event.usage)
+                self.count(event.usage)
                 self.context_used = event.context_tokens or self.context_used
                 return _topics("status")
             case events.StepRetried():
@@ -219,7 +229,8 @@ class ViewState:
                 return None
         return _topics("blocks", "status")
 
-    def _count(self, usage: Usage) -> None:
+    def count(self, usage: Usage) -> None:
+        """What calls of a model took."""
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
         if usage.cost is not None:
@@ -231,7 +242,7 @@ class ViewState:
                 self._drop(self.by_key[void])
         hint = f"trying again in {event.delay_ms / 1000:.1f} s (attempt {event.attempt})"
         block = Block(f"retry:{envelope.seq}", "notice", envelope.turn, text=event.message, hint=hint, level="warning")
-        self._add(block)
+        self.add(block)
 
     def _finish_turn(self, event: events.TurnFinished, envelope: events.Envelope) -> None:
         self.running = False
@@ -241,7 +252,7 @@ class ViewState:
         text = "" if self._is_told(event.message) else event.message
         end = Block(f"end:{envelope.seq}", "turn_end", envelope.turn, text=text, status=event.reason)
         end.usage, end.steps, end.duration_ms = event.usage, event.steps, event.duration_ms
-        self._add(end)
+        self.add(end)
 
     def _is_told(self, message: str) -> bool:
         """Whether the last block is an error that says this already."""
@@ -255,9 +266,7 @@ class ViewState:
         match event:
             case events.DocumentStarted():
                 if event.id not in self.by_key:
-                    block = Block(event.id, event.kind, envelope.turn, title=event.title, language=event.language)
-                    block.status = "running"
-                    self._add(block)
+                    self.begun(event.id, event.kind, envelope.turn, event.title).language = event.language
             case events.DocumentFinished():
                 self._finish_document(event.document, envelope.turn)
             case events.ToolRequested():
@@ -278,7 +287,7 @@ class ViewState:
 
     def _finish_document(self, document: AnyDocument, turn: str) -> None:
         kind = str(document.__struct_config__.tag)
-        block = self.by_key.get(document.id) or self._add(Block(document.id, kind, turn))
+        block = self.by_key.get(document.id) or self.add(Block(document.id, kind, turn))
         block.kind, block.document, block.live, block.output = kind, document, "", ""
         if block.status == "running":
             block.status = ""
@@ -320,7 +329,7 @@ class ViewState:
                 end = f"exit code {event.exit_code}" if event.exit_code is not None else event.ended.replace("_", " ")
                 text = f"{event.id} has ended: {event.command}"
                 hint = f"{end}; {event.effects}"
-                self._add(Block(f"said:{envelope.seq}", "notice", envelope.turn, text=text, hint=hint, level="info"))
+                self.add(Block(f"said:{envelope.seq}", "notice", envelope.turn, text=text, hint=hint, level="info"))
                 return _topics("blocks", "status")
             case _:
                 return None
@@ -357,11 +366,11 @@ class ViewState:
         key, turn = f"said:{envelope.seq}", envelope.turn
         match event:
             case events.SessionResumed(repaired=repaired) if repaired:
-                self._add(Block(key, "notice", turn, text=repaired, level="info"))
+                self.add(Block(key, "notice", turn, text=repaired, level="info"))
             case events.CheckpointRestored():
-                self._add(Block(key, "notice", turn, text=told_of(event), hint="/rewind takes that back", level="info"))
+                self.add(Block(key, "notice", turn, text=told_of(event), hint="/rewind takes that back", level="info"))
             case events.Notice():
-                self._add(Block(key, "notice", turn, text=event.message, hint=event.hint, level=event.level))
+                self.add(Block(key, "notice", turn, text=event.message, hint=event.hint, level=event.level))
             case events.RulesLoaded(rules=rules):
                 fresh = [
                     text for rule in rules if rule.note and (text := f"{rule.path}: {rule.note}") not in self.noted
@@ -369,15 +378,15 @@ class ViewState:
                 self.noted.update(fresh)
                 if not fresh:
                     return _NOTHING
-                self._add(Block(key, "notice", turn, text="\n".join(fresh), level="warning"))
+                self.add(Block(key, "notice", turn, text="\n".join(fresh), level="warning"))
             case events.ErrorRaised() if self._is_told(event.message):
                 return _NOTHING
             case events.ErrorRaised():
-                self._add(Block(key, "error_raised", turn, text=event.message, hint=event.hint, title=event.code))
+                self.add(Block(key, "error_raised", turn, text=event.message, hint=event.hint, title=event.code))
             case events.ContextCompacted():
                 text = f"history compacted: {event.before_tokens:,} to {event.after_tokens:,} tokens"
                 self.context_used = event.after_tokens
-                self._add(Block(key, "notice", turn, text=text, level="info"))
+                self.add(Block(key, "notice", turn, text=text, level="info"))
             case _:
                 return _NOTHING
         return _topics("blocks", "status")

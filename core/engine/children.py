@@ -15,6 +15,7 @@ from core.engine.live import LiveSession
 from core.engine.runtime import SessionRuntime, Surroundings
 from core.errors import StateError
 from core.ids import new_id
+from core.protocol.commands import MOST_AT_ONCE
 from core.protocol.events import ChangeProposed, LayersChanged, SessionStarted, TrustStated
 from core.sessions.store import SessionDirectory
 from core.shadow.frozen import link, link_tree
@@ -22,8 +23,6 @@ from core.shadow.joining import begun_with
 from core.shadow.layers import QUOTA, Kept, Layers
 from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
-
-MOST = 4  # that work at the same time
 
 
 def new_child(parent: LiveSession) -> LiveSession:
@@ -129,9 +128,9 @@ def _admitted(parent: LiveSession, runtime: SessionRuntime) -> LiveSession:
     parent.children[runtime.id] = live
     if (layers := parent.runtime.shadow.layers).exists:
         inherited = runtime.shadow.layers.size() if runtime.shadow.layers.exists else 0
-        runtime.shadow.layers.quota = inherited + max(0, QUOTA - layers.size()) // (MOST + 1)
+        runtime.shadow.layers.quota = inherited + max(0, QUOTA - layers.size()) // (MOST_AT_ONCE + 1)
     else:
-        runtime.shadow.layers.quota = QUOTA // (MOST + 1)
+        runtime.shadow.layers.quota = QUOTA // (MOST_AT_ONCE + 1)
     return live
 
 

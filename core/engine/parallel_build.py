@@ -23,7 +23,7 @@ from core.agent.reminders import remind
 from core.agent.session import SessionContext
 from core.agent.tags import as_data, tagged
 from core.clock import monotonic
-from core.engine.children import MOST, new_child, open_child, sweep
+from core.engine.children import new_child, open_child, sweep
 from core.engine.faults import explained
 from core.engine.live import LiveSession
 from core.engine.merging import carry_on, merge
@@ -31,6 +31,7 @@ from core.engine.worker import End, Task, Worker, prove
 from core.errors import AgentTuiError
 from core.modes import Access
 from core.plans.graph import DONE, ready
+from core.protocol.commands import MOST_AT_ONCE
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import (
     AnyEvent,
@@ -60,7 +61,7 @@ class ParallelBuild:
         self._live = live
         self._runtime = live.runtime
         self._plan = plan
-        self._workers = max(1, min(workers, MOST))
+        self._workers = max(1, min(workers, MOST_AT_ONCE))
         self._only = only
         self._working: dict[str, asyncio.Task[None]] = {}
         self._tried: dict[str, str] = {}  # why a todo that was taken on is not done, "" = it is, or is worked on

@@ -7,7 +7,6 @@ from functools import partial
 from msgspec.structs import replace
 
 from core.agent.plan_news import plan_events
-from core.engine.children import MOST
 from core.engine.live import Effect, LiveSession
 from core.engine.parallel_build import ParallelBuild, unfinished, unsettled
 from core.engine.proofs import not_proved, run_proof
@@ -92,9 +91,9 @@ def _is_now(live: LiveSession, merged: Merged) -> None:
 
 
 def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
-    if not 1 <= command.workers <= MOST:
+    if not 1 <= command.workers <= cmd.MOST_AT_ONCE:
         raise CommandRejected(
-            f"{command.workers} can't work at once.", hint=f"From 1 to {MOST} can.", code="workers_invalid"
+            f"{command.workers} can't work at once.", hint=f"From 1 to {cmd.MOST_AT_ONCE} can.", code="workers_invalid"
         )
     if faults := problems(plan.todos):
         raise CommandRejected(

@@ -23,10 +23,11 @@ LONGEST: Final = 160  # characters of an act
 class Reporter:
     """Listens to one child as long as it is at work. `said` is the last thing that it said."""
 
-    def __init__(self, parent: LiveSession, child: LiveSession, plan: str) -> None:
+    def __init__(self, parent: LiveSession, child: LiveSession, plan: str, todo: str) -> None:
         self._parent = parent.runtime
         self._child = child.runtime
         self._plan = plan
+        self._who = f"Asked by the subagent at {todo}"
         self._acts: dict[str, ev.Act] = {}
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -75,9 +76,10 @@ class Reporter:
         emit, state = self._parent.emit_surely, self._parent.state
         match event:
             case ev.ApprovalRequested():
-                emit(replace(event, subagent=self._child.id))
+                emit(replace(event, subagent=self._child.id, reason=f"{self._who}. {event.reason}".strip()))
             case ev.QuestionAsked():
-                emit(replace(event, subagent=self._child.id, lasting=False))
+                title = ": ".join(filter(None, [self._who, event.title]))
+                emit(replace(event, subagent=self._child.id, lasting=False, title=title))
             case ev.ApprovalResolved(id=asked) if asked in state.approvals:
                 emit(event)
             case ev.QuestionAnswered(id=asked) if asked in state.questions:

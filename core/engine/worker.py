@@ -64,7 +64,7 @@ class Worker:
                 again=self._again,
             )
         )
-        self._reporter = Reporter(parent, child, task.plan.path)
+        self._reporter = Reporter(parent, child, task.plan.path, todo.id)
 
     @property
     def id(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -10,6 +10,8 @@ from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import Decision, ModeName
 from core.protocol.plans import Plan
 from core.protocol.review import Choice, Origin, Verdict
+
+MOST_AT_ONCE: Final = 4  # subagents of a build
 
 
 class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -227,7 +229,8 @@ class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
 
 class PlanBuild(Command, frozen=True, kw_only=True, tag="plan.build"):
     """Switch to Agent and work the plan, from where it stands. `todo`: only this one. `fresh`: the model is sent
-    nothing of the conversation until here. `workers`: how many subagents work at once, at most 4; 1 = none, the agent
+    nothing of the conversation until here. `workers`: how many subagents work at once, at most
+    MOST_AT_ONCE; 1 = none, the agent
     itself does it."""
 
     path: str

@@ -197,3 +197,16 @@ async def test_output_of_a_running_command_shows_its_tail(stage):
         assert "step 29" in text
         assert "step 5\n" not in text
         assert "… 22 more lines" in text
+
+
+async def test_a_row_that_textual_drew_for_another_pane_is_still_shown_when_its_turn_comes(stage):
+    started = e.SubagentStarted(id="s", todo="docs", title="Write it")
+    async with stage([*recorded.opening(), recorded.turn()[0], started, *answers(2)]) as on:
+        layout, block = on.transcript._layout_of, on.screen.state.crew["s"]
+        top = layout.top_of(on.screen.state.blocks.index(block))
+        block.revision += 1
+        on.transcript.render_line(top)
+        layout.sync(on.screen.state.blocks, layout.width)
+        assert layout.dirty == top
+        layout.sync(on.screen.state.blocks, layout.width)
+        assert layout.dirty == layout.height

@@ -5,6 +5,7 @@ Nothing is written by it: the result waits for a verdict, made from the file as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final, cast
 
 from textual.app import ComposeResult
@@ -17,9 +18,10 @@ from core.protocol.review import Choice, ThreeSides
 from tui.keymap import bindings, key_of
 from tui.screens.dialog import Dialog
 from tui.text import one_line
-from tui.widgets.clash_view import ClashView
+from tui.widgets.clash_view import NAMES, ClashView, Side
 
 CHOSEN: Final = {"mine": "yours is kept", "theirs": "the agent's is taken", "both": "both", "text": "as you wrote it"}
+OF_TODOS: Final = {**CHOSEN, "mine": "what is pending is kept", "theirs": "the other one is taken"}
 HINTS: Final = (("mine", "mine"), ("theirs", "theirs"), ("both", "both"), ("edit", "edit"), ("next", "next"))
 
 
@@ -51,12 +53,23 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog wide"):
             yield Static(id="conflict-title", classes="dialog-title")
-            yield ClashView()
+            yield ClashView(self._names())
             # Always there: Textual may draw what is being removed once more, without its styles.
             editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
             editor.cursor_blink = editor.display = False
             yield editor
             yield Static(id="conflict-keys")
+
+    def _names(self) -> Mapping[Side, str]:
+        """Whose the sides are: yours and the agent's, or those of the two todos that clash."""
+        sides = self._sides
+        if not sides.theirs_is:
+            return NAMES
+        return {
+            "mine": f"pending, for {one_line(sides.mine_is, 60)}",
+            "base": "before both",
+            "theirs": f"for {one_line(sides.theirs_is, 60)}",
+        }
 
     def on_mount(self) -> None:
         self._show()
@@ -68,7 +81,8 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
         title = [("Conflict  ", "bold $text-warning"), (one_line(self._sides.path, 60), "bold")]
         where = "the whole file" if self._sides.whole else f"line {clash.start}"
         title.append((f"   place {self._at + 1} of {count}, {where}", "$foreground 60%"))
-        decided = (f"   {CHOSEN[choice.take]}", "$text-success") if choice else ("   not decided", "$text-warning")
+        told = (OF_TODOS if self._sides.theirs_is else CHOSEN)[choice.take] if choice else ""
+        decided = (f"   {told}", "$text-success") if told else ("   not decided", "$text-warning")
         title.append(decided)
         self.query_one("#conflict-title", Static).update(Content.assemble(*title))
         self.query_one(ClashView).show(clash, choice)

@@ -12,7 +12,8 @@ from textual.widgets import Static
 from core.errors import AgentTuiError
 from core.protocol import queries
 from core.protocol.review import Change, ChangeDiff
-from tui.state import Topic
+from tui.crew_fold import at_work
+from tui.state import Topic, ViewState
 from tui.text import one_line
 from tui.widgets.side import SidePane, hint
 
@@ -240,8 +241,18 @@ class Panes:
                 said = tuple(each for each in state.comments.values() if each.on_plan and each.path == state.plan)
                 hunks = _hunks_by_todo(state.changes.values())
                 cast("Any", plan).set_plan(
-                    state.current_plan, state.plan_todos, state.proofs, comments=said, hunks=hunks
+                    state.current_plan,
+                    state.plan_todos,
+                    state.proofs,
+                    comments=said,
+                    hunks=hunks,
+                    doing=_doing_by_todo(state),
                 )
+
+
+def _doing_by_todo(state: ViewState) -> dict[str, str]:
+    """What the subagents do that are at work now, by their todo."""
+    return {todo: block.acts[-1].text if block.acts else "begins" for todo, block in at_work(state).items()}
 
 
 def _hunks_by_todo(changes: Iterable[Change]) -> dict[str, int]:

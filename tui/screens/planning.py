@@ -111,7 +111,8 @@ class PlanningScreen(RewindingScreen):
 
     def on_plan_panel_build(self, event: Any) -> None:
         """Work the plan, or one todo of it."""
-        self.send(commands.PlanBuild(path=event.path, todo=event.todo, fresh=event.fresh))
+        build = commands.PlanBuild(path=event.path, todo=event.todo, fresh=event.fresh, workers=event.workers)
+        self.send(build)
 
     def on_plan_panel_edited(self, event: Any) -> None:
         """The user changed the todos."""
@@ -149,7 +150,7 @@ class PlanningScreen(RewindingScreen):
 
     async def on_review_pane_shows_todo(self, event: Any) -> None:
         """The todo that a change was made for."""
-        todo = event.change.origin.todo if event.change.origin else ""
+        todo = event.todo or (event.change.origin.todo if event.change.origin else "")
         if not todo or all(each.id != todo for each in self._todos):
             self.say("This change was not made for a todo.")
             return

@@ -186,7 +186,7 @@ class ReviewingScreen(ActingScreen):
         if sides is None or sides.problem:
             self.say(sides.problem if sides else f"{one_line(path, 100)} is in no conflict.")
             return
-        choices = await self.app.push_screen_wait(ConflictScreen(sides))
+        choices = await self.app.push_screen_wait(ConflictScreen(sides)) if sides.clashes else ()
         if choices is not None:
             await self.deliver(
                 commands.ConflictSettle(path=path, choices=choices, mine=sides.mine.blob, theirs=sides.theirs.blob)

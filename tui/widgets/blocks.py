@@ -22,6 +22,7 @@ from tui.widgets.calls import (
     seconds,
     tool_row,
 )
+from tui.widgets.crew_rows import subagent_row
 from tui.widgets.rows import GUTTER, INDENT, Piece, Row, wrap, wrap_text
 
 READING_WIDTH: Final = 110
@@ -29,9 +30,11 @@ LIVE_REASONING: Final = 600
 ASKED_ROWS: Final = 3  # of a question that is closed
 
 # Kinds that stand close together: the work between two things that are read.
-_COMPACT: Final = frozenset({"tool_call", "file_edit", "terminal_command", "reasoning", "todo_update", "notice"})
+_COMPACT: Final = frozenset(
+    {"tool_call", "file_edit", "terminal_command", "reasoning", "todo_update", "notice", "subagent"}
+)
 _OPENABLE: Final = frozenset(
-    {"tool_call", "file_edit", "terminal_command", "reasoning", "code_reference", "clarification"}
+    {"tool_call", "file_edit", "terminal_command", "reasoning", "code_reference", "clarification", "subagent"}
 )
 _TODO_SIGNS: Final = {"pending": "○", "in_progress": "◐", "completed": "●", "cancelled": "✕"}
 
@@ -64,7 +67,8 @@ def source(block: Block) -> str:
     document = block.document
     match document:
         case None:
-            text = block.text or block.live or block.output or block.title
+            acts = "\n".join(act.text for act in block.acts)
+            text = block.text or acts or block.live or block.output or block.title
         case documents.TerminalCommand(metadata=command):
             text = f"$ {command.command}\n{command.output}".rstrip()
         case documents.FileEdit(metadata=edit):
@@ -279,5 +283,6 @@ _PAINTERS: Final[dict[str, Painter]] = {
     "error_raised": _error,
     "todo_update": _todo_update,
     "notice": _notice,
+    "subagent": subagent_row,
     "turn_end": _turn_end,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 from textual import events
@@ -32,8 +33,9 @@ class Cell(NamedTuple):
 class ClashView(CodeView):
     """Shows a clash and what was chosen for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[Side, str] = NAMES) -> None:
         super().__init__()
+        self._names = names
         self._clash: Clash | None = None
         self._choice: Choice | None = None
         self._rows: list[tuple[Cell, ...]] = []
@@ -59,12 +61,12 @@ class ClashView(CodeView):
         room = self.size.width // 3 - 2
         longest = max((cells(cell.text) for lines in sides.values() for cell in lines), default=0)
         if self.size.width >= BESIDE_WIDTH and longest <= room:
-            rows.append(tuple(Cell(NAMES[side], side, True) for side in sides))
+            rows.append(tuple(Cell(self._names[side], side, True) for side in sides))
             for at in range(max(1, *(len(lines) for lines in sides.values()))):
                 rows.append(tuple(_at(lines, at, side) for side, lines in sides.items()))
         else:
             for side in ("mine", "theirs", "base"):
-                rows.append((Cell(NAMES[side], side, True),))
+                rows.append((Cell(self._names[side], side, True),))
                 rows += [
                     (part,) for cell in sides[side] or [_at([], 0, side)] for part in _folded(cell, self.size.width)
                 ]

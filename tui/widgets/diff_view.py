@@ -19,6 +19,7 @@ from textual.style import Style
 
 from core.protocol.review import ChangeDiff, Verdict
 from tui.highlight import Painting
+from tui.text import one_line
 from tui.widgets.code_view import CodeView, cells
 from tui.widgets.diff_rows import Line, Page, Row, breaks, kept, lines, split, unified
 
@@ -318,6 +319,8 @@ class DiffView(CodeView):
         for sign, count, name in (("+", hunk.new_lines, "added"), ("−", hunk.old_lines, "removed")):
             if count and not self.diff.change.binary:
                 parts.append((f" {sign}{count}", base + parse(SIGNS[name][1])))
+        if hunk.todo and len({each.todo for each in hunks}) > 1:
+            parts.append((f" {one_line(hunk.todo, 24)}", base + self.ink("$accent")))
         right = self._chips(hunk.id, is_current, width < TWO_NUMBERS_WIDTH, base)
         left = self.paint(parts)
         room = max(width - left.cell_length - right.cell_length, 0)

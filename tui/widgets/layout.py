@@ -18,6 +18,7 @@ from tui.widgets.blocks import can_open, draw, has_gap
 from tui.widgets.rows import Piece, Row, wrap_text
 
 DRAWN_AT_MOST: Final = 60
+_NONE: Final = 1 << 60
 RECHECKED: Final = 64
 _LIVE_KINDS: Final[dict[str, tuple[str, list[Piece]]]] = {
     "text": ("", [("  ", "")]),
@@ -81,6 +82,7 @@ class Layout:
         self.width = 0
         self.opened: set[str] = set()
         self.dirty = 0  # the first row that has changed since the last `sync`
+        self._early = _NONE  # of those drawn anew between two of them: Textual may draw a row and not show it
         self._keys: list[str] = []
         self._heights: list[int] = []
         self._tops: list[int] = [0]
@@ -100,7 +102,7 @@ class Layout:
         """Take in what was added, changed or removed since the last call."""
         if width != self.width or blocks is not self.blocks:
             self.forget()
-        self.dirty = self.height if self._keys else 0
+        self.dirty = min(self.height, self._early) if self._keys else 0
         self.blocks, self.width = blocks, width
         count, known = len(blocks), len(self._keys)
         start = min(max(0, known - RECHECKED), count)
@@ -117,6 +119,7 @@ class Layout:
                 self._keys.append(blocks[index].key)
                 self._heights.append(height)
         self._stack(start)
+        self._early = _NONE
 
     def _height_of(self, index: int) -> int:
         block = self.blocks[index]
@@ -145,7 +148,9 @@ class Layout:
         drawn = self._drawn.get(block.key)
         if drawn is None or drawn.revision != block.revision:
             if index < len(self._tops):
-                self.dirty = min(self.dirty, self._tops[index] + _settled(drawn, block))
+                first = self._tops[index] + _settled(drawn, block)
+                self.dirty = min(self.dirty, first)
+                self._early = min(self._early, first) if drawn is not None else self._early
             drawn = self._draw(index, drawn)
             self._drawn[block.key] = drawn
             while len(self._drawn) > DRAWN_AT_MOST:

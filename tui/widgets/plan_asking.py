@@ -23,11 +23,13 @@ class PlanAsking(Vertical):
 
     @dataclass
     class Build(Message, namespace="plan_panel"):
-        """A plan is to be worked through; `todo`: this one alone; `fresh`: without the conversation."""
+        """A plan is to be worked through; `todo`: this one alone; `fresh`: without the conversation; `workers`: how
+        many at once."""
 
         path: str
         todo: str = ""
         fresh: bool = False
+        workers: int = 1
 
     @dataclass
     class Edited(Message, namespace="plan_panel"):

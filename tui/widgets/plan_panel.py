@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input, Static
 
+from core.protocol.commands import MOST_AT_ONCE
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
@@ -63,6 +64,7 @@ class PlanPanel(PlanAsking):
         self._todos: tuple[Todo, ...] = ()
         self._comments: tuple[Comment, ...] = ()
         self._hunks: dict[str, int] = {}
+        self._doing: dict[str, str] = {}
         self._by_id: dict[str, Todo] = {}
         self._shape: list[tuple[str, tuple[str, ...]]] = []
         self._graph: list[Row] = []
@@ -91,13 +93,18 @@ class PlanPanel(PlanAsking):
         *,
         comments: tuple[Comment, ...] = (),
         hunks: Mapping[str, int] | None = None,
+        doing: Mapping[str, str] | None = None,
     ) -> None:
         """`todos` carry the live status; with none given those of the plan are shown. `proofs`: how the command of a
-        todo went last, `hunks`: how many wait that were made for it, by its id. `comments`: what was said of this
-        plan and not sent."""
+        todo went last, `hunks`: how many wait that were made for it, `doing`: what the subagent does that is at it, by
+        its id. `comments`: what was said of this plan and not sent."""
         live = todos or (plan.todos if plan else ())
         wanted = (plan, live, dict(proofs or {}), comments, dict(hunks or {}))
-        if wanted == (self._plan, self._todos, self._proofs, self._comments, self._hunks):
+        is_same = wanted == (self._plan, self._todos, self._proofs, self._comments, self._hunks)
+        was, self._doing = self._doing, dict(doing or {})
+        if is_same:
+            if was != self._doing and self.is_mounted:
+                self._show_todos()
             return
         is_other = self._plan is None or plan is None or plan.path != self._plan.path
         self._plan, self._todos, self._proofs, self._comments, self._hunks = wanted
@@ -129,7 +136,14 @@ class PlanPanel(PlanAsking):
         self.set_class(self._is_graph and any(row.lines.endswith(MORE) for row in rows), "-capped")
         listed = self.query_one(TodoList)
         listed.disabled = not self._todos  # so that nothing gives the focus to what is not seen
-        listed.show(rows, todos=self._by_id, proofs=self._proofs, hunks=self._hunks, is_graph=self._is_graph)
+        listed.show(
+            rows,
+            todos=self._by_id,
+            proofs=self._proofs,
+            hunks=self._hunks,
+            doing=self._doing,
+            is_graph=self._is_graph,
+        )
 
     def _graph_rows(self) -> list[Row]:
         """The graph is laid out anew when who waits for whom has changed, and not for a status."""
@@ -172,7 +186,8 @@ class PlanPanel(PlanAsking):
         """Work the plan, or one todo of it."""
         if self._plan is not None:
             todo = self._marked.id if how == "one" and self._marked else ""
-            self.post_message(self.Build(self._plan.path, todo, how == "fresh"))
+            workers = MOST_AT_ONCE if how == "parallel" else 1
+            self.post_message(self.Build(self._plan.path, todo, how == "fresh", workers))
 
     def action_move(self, step: int) -> None:
         """A place higher or lower."""

@@ -35,6 +35,7 @@ LINES: Final = "$foreground 45%"
 BAR: Final = 12
 LONGEST: Final = 600  # characters of a todo that are shown
 INDENT: Final = "   "
+AT_WORK: Final = "at work: "
 MARGIN: Final = 9  # columns of a row that its words do not have: the sign before, the number of its hunks behind
 
 
@@ -57,10 +58,10 @@ def fits(todo: Todo, todos: Mapping[str, Todo], pattern: str) -> bool:
     return all(word in shown or word in names for word in pattern.lower().split())
 
 
-def row_height(todo: Todo, todos: Mapping[str, Todo], width: int) -> int:
-    """How many rows of the list it takes, as `todo_lines` draws it."""
+def row_height(todo: Todo, todos: Mapping[str, Todo], width: int, *, works: bool = False) -> int:
+    """How many rows of the list it takes, as `todo_lines` draws it. `works`: a subagent is at it."""
     waits = todo.status == "pending" and bool(waits_for(todo, todos))
-    return _count(one_line(todo.content, LONGEST), max(width - MARGIN, 8)) + waits + bool(todo.verify)
+    return _count(one_line(todo.content, LONGEST), max(width - MARGIN, 8)) + waits + bool(todo.verify) + works
 
 
 @lru_cache(maxsize=20_000)
@@ -69,9 +70,10 @@ def _count(text: str, width: int) -> int:
 
 
 def todo_lines(
-    todo: Todo, todos: Mapping[str, Todo], width: int, *, proof: TodoVerified | None = None
+    todo: Todo, todos: Mapping[str, Todo], width: int, *, proof: TodoVerified | None = None, doing: str | None = None
 ) -> list[list[Piece]]:
-    """Its rows in the list: what is to be done, what it waits for, how its proof went."""
+    """Its rows in the list: what is to be done, what it waits for, how its proof went. `doing`: what the subagent that
+    is at it does, None = none is."""
     state = state_of(todo, todos)
     sign, colour = SIGNS[state]
     content = one_line(todo.content, LONGEST)
@@ -80,19 +82,24 @@ def todo_lines(
     lines += [[(INDENT, ""), (text, TEXTS[state])] for text in texts[1:]]
     if todo.status == "pending" and (waiting := waits_for(todo, todos)):
         lines.append([(f"{INDENT}waits for: {one_line(', '.join(waiting), max(width - 20, 12))}", WAITS)])
+    if doing is not None:
+        doing = one_line(doing, max(width - len(AT_WORK) - len(INDENT) - 2, 8))
+        lines.append([(f"{INDENT}{AT_WORK}", "$accent"), (doing, "$foreground 60%")])
     if todo.verify:
         lines.append([_proof_line(todo, proof, width)])
     return lines
 
 
 def graph_line(
-    todo: Todo, todos: Mapping[str, Todo], width: int, *, lines: str, proof: TodoVerified | None = None
+    todo: Todo, todos: Mapping[str, Todo], width: int, *, lines: str, proof: TodoVerified | None, works: bool = False
 ) -> list[Piece]:
-    """Its one row of the graph, behind the `lines` that lead to it."""
+    """Its one row of the graph, behind the `lines` that lead to it. `works`: a subagent is at it."""
     state = state_of(todo, todos)
     sign, colour = SIGNS[state]
-    text = one_line(f"{todo.id}  {todo.content}", max(width - len(lines) - MARGIN - 1, 8))
-    return [(f" {lines}", LINES), (f"{sign} ", colour), (text, TEXTS[state]), *_proof_mark(todo, proof)]
+    mark = AT_WORK if works else ""
+    text = one_line(f"{todo.id}  {todo.content}", max(width - len(lines) - MARGIN - 1 - len(mark), 8))
+    rest: list[Piece] = [(mark, "$accent"), (text, TEXTS[state]), *_proof_mark(todo, proof)]
+    return [(f" {lines}", LINES), (f"{sign} ", colour), *rest]
 
 
 def _proof_mark(todo: Todo, proof: TodoVerified | None) -> list[Piece]:

@@ -62,6 +62,7 @@ class TodoList(CodeView):
         self._todos: Mapping[str, Todo] = {}
         self._proofs: Mapping[str, TodoVerified] = {}
         self._hunks: Mapping[str, int] = {}
+        self._doing: Mapping[str, str] = {}
         self._is_graph = False
         self._ends: list[int] = []
         self._drawn: dict[int, list[list[Piece]]] = {}
@@ -78,11 +79,13 @@ class TodoList(CodeView):
         todos: Mapping[str, Todo],
         proofs: Mapping[str, TodoVerified],
         hunks: Mapping[str, int],
+        doing: Mapping[str, str],
         is_graph: bool,
     ) -> None:
-        """The rows that are to be seen; `todos` are all of them by id, `hunks` how many wait for each."""
+        """The rows that are to be seen; `todos` are all of them by id, `hunks` how many wait for each, `doing` what the
+        subagents do that are at them."""
         marked = self.marked
-        self._rows, self._todos, self._proofs, self._hunks = rows, todos, proofs, hunks
+        self._rows, self._todos, self._proofs, self._hunks, self._doing = rows, todos, proofs, hunks, doing
         self._is_graph = is_graph
         at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self._cursor)
         self._lay_out()
@@ -91,7 +94,10 @@ class TodoList(CodeView):
     def _lay_out(self) -> None:
         self._width = width = max(self.container_size.width - 1, 20)  # whether or not there is a scroll bar
         todos = self._todos
-        heights = (1 if self._is_graph else row_height(row.todo, todos, width) for row in self._rows)
+        keys = (row.todo for row in self._rows)
+        heights = (
+            1 if self._is_graph else row_height(each, todos, width, works=each.id in self._doing) for each in keys
+        )
         self._ends = list(accumulate(heights))
         self._drawn.clear()
         self.virtual_size = Size(0, self._ends[-1] if self._ends else 0)
@@ -164,9 +170,10 @@ class TodoList(CodeView):
         lines, todo = self._rows[entry]
         proof = self._proofs.get(todo.id)
         if self._is_graph:
-            drawn = [graph_line(todo, self._todos, self._width, lines=lines, proof=proof)]
+            works = todo.id in self._doing
+            drawn = [graph_line(todo, self._todos, self._width, lines=lines, proof=proof, works=works)]
         else:
-            drawn = todo_lines(todo, self._todos, self._width, proof=proof)
+            drawn = todo_lines(todo, self._todos, self._width, proof=proof, doing=self._doing.get(todo.id))
         self._drawn[entry] = drawn
         return drawn
 

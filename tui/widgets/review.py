@@ -68,9 +68,10 @@ class ReviewPane(JudgingReview):
 
     @dataclass
     class ShowsTodo(Message):
-        """The todo that the change under the cursor was made for is to be shown."""
+        """The todo that the hunk under the cursor was made for is to be shown, "" = that of its change."""
 
         change: Change
+        todo: str = ""
 
     @dataclass
     class WantsConflict(Message):
@@ -166,7 +167,8 @@ class ReviewPane(JudgingReview):
     def action_todo(self) -> None:
         """Show the todo that this was changed for."""
         if (change := self._change()) is not None:
-            self.post_message(self.ShowsTodo(change))
+            here = self._here()
+            self.post_message(self.ShowsTodo(change, here[1].todo if here else ""))
 
     def action_settle(self) -> None:
         """Settle the conflict of this file."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from typing import Final, Literal
 
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -17,7 +18,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
-from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Verdict
+from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Origin, Verdict
 from tui.text import clean, one_line, plain
 from tui.widgets.diff_view import DiffView
 from tui.widgets.review_files import ReviewFiles
@@ -215,7 +216,7 @@ class ShowingReview(Vertical):
             count, pattern = len(self._changes), one_line(self._list.pattern, 40)
             parts.append((f" {count:,} file{'' if count == 1 else 's'}", "bold"))
             parts += [(f"  / {pattern}", "$text-primary")] if pattern else []
-        elif change is not None and (found := origin(change.origin, *self._names)):
+        elif change is not None and (found := origin(_whole(change), *self._names)):
             says, style = check(change)
             if change.broken:
                 parts.append((f" ✗ does not parse: {one_line(change.broken, 60)} ·", "$text-error"))
@@ -350,3 +351,9 @@ class ShowingReview(Vertical):
 
     def _advance(self) -> None:
         raise NotImplementedError
+
+
+def _whole(change: Change) -> Origin | None:
+    """Where a change came from; of one that was made for several todos, each hunk says its own."""
+    is_mixed = len({each.todo for each in change.hunks}) > 1
+    return replace(change.origin, todo="") if change.origin is not None and is_mixed else change.origin

@@ -9,6 +9,7 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
+from tui.crew_fold import at_work
 from tui.state import ViewState
 from tui.text import one_line
 
@@ -90,7 +91,9 @@ class StatusBar(Widget):
         if state.pending_hunks:
             facts.append([(f"{state.pending_hunks} to review", "$warning")])
         if state.running:
-            step = f" step {state.step}" if state.step else ""
+            step = (
+                f" {count} at work" if (count := len(at_work(state))) else f" step {state.step}" if state.step else ""
+            )
             facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (step, "$foreground 60%")])
         return facts
 
