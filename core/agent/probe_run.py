@@ -151,9 +151,9 @@ class ProbeRunner:
         seen, tails = 0, [Tail(layer.log), Tail(layer.posted)]
         while seen < LIVE:
             await asyncio.sleep(LOOK)
-            records = read_log([tail.lines() for tail in tails], run).records
+            records = read_log([tail.lines() for tail in tails], run, most=LIVE - seen).records
             if records:
-                shown = tuple(_moved(each, seen) for each in records[: LIVE - seen])
+                shown = tuple(_moved(each, seen) for each in records)
                 seen += len(shown)
                 self._session.emit(ProbeLogged(run=run, records=shown))
 

@@ -25,6 +25,7 @@ _FIELD = re.compile(r'"(hypothesisId|location|message|runId)"\s*:\s*"((?:[^"\\]|
 _PIECE = 1 << 16
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character: JSON may name it, UTF-8 can't hold it
 
+_written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _STORED = msgjson.Decoder(ProbeRecord)
 
 
@@ -36,18 +37,19 @@ class Log(Struct, frozen=True, kw_only=True):
     left: int = 0
 
 
-def read_log(chunks: Iterable[bytes], run: str, session: str = "") -> Log:
+def read_log(chunks: Iterable[bytes], run: str, session: str = "", *, most: int = MOST) -> Log:
     """Everything that was written in one run, whatever ids the lines name; a line of any length takes little memory."""
     records: list[ProbeRecord] = []
     broken = left = 0
     for raw, is_cut in _raw_lines(chunks):
         if not raw.strip():
             continue
+        if len(records) >= most:
+            left += 1
+            continue
         record = parse(raw, cut=is_cut)
         if record is None:
             broken += 1
-        elif len(records) >= MOST:
-            left += 1
         else:
             records.append(replace(record, line=len(records) + 1, run_id=run, session_id=session))
     return Log(records=tuple(records), broken=broken, left=left)
@@ -69,7 +71,7 @@ def parse(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
 
 def _record(value: dict[str, Any]) -> ProbeRecord:
     data = value.get("data")
-    shown = "" if data is None else _whole(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+    shown = "" if data is None else _whole(_written(data))
     return ProbeRecord(
         line=0,
         hypothesis_id=_text(value.get("hypothesisId"), 80),

@@ -167,6 +167,7 @@ async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_lef
         debug, shadow = engine.state(directory.name).debug, engine._live(directory.name).runtime.shadow
         assert (debug.probes, debug.reproducing, debug.unchecked) == ({}, None, False)
         assert take_out(shadow, debug.probed, kept=True).left == ()
+        assert b"2 probes were taken away: the turn ended." in (directory / "log.jsonl").read_bytes()
         assert {path: shadow.read(path) for path in shadow.state.changes} in ({}, {"prices.py": MENDED.encode()})
     await engine.close()
     assert marked(where) == []

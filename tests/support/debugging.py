@@ -123,10 +123,12 @@ def search() -> list[Step]:
 
 
 def answering(case: Case, *choices: str) -> None:
-    """The user answers one question after the other, as soon as it waits."""
+    """The user answers one question after the other, as soon as it waits, and lets every command run."""
     left = list(choices)
 
     def answer(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.ApprovalRequested):
+            asyncio.get_running_loop().call_soon(case.session.resolve_approval, event.id, "allow_once")
         if isinstance(event, ev.QuestionAsked):
             given = QuestionAnswer(question=event.questions[0].id, options=(left.pop(0),))
             asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, (given,))

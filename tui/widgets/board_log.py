@@ -36,26 +36,35 @@ def flowed(pieces: Sequence[Piece], width: int, *, indent: int, most: int) -> li
     """Pieces in rows of a width, broken at spaces; the rows after the first one are indented, the last may be cut."""
     rows: list[list[Piece]] = [[]]
     used = 0
-    for word, style in _words(pieces):
-        room = width - used
-        if cells(word.rstrip()) > room and used > indent:
+    for word in _words(pieces):
+        size, room = sum(cells(text) for text, _ in word), width - used
+        if size - word[-1][0].endswith(" ") > room and used > indent:
             if len(rows) == most:
                 rows[-1].append(("…", MUTED))
                 break
             rows.append([(" " * indent, "")])
             used, room = indent, width - indent
-        shown = word if cells(word.rstrip()) <= room else f"{word[: max(room - 1, 1)]}…"
-        rows[-1].append((shown, style))
-        used += cells(shown)
+        for text, style in word:
+            if room <= 0:
+                break
+            shown = text if cells(text.rstrip()) <= room else f"{text[: max(room - 1, 0)]}…"
+            rows[-1].append((shown, style))
+            used, room = used + cells(shown), room - cells(shown)
     return [tuple(row) for row in rows]
 
 
-def _words(pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _words(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """What stays together: up to the next space, whatever the styles are."""
+    word: list[Piece] = []
     for text, style in pieces:
         *whole, last = text.split(" ")
-        yield from ((f"{word} ", style) for word in whole)
+        for each in whole:
+            yield [*word, (f"{each} ", style)]
+            word = []
         if last:
-            yield last, style
+            word.append((last, style))
+    if word:
+        yield word
 
 
 def fields(data: str) -> dict[str, str]:

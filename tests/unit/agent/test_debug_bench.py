@@ -323,3 +323,48 @@ async def test_a_run_that_is_interrupted_leaves_what_was_logged_and_nothing_else
         assert case.state.debug.runs["r1"].records == 1
         assert case.state.debug.probes == {}
         assert list((case.directory / "cache").iterdir()) == []
+
+
+async def test_where_nothing_holds_a_run_there_are_no_probes_and_a_fix_is_seen_once_it_was_accepted(tmp_path):
+    own = f'echo \'{{"hypothesisId": "H1", "message": "own"}}\' >> $AGENT_TUI_PROBE_LOG; {REPRODUCE[1]["command"]}'
+    show = calls(("reproduce", {"command": own}))
+    judge = calls(("hypothesis_verdict", {"id": "H1", "verdict": "confirmed", "evidence": ["r1:1"]}))
+    read = ("read_file", {"target_file": "prices.py"})
+    case = Case(tmp_path, calls(SUPPOSE, read), calls(PROBES[0]), show, judge, calls(FIX), show, says("Accept it."))
+    case.emit(ev.ModeChanged(mode="debug"))
+    project(case.project)
+    answering(case, "fixed")
+    await case.turn()
+    assert "Probes can't be placed here" in case.messages[0].content
+    assert "nothing on this machine can hold" in case.results()[2]
+    assert "ask the user to accept" in case.results()[-1]
+    assert case.of(ev.QuestionAsked) == []
+    assert [run.after_fix for run in case.state.debug.runs.values()] == [False, False]
+    case.shadow.resolve("prices.py", (), "accept", "")
+    case.model.steps += [show, says("It is gone.")]
+    await case.turn()
+    assert [(run.id, run.exit_code) for run in case.state.debug.runs.values() if run.after_fix] == [("r3", 0)]
+    assert [(each.run, each.outcome) for each in case.of(ev.FixJudged)] == [("r3", "fixed")]
+    assert marks_in(case) == []
+
+
+async def test_a_log_of_100_000_lines_is_bounded_for_the_model_and_whole_in_a_file(tmp_path):
+    line = '{\\"hypothesisId\\": \\"H%d\\", \\"message\\": \\"n\\", \\"data\\": {\\"n\\": %d}}\\n'
+    many = f"awk 'BEGIN {{ for (i = 1; i <= 100003; i++) printf \"{line}\", i % 3, i }}' >> $AGENT_TUI_PROBE_LOG"
+    read = ("read_probe_log", {"hypothesis_id": "H1", "run": "r1"})
+    found = ("read_probe_log", {"containing": '"n":77777}', "run": "r1"})
+    both = ("read_probe_log", {"run": "r1", "compare_with": "r2"})
+    runs = [calls(("reproduce", {"command": many})), calls(("reproduce", {"command": "echo more"}))]
+    file = calls(("read_file", {"target_file": "output:log_r1.txt", "offset": 99_990, "limit": 5}))
+    async with boxed(tmp_path, calls(SUPPOSE), *runs, calls(read, found, both), file, mode="debug") as case:
+        await case.turn()
+        assert [(run.records, run.left) for run in case.state.debug.runs.values()] == [(100_000, 3), (1, 0)]
+        once, _, mine, one, compared, whole = case.results()[1:]
+        assert "3 lines more were logged than are kept" in once
+        assert mine.startswith("33334 lines of r1:\nr1:1 [H1] n")
+        assert mine.endswith("[32934 more; the whole log: read_file output:log_r1.txt]")
+        assert one == '1 lines of r1:\nr1:77777 [H2] n {"n":77777}'
+        assert "only in r1: [H1] : n (33334 and 0 lines)\n  r1:1 " in compared
+        assert "only in r2: [] output:  (0 and 1 lines)\n  r2:1 more" in compared
+        assert "r1:99990 " in whole
+        assert max(len(result) for result in case.results()) < 120_000
