@@ -150,7 +150,11 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
 async def test_the_text_is_edited_here_and_what_was_typed_is_not_lost_by_accident(stage):
     async with stage(WRITTEN, size=(60, 16)) as on:
         await opened(on)
-        await on.pilot.press("E", "!", "escape")
+        await on.pilot.press("E", "!", "ctrl+t")
+        await on.until(lambda: not on.screen.has_class("-writing"))
+        await on.pilot.press("ctrl+t")
+        await on.until(lambda: on.screen.has_class("-writing") and type(on.screen.focused).__name__ == "PlanEditor")
+        await on.pilot.press("escape")
         await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
         await on.pilot.press("n", "ctrl+q")
         await on.until(lambda: type(on.app.screen).__name__ == "Confirm")

@@ -30,6 +30,7 @@ from tui.widgets.plan_text import PlanText
 from tui.widgets.plan_todos import TodoList
 
 ORDER: Final[tuple[TodoStatus, ...]] = ("pending", "in_progress", "completed", "cancelled")
+ABOUT_TODO: Final = frozenset({"cycle", "move", "remove", "hunks", "ask"})
 EMPTY: Final = (
     "No plan yet\n\nIn Plan mode the agent writes one with you: todos that depend on each other, kept as a file in "
     ".cursor/plans. Press shift+tab for the mode."
@@ -245,6 +246,11 @@ class PlanPanel(PlanAsking):
         if self._plan is not None and todos != self._todos:
             self.post_message(self.Edited(self._plan.path, todos))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is done to the marked todo is not done from the text, where no todo is marked."""
+        is_about_todo = action in ABOUT_TODO and parameters != ("filter",)
+        return not (is_about_todo and self.query_one(PlanText).has_focus)
+
     # The text
 
     @property
@@ -276,6 +282,12 @@ class PlanPanel(PlanAsking):
     def _writes(self, is_writing: bool) -> None:
         self.set_class(is_writing, "-writing")
         self.screen.set_class(is_writing, "-writing")
+
+    def on_show(self) -> None:
+        self.screen.set_class(self.has_class("-writing"), "-writing")
+
+    def on_hide(self) -> None:
+        self.screen.remove_class("-writing")
 
     @on(PlanEditor.Saved)
     def _saved(self, event: PlanEditor.Saved) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from textual import events
@@ -51,12 +52,7 @@ class TextRow:
 
 def text_rows(body: str, comments: Iterable[Comment], width: int) -> list[TextRow]:
     """The rows of a body with the comments on it, each below its last line."""
-    from tui.markdown import render
-
-    laid_out = render(
-        shortened(clean(body), SHOWN), width, lambda code, _: [[(each, "code")] for each in code.split("\n")]
-    )
-    rows = [TextRow(row.pieces, row.lines[0] + 1 if row.lines[1] else 0, row.lines[1]) for row in laid_out]
+    rows = list(_laid_out(body, width))
     gone: list[TextRow] = []
     for comment in sorted(comments, key=lambda each: (-each.start, each.hunk)):
         place = comment.place_in(body)
@@ -69,6 +65,16 @@ def text_rows(body: str, comments: Iterable[Comment], width: int) -> list[TextRo
     if gone:
         rows += [TextRow([]), TextRow([(GONE, "muted")]), *gone]
     return _with_stops(rows)
+
+
+@lru_cache(maxsize=2)  # a comment more does not change how the body is laid out
+def _laid_out(body: str, width: int) -> tuple[TextRow, ...]:
+    from tui.markdown import render
+
+    found = render(
+        shortened(clean(body), SHOWN), width, lambda code, _: [[(each, "code")] for each in code.split("\n")]
+    )
+    return tuple(TextRow(row.pieces, row.lines[0] + 1 if row.lines[1] else 0, row.lines[1]) for row in found)
 
 
 def _comment_rows(comment: Comment, width: int) -> list[TextRow]:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.config import ModelSettings, Settings
 from core.protocol import events as ev
@@ -227,3 +229,44 @@ async def test_a_model_that_has_the_shell_alone_is_urged_on_and_told_to_use_the_
     assert len(urged) == 2
     assert f"mark it `in_progress` by its `status` in `{case.state.plan_path}`" in urged[0]
     assert "2 todos are left" in case.of(ev.Notice)[-1].message
+
+
+@st.composite
+def written(draw):
+    """Todos with an order, and the statuses that somebody writes into their file."""
+    keys = [f"t{number}" for number in range(draw(st.integers(1, 6)))]
+    todos = tuple(
+        Todo(id=key, content=key, dependencies=tuple(draw(st.sets(st.sampled_from(keys[:at])))) if at else ())
+        for at, key in enumerate(keys)
+    )
+    statuses = st.sampled_from(["pending", "in_progress", "completed", "cancelled"])
+    return todos, {key: draw(statuses) for key in keys}
+
+
+@settings(max_examples=25, deadline=None)
+@given(written())
+def test_whatever_is_written_into_the_plan_file_the_list_follows_its_rules(tmp_path_factory, drawn):
+    todos, statuses = drawn
+    case = building(tmp_path_factory.mktemp("case"), todos=todos)
+    marking = [(todo.content, "pending", statuses[todo.id]) for todo in todos if statuses[todo.id] != "pending"]
+    case.model.steps += [marks(case, *marking), says("Well?")] if marking else [says("Well?")]
+    case.on_event = lambda event: _go_on_without(case, event)
+    asyncio.run(case.turn())
+    now = {todo.id: todo.status for todo in case.state.todos}
+    assert on_disk(case) == [now[todo.id] for todo in todos]
+    assert case.state.changes == {}
+    assert sum(status == "in_progress" for status in now.values()) <= 1
+    for todo in todos:
+        assert now[todo.id] in {"pending", statuses[todo.id]}
+        if now[todo.id] in {"in_progress", "completed"}:
+            assert all(now[each] in {"completed", "cancelled"} for each in todo.dependencies)
+    told = [each for each in reminders(case) if "Not all that you wrote" in each]
+    refused = [key for key, status in statuses.items() if now[key] != status]
+    assert all(f"{key} is not {statuses[key]}" in told[0] for key in refused)
+
+
+def _go_on_without(case: Case, event: ev.AnyEvent) -> None:
+    """The user lets a todo be cancelled, and those that wait for it go on."""
+    if isinstance(event, ev.QuestionAsked):
+        answer = QuestionAnswer(question="cancelled", options=("release",))
+        asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, (answer,))
