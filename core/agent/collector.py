@@ -92,6 +92,9 @@ class Collector:
             await asyncio.wait(self._open)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= MAX_CONNECTIONS:  # before anything is read: whoever says nothing holds one, too
+            writer.close()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
@@ -133,8 +136,6 @@ class Collector:
         if not known:
             raise Rejected("404 Not Found")
         self._count()
-        if len(self._open) > MAX_CONNECTIONS:
-            raise Rejected("503 Service Unavailable")
         return request
 
     def _count(self) -> None:
@@ -146,9 +147,11 @@ class Collector:
         self._room -= 1
 
     def _keep(self, body: bytes) -> None:
-        """One JSON value over several lines becomes one line; else the lines are kept as they are."""
+        """One JSON value over several lines becomes one line, each value of a list one; else the lines are kept as they
+        are."""
         try:
-            lines = json.dumps(json.loads(body), ensure_ascii=True).encode()
+            value = json.loads(body)
+            lines = "\n".join(map(json.dumps, value if isinstance(value, list) else [value])).encode()
         except (ValueError, RecursionError):
             lines = body.strip(b"\r\n")
         if self._taken + len(lines) > MAX_TOTAL:

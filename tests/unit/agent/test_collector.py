@@ -55,10 +55,14 @@ async def test_what_is_posted_is_kept_and_a_page_of_any_origin_may_send(tmp_path
         assert "Access-Control-Allow-Origin: *" in answer
         two = b'{"message": "two"}\n{"message": "three"}\n'
         assert (await said(collector.port, request(collector, two)))[0] == 204
-        status, answer = await said(collector.port, request(collector, b"", method="OPTIONS"))
+        both = b'[{"message": "four"},\n {"message": "five"}]'
+        assert (await said(collector.port, request(collector, both)))[0] == 204
+        asked = {"Origin": "https://x.example", "Access_Control_Request_Private_Network": "true"}
+        status, answer = await said(collector.port, request(collector, b"", method="OPTIONS", **asked))
         assert status == 204
+        assert "Access-Control-Allow-Private-Network: true" in answer
         assert "Access-Control-Allow-Headers: content-type" in answer
-        assert messages(tmp_path) == ["one", "two", "three"]
+        assert messages(tmp_path) == ["one", "two", "three", "four", "five"]
         assert (tmp_path / "posted.ndjson").stat().st_mode & 0o777 == 0o600
 
 
@@ -90,6 +94,22 @@ async def test_n8_too_many_requests_and_too_many_bytes_are_refused(tmp_path, mon
     async with listening(tmp_path) as collector:
         sent = [request(collector, json.dumps({"message": "m" * size}).encode()) for size in (5, 50, 1, 1)]
         assert [(await said(collector.port, each))[0] for each in sent] == [204, 507, 204, 429]
+
+
+async def test_n8_garbage_and_those_who_say_nothing_hold_up_nobody_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 3)
+    async with listening(tmp_path) as collector:
+        silent = [await asyncio.open_connection("127.0.0.1", collector.port) for _ in range(3)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", collector.port)
+        assert await reader.read() == b""
+        writer.close()
+        for garbage, (_, each) in zip((b"", b"\0\xff\r\n\r\n", b"POST /ingest/ses_1/\xff"), silent, strict=True):
+            each.write(garbage)
+            each.close()
+        await asyncio.wait(collector._open)
+        assert (await said(collector.port, request(collector, b'\xff{"message": 1')))[0] == 204
+        assert (await said(collector.port, request(collector, b'{"message": "whole"}')))[0] == 204
+        assert messages(tmp_path) == ["whole"]
 
 
 async def test_n1_it_listens_on_loopback_alone_on_a_port_of_its_own(tmp_path):
