@@ -110,7 +110,11 @@ async def whole_job(directory: Path) -> None:
         await photographer.take("plan")
         await photographer.press("v")
         await photographer.take("plan-graph")
-        await photographer.press("v", "escape")
+        await photographer.press("v", "enter", "j", "j", "c", *"Which tests hold this?", "enter")
+        await photographer.until(lambda: photographer.state.comments)
+        await photographer.take("plan-comments")
+        await photographer.press("j", "d", "escape")
+        await photographer.until(lambda: not photographer.state.comments)
         await photographer.next_turn(3)
         await photographer.press("ctrl+r")
         await photographer.until(lambda: app.main.query_one(DiffView).diff is not None)
@@ -166,6 +170,59 @@ async def questions(directory: Path) -> None:
         await photographer.until(lambda: not photographer.state.running)
 
 
+PRICES: Final = """\
+_CACHE = {}
+
+
+def price(item, currency):
+    key = item
+    if key not in _CACHE:
+        _CACHE[key] = _look_up(item, currency)
+    return _CACHE[key]
+
+
+def _look_up(item, currency):
+    rates = {"eur": 1, "usd": 2}
+    return {"tea": 3, "cup": 5}[item] * rates[currency]
+"""
+CHECK: Final = """\
+from prices import price
+
+assert price("tea", "eur") == 3
+assert price("tea", "usd") == 6, price("tea", "usd")
+"""
+
+
+async def debugging(directory: Path) -> None:
+    """A fault that is found by evidence: the board when the fix is to be judged, and two runs on it."""
+    from core.config import config_dir
+    from tui.bridge import Wish
+    from tui.widgets.board import DebugBoard
+
+    directory.mkdir()
+    (directory / "prices.py").write_text(PRICES)
+    (directory / "check.py").write_text(CHECK)
+    (directory.parent / "debug.yaml").write_text((ROOT / "docs" / "debug-session.yaml").read_text())
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    os.chdir(directory.parent)
+    wish = Wish(model="scripted/debug.yaml", mode="debug")
+    async with OnScreen(directory, wish) as (app, photographer):
+        await photographer.until(lambda: photographer.state.session)
+        await photographer.press(*"The price of tea in USD is wrong", "enter")
+        await photographer.until(lambda: photographer.state.debug.asked)
+        await photographer.until(lambda: app.main.query(DebugBoard))
+        await photographer.take("debug")
+        await photographer.press("f6", "v")
+        await photographer.take("debug-runs")
+        await photographer.resize(SMALL)
+        await photographer.press("g")
+        await photographer.take("debug-small")
+        await asyncio.sleep(0.6)  # the keys of a card sleep for half a second
+        await photographer.press("f")
+        await photographer.until(lambda: not photographer.state.running)
+
+
 class OnScreen:
     """An app over an engine of its own, and somebody to photograph it."""
 
@@ -217,6 +274,7 @@ def main() -> None:
         asyncio.run(welcome(shop))
         asyncio.run(whole_job(shop))
         asyncio.run(questions(shop))
+        asyncio.run(debugging(scratch / "till"))
 
 
 if __name__ == "__main__":
