@@ -21,7 +21,7 @@ LONGEST: Final = 160  # characters of an act
 
 
 class Reporter:
-    """Listens to one child as long as it is at work. `said` is the last thing that it said."""
+    """Listens to one child as long as it is at work. `said`: the last thing that it said; `calls` of tools."""
 
     def __init__(self, parent: LiveSession, child: LiveSession, plan: str, todo: str) -> None:
         self._parent = parent.runtime
@@ -34,6 +34,7 @@ class Reporter:
         self._at = 0.0
         self._step = 0
         self.said = ""
+        self.calls = 0
         self._child.listener = self.note
 
     @property
@@ -93,6 +94,7 @@ class Reporter:
     def _is_news(self, event: ev.AnyEvent) -> bool:
         match event:
             case ev.ToolRequested(call=call):
+                self.calls += 1
                 self._add(call, ev.Act(text=_line(f"{event.tool} {event.summary}"), status="running"))
             case ev.ToolFinished(call=call):
                 text = self._acts[call].text if call in self._acts else event.tool

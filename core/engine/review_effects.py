@@ -11,6 +11,7 @@ from typing import assert_never
 
 from core.engine.live import Effect, LiveSession
 from core.engine.plan_effects import tick_settled
+from core.engine.runtime import part_of
 from core.errors import CommandRejected
 from core.prompts import render
 from core.protocol import commands as cmd
@@ -104,7 +105,7 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
         left = [change.path for change in changes if change.protected]
         for change in changes:
             if not change.protected:
-                runtime.shadow.resolve(change.path, (), "reject", command.reason)
+                runtime.shadow.resolve(change.path, part_of(change, command.origin) or (), "reject", command.reason)
     still = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
     if named := [change for change in still if change.protected or change.conflict]:
         runtime.emit(_left_out(named))

@@ -212,6 +212,9 @@ class SessionRuntime:
         left, ready = [], []
         for change in self.changes_of(origin, paths):
             now = None if change.protected else self._looked_at(change.path)
+            if now is not None and not now.conflict and (part := part_of(now, origin)):
+                left += [] if self._accept_alone(now.path, part) else [now.path]
+                continue
             if change.protected or (now is not None and now.conflict):
                 left.append(change.path)
             elif now is not None:
@@ -242,9 +245,9 @@ class SessionRuntime:
             return [path for path in paths if path in self.review.changes and not self._accept_alone(path)]
         return []
 
-    def _accept_alone(self, path: str) -> bool:
+    def _accept_alone(self, path: str, hunks: tuple[str, ...] = ()) -> bool:
         try:
-            self.accept(path)
+            self.accept(path, hunks)
         except StateError:
             raise
         except AgentTuiError as problem:
@@ -256,12 +259,13 @@ class SessionRuntime:
         """The pending changes of an origin (None: of any) and of these paths (none: all)."""
         named = frozenset(paths)
         found = (each for each in self.shadow.changes() if not named or each.path in named)
-        return [each for each in found if origin is None or origin.covers(each.origin)]
+        return [each for each in found if part_of(each, origin) is not None]
 
-    def accept(self, path: str) -> None:
-        """Promote all hunks of one file. The record of what is accepted reaches the disk before the file does."""
+    def accept(self, path: str, hunks: tuple[str, ...] = ()) -> None:
+        """Promote hunks of one file (none named: all). The record of what is accepted reaches the disk before the file
+        does."""
         self.log.sync()
-        self.shadow.resolve(path, (), "accept", "")
+        self.shadow.resolve(path, hunks, "accept", "")
 
     def disk_changed(self, paths: tuple[str, ...]) -> None:
         """Paths changed on disk (none = too many to name): look at those that are pending, tell the clients."""
@@ -319,6 +323,16 @@ class SessionRuntime:
             remove_tree(layers)
         self.directory.discard()
         self.directory.close()
+
+
+def part_of(change: Change, origin: Origin | None) -> tuple[str, ...] | None:
+    """The hunks of a change that are of an origin; (): all of it, None: nothing. Hunks that were made for several todos
+    stand in one file."""
+    whose = change.origin.todo if change.origin else ""
+    if origin is None or origin != Origin(todo=origin.todo) or not any(hunk.todo for hunk in change.hunks):
+        return () if origin is None or origin.covers(change.origin) else None
+    own = tuple(hunk.id for hunk in change.hunks if (hunk.todo or whose) == origin.todo)
+    return () if len(own) == len(change.hunks) else own or None
 
 
 def title_of(prompt: str) -> str:

@@ -86,6 +86,8 @@ class Worker:
                 return end
             if self._reporter.said.endswith("?") and not is_done:
                 return End(reason="done", message=f"It asks: {self._reporter.said[-SHOWN:]}")
+            if not (is_done or self.task.todo.verify or self._has_worked):
+                return End(reason="failed", message=f"It did nothing. {self._reporter.said[-SHOWN:]}".strip())
             why = await self._proof()
             if not why:
                 return End(reason="done")
@@ -97,6 +99,13 @@ class Worker:
         """Whether it was done when it was stopped, so that nothing but the rest is left."""
         known, turns = self.parent.runtime.state.subagents[self.id], self.child.runtime.state.turns
         return self._again and known.reason == "done" and bool(turns) and turns[-1].reason == "done"
+
+    @property
+    def _has_worked(self) -> bool:
+        """Whether it has called a tool, or changed something before."""
+        review = self.child.runtime.review
+        begun = next(iter(review.points.values()), None)
+        return bool(self._reporter.calls) or begun is None or dict(begun.changes) != review.changes
 
     async def _turn(self, why: str) -> End:
         turns, task = self.child.turns, self.task

@@ -34,6 +34,7 @@ from tests.support.crew import CALC, KNOWN, PATH, PLAN, ROUNDED, Crew, Play, acc
 
 boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="commands need a box")
 HOST = Path(__file__).parents[1] / "support" / "crew_host.py"
+LOOK = calls(("list_dir", {"relative_workspace_path": "."}))
 FOUR = {"rounding", "showing", "docs", "rate"}
 
 
@@ -219,7 +220,7 @@ async def test_one_that_can_not_go_on_keeps_its_work_and_its_todo(project, how):
     if how == "failing":
         plays["docs"] = [plays["docs"][0], [ProviderError("the model is gone", code="gone")]]
     else:
-        plays = {"docs": [calls(("list_dir", {"relative_workspace_path": "."}))] * 40}
+        plays = {"docs": [LOOK] * 40}
     options = {"max_steps": 12} if how == "limited" else {}
     async with crew(project, plays, **options) as (engine, team):
         end = await team.build(workers=2)
@@ -332,7 +333,7 @@ async def resumed(project: Path, session: str) -> AsyncIterator[tuple[Engine, Cr
 async def test_what_passes_alone_and_fails_when_merged_is_not_completed(project):
     plays, gate = play(), asyncio.Event()
     spoiled = edit('"""Prices."""', '"""No rounding here: round() is out."""')
-    plays |= {"showing": [spoiled, says("Said so.")], "rate": [says("It does.")]}
+    plays |= {"showing": [spoiled, says("Said so.")], "rate": [LOOK, says("It does.")]}
     plays["rounding"] = [plays["rounding"][0], [gate, *says("It is rounded.")]]
     (project / PATH).write_text(PLAN.replace("grep -q 'round(' calc.py", "'! grep -q \"is out\" calc.py'"))
     async with crew(project, plays) as (engine, team):

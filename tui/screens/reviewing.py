@@ -163,8 +163,8 @@ class ReviewingScreen(ActingScreen):
         for verdict in ("accept", "reject"):
             for field in _BY:
                 if getattr(origin, field):
-                    covers = Origin(**{field: getattr(origin, field)}).covers
-                    count = sum(covers(each.origin) and not each.protected for each in self.state.changes.values())
+                    meant = Origin(**{field: getattr(origin, field)})
+                    count = sum(_is_of(each, meant) and not each.protected for each in self.state.changes.values())
                     note = f"{count} file{'' if count == 1 else 's'}"
                     found.append(Choice(f"{verdict} {field}", f"{verdict} all of {shown[field]}", note))
         return found
@@ -191,6 +191,13 @@ class ReviewingScreen(ActingScreen):
             await self.deliver(
                 commands.ConflictSettle(path=path, choices=choices, mine=sides.mine.blob, theirs=sides.theirs.blob)
             )
+
+
+def _is_of(change: Change, origin: Origin) -> bool:
+    """Whether a change, or hunks of it, are of an origin."""
+    if origin.todo and any(hunk.todo for hunk in change.hunks):
+        return any(hunk.todo == origin.todo for hunk in change.hunks)
+    return origin.covers(change.origin)
 
 
 def _why_red(change: Change) -> str:

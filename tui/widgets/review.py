@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual import on
 from textual.binding import BindingType
 from textual.message import Message
@@ -162,6 +163,9 @@ class ReviewPane(JudgingReview):
     def action_by_origin(self) -> None:
         """Judge all of one origin at once."""
         if (change := self._change()) is not None and not self._is_asleep():
+            here = self._here()
+            if change.origin is not None and here is not None and here[1].todo:
+                change = replace(change, origin=replace(change.origin, todo=here[1].todo))
             self.post_message(self.WantsOrigin(change))
 
     def action_todo(self) -> None:

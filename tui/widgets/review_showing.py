@@ -35,6 +35,7 @@ EMPTY: Final = (
     "a accepts, r rejects, u takes a verdict back."
 )
 GONE: Final = "Nothing is pending here any more\n\nIt was settled meanwhile. ] and [ go to the other files."
+RIVAL_ADVICE: Final = "Both are kept: t settles it place by place; nothing of the file is accepted before."
 CONFLICT_ADVICE: Final = (
     "Your file is untouched. t settles it place by place; reject with r to keep yours; w says why, so that the agent "
     "makes its edit again on top of yours."
@@ -183,7 +184,8 @@ class ShowingReview(Vertical):
         self._show_origin(change)
         self._say("review--risk", self._risk(change))
         self.query_one(".review--risk").set_class(change is not None and not change.protected, "-label")
-        why = f"! Conflict: {change.conflict.strip()} {CONFLICT_ADVICE}" if change and change.conflict else ""
+        advice = RIVAL_ADVICE if change and change.rivals else CONFLICT_ADVICE
+        why = f"! Conflict: {change.conflict.strip()} {advice}" if change and change.conflict else ""
         self._say("review--conflict", why)
         self._view.mark_sent(self._sent.get(self._path(), {}))
         said = {hunk: each.text for (path, hunk), each in self._comments.items() if change and path == change.path}
