@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from core.errors import ToolFailed
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
 from core.sandbox.boxed_process import Launch, scratch_in
@@ -67,10 +68,11 @@ class BwrapBox(LaunchedBox):
         }[self._tier]
         return prepare(spec, scratch_in(self._state))
 
-    def _is_outdated(self, launch: Launch) -> bool:
+    def _was_outdated(self, launch: Launch, failure: ToolFailed) -> bool:
         """Sockets of the machine come and go: bubblewrap fails over one that was to be covered and is gone by then."""
         words: Sequence[bytes] = launch.order["arguments"]
-        return any(source == _NOTHING and not os.path.lexists(target) for source, target in pairwise(words))
+        covered = (os.fsdecode(target) for source, target in pairwise(words) if source == _NOTHING)
+        return any(each in failure.message for each in covered)
 
     def _over_by_bwrap(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2a."""

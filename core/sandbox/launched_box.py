@@ -53,15 +53,15 @@ class LaunchedBox(ABC):
     def _prepare(self, spec: BoxSpec) -> Launch:
         """Make ready what the command needs; runs in a thread."""
 
-    def _is_outdated(self, launch: Launch) -> bool:
-        """Whether what a launch that failed was made from has changed since: then it is prepared and tried again."""
+    def _was_outdated(self, launch: Launch, failure: ToolFailed) -> bool:
+        """Whether it failed because what it was made from had changed: then it is prepared and tried again."""
         return False
 
     async def _begin(self, spec: BoxSpec, on_output: Callable[[str], None], *, tries: int) -> BoxedProcess:
         launch = await asyncio.to_thread(self._prepare, spec)
         try:
             return await BoxedProcess.start(launch, spec, on_output)
-        except ToolFailed:
-            if tries == 1 or not self._is_outdated(launch):
+        except ToolFailed as failure:
+            if tries == 1 or not self._was_outdated(launch, failure):
                 raise
         return await self._begin(spec, on_output, tries=tries - 1)
