@@ -44,9 +44,8 @@ async def test_the_files_are_shown_and_hidden(stage, size):
 async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(stage):
     async with stage(recorded.opening()) as on:
         await on.emit(*recorded.turn())
-        await on.until(lambda: on.screen.panes.side is not None)
+        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.current == "review")
         assert on.prompt.has_focus
-        assert on.screen.panes.side.current == "review"
 
 
 async def test_verdicts_of_the_review_reach_the_engine(stage):
