@@ -12,6 +12,7 @@ from tui.widgets.plan_edits import placed
 from tui.widgets.plan_panel import PlanPanel
 from tui.widgets.plan_rows import row_height, todo_lines
 from tui.widgets.plan_text import GONE, PlanText, TextRow, text_rows
+from tui.widgets.plan_todos import TodoList
 
 LONG = "more `code` of a line that is quite long and has to be wrapped"
 LINES = st.one_of(
@@ -154,7 +155,9 @@ async def test_the_cursor_stays_when_the_plan_is_updated_and_not_in_another_plan
         app.query_one(PlanPanel).set_plan(replace(PLAN, body=f"{PLAN.body}\nmore"), ())
         assert text.marked_lines()[0] == 5
         app.query_one(PlanPanel).set_plan(replace(PLAN, path="other.plan.md"), ())
+        await pilot.pause()
         assert text.marked_lines()[0] == 1
+        assert app.query_one(TodoList).has_focus
 
 
 async def commented(pilot) -> None:

@@ -145,6 +145,11 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
         (chosen,) = on.sent(c.PlanEdit)
         assert (chosen.path, chosen.todos, chosen.body) == (".cursor/plans/b.plan.md", None, None)
         await on.until(lambda: on.screen.panes.side and on.screen.panes.side.current == "plan")
+        on.screen.action_choose_plan("a_01")
+        await on.until(lambda: len(on.sent(c.PlanEdit)) == 2)
+        assert on.sent(c.PlanEdit)[1].path == ".cursor/plans/a_01234567.plan.md"
+        on.screen.action_choose_plan("none")
+        await on.until(lambda: on.app._notifications)
 
 
 async def test_the_text_is_edited_here_and_what_was_typed_is_not_lost_by_accident(stage):

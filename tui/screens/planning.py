@@ -34,13 +34,17 @@ class PlanningScreen(RewindingScreen):
     async def _choose_plan(self, path: str) -> None:
         from tui.screens.picker import Choice, Picker
 
-        if not path:
+        if "/" not in path:
             found = await self.bridge.query(queries.TreeQuery(path=FOLDER))
             entries = found.entries if isinstance(found, queries.Tree) else ()
-            names = [entry.name for entry in entries if entry.name.endswith(SUFFIX)]
+            every = [entry.name for entry in entries if entry.name.endswith(SUFFIX)]
+            names = [name for name in every if name.startswith(path)]
             if not names:
-                self.say("There is no plan in this project yet.", "Ask for one in Plan mode.")
+                told = f"No plan here begins with {one_line(path, 60)}." if every else "There is no plan here yet."
+                self.say(told, "/plans shows all." if every else "Ask for one in Plan mode.")
                 return
+            path = f"{FOLDER}/{names[0]}" if path and len(names) == 1 else ""
+        if not path:
             choices = [Choice(f"{FOLDER}/{name}", name.removesuffix(SUFFIX)) for name in names]
             chosen: str | None = await self.app.push_screen_wait(Picker("Plan", choices, current=self.state.plan))
             path = chosen or ""

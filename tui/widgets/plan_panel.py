@@ -112,6 +112,8 @@ class PlanPanel(PlanAsking):
         self._by_id = {todo.id: todo for todo in live}
         if self.is_mounted:
             self._show(again=not is_other)
+            if is_other and self.query_one(PlanText).has_focus:
+                self.focus()  # there was nothing but a text when the panel came up
 
     def focus(self, scroll_visible: bool = True) -> PlanPanel:
         writing = self.query(PlanEditor)
