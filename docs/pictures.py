@@ -193,19 +193,24 @@ assert price("tea", "usd") == 6, price("tea", "usd")
 """
 
 
-async def debugging(directory: Path) -> None:
-    """A fault that is found by evidence: the board when the fix is to be judged, and two runs on it."""
+def _till(directory: Path) -> None:
+    """A project with a fault, a model that finds it, and commands that run unasked."""
     from core.config import config_dir
-    from tui.bridge import Wish
-    from tui.widgets.board import DebugBoard
 
     directory.mkdir()
     (directory / "prices.py").write_text(PRICES)
     (directory / "check.py").write_text(CHECK)
     (directory.parent / "debug.yaml").write_text((ROOT / "docs" / "debug-session.yaml").read_text())
-    config_dir().mkdir(parents=True, exist_ok=True)
     (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
     os.chdir(directory.parent)
+
+
+async def debugging(directory: Path) -> None:
+    """A fault that is found by evidence: the board when the fix is to be judged, and two runs on it."""
+    from tui.bridge import Wish
+    from tui.widgets.board import DebugBoard
+
+    _till(directory)
     wish = Wish(model="scripted/debug.yaml", mode="debug")
     async with OnScreen(directory, wish) as (app, photographer):
         await photographer.until(lambda: photographer.state.session)

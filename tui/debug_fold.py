@@ -74,7 +74,7 @@ def _around(view: DebugView, event: events.AnyEvent) -> None:
     match event:
         case events.QuestionAsked() if event.questions[0].id in {ASKED_TO_SHOW, ASKED_IF_FIXED}:
             view.asked = event
-        case events.QuestionAnswered():
+        case events.QuestionAnswered(id=name) if view.asked is not None and view.asked.id == name:
             view.asked = None
         case events.BoxFound(tier=tier):
             view.holds = tier != "T4"

@@ -35,7 +35,6 @@ EMPTY: Final = (
 )
 
 GRACE: Final = 0.5  # seconds
-SEEN: Final = 8  # rows of a log that are worth a look
 
 Load = Callable[[ProbeLogQuery], Awaitable[ProbeLog | None]]
 
@@ -211,10 +210,10 @@ class DebugBoard(Vertical):
         ]
 
     def _show_log(self) -> None:
-        """Bring the log into view, if it is not there; again when it has come."""
+        """Bring as much of the log into view as there is room for; again when it has come."""
         rows = self.query_one(BoardRows)
         self._seeks = True
-        if rows.max_scroll_y and self._top + SEEN > rows.scroll_y + rows.size.height:
+        if rows.virtual_size.height > rows.scroll_y + rows.size.height:
             rows.scroll_to(y=self._top + 1, animate=False)
 
     def on_resize(self, _: events.Resize) -> None:
