@@ -6,6 +6,7 @@ with its parent. What it did comes to its parent by a merge (`merging`).
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,21 +17,25 @@ from core.engine.runtime import SessionRuntime, Surroundings
 from core.errors import StateError
 from core.ids import new_id
 from core.protocol.commands import MOST_AT_ONCE
-from core.protocol.events import ChangeProposed, LayersChanged, SessionStarted, TrustStated
+from core.protocol.events import ChangeProposed, SessionStarted, TrustStated
 from core.sessions.store import SessionDirectory
 from core.shadow.frozen import link, link_tree
 from core.shadow.joining import begun_with
 from core.shadow.layers import QUOTA, Kept, Layers
 from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
+from core.shadow.tally import layers_changed
 
 
-def new_child(parent: LiveSession) -> LiveSession:
+async def new_child(parent: LiveSession) -> LiveSession:
     """A session that sees what this one sees now, and nothing of what was said in it. `StateError`: no room."""
     runtime = parent.runtime
     directory = runtime.directory.child(new_id("sub"))
+    moment = directory.id
+    runtime.shadow.layers.freeze(moment, runtime.log.last)
     try:
-        _copy(runtime, directory)
+        await asyncio.to_thread(_copy_layers, runtime.shadow.layers, runtime.shadow.layers.kept, directory)
+        _copy_bytes(runtime, directory)
         return _admitted(parent, _begun(runtime, directory))
     except OSError as error:
         _discard(directory)
@@ -38,6 +43,9 @@ def new_child(parent: LiveSession) -> LiveSession:
     except BaseException:
         _discard(directory)
         raise
+    finally:
+        with suppress(OSError):
+            runtime.shadow.layers.unfreeze(moment)
 
 
 def open_child(parent: LiveSession, name: str) -> LiveSession | None:
@@ -85,8 +93,18 @@ def _surroundings(parent: SessionRuntime) -> Surroundings:
     )
 
 
-def _copy(source: SessionRuntime, target: SessionDirectory) -> None:
-    """What has to lie there before the session is made: prefix, kept layers, and the bytes of what is pending."""
+def _copy_layers(layers: Layers, kept: Kept, target: SessionDirectory) -> None:
+    """The kept layers, which are not changed meanwhile, by hard links; there can be many files in them."""
+    if not layers.exists or kept == Kept():
+        return
+    copy = Layers(target.path / "layers")
+    for name in kept.layers:
+        link_tree(layers.place / name, copy.place / name)
+    copy.record(kept)
+
+
+def _copy_bytes(source: SessionRuntime, target: SessionDirectory) -> None:
+    """The prefix, so that providers have it cached, and the bytes of what is pending."""
     for each in source.directory.path.glob("prefix*.json"):
         link(each, target.path / each.name)
     states = [state for change in source.review.changes.values() for state in (change.base, change.pending)]
@@ -98,11 +116,6 @@ def _copy(source: SessionRuntime, target: SessionDirectory) -> None:
         if here.exists():
             there.parent.mkdir(mode=0o700, exist_ok=True)
             link(here, there)
-    if source.shadow.layers.exists and kept != Kept():
-        layers = Layers(target.path / "layers")
-        for name in kept.layers:
-            link_tree(source.shadow.layers.place / name, layers.place / name)
-        layers.record(kept)
 
 
 def _begun(source: SessionRuntime, directory: SessionDirectory) -> SessionRuntime:
@@ -115,7 +128,7 @@ def _begun(source: SessionRuntime, directory: SessionDirectory) -> SessionRuntim
         child.emit(state.shell)
         child.terminal.stand_as_told()
     if child.shadow.layers.kept.layers:
-        child.emit(LayersChanged(layers=child.shadow.layers.kept.layers, bulks=source.review.bulks))
+        child.emit(layers_changed(child.shadow.layers, child.shadow.seen))
     for change in begun_with(source.review.changes.values()):
         child.emit(ChangeProposed(change=change))
     child.log.sync()

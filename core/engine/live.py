@@ -116,6 +116,9 @@ class LiveSession:
 
     async def _stop(self) -> None:
         await self.turns.stop()
+        while self.children:
+            _, child = self.children.popitem()
+            await child.close()
         await self.stop_commands()
         await self.runtime.terminal.close()
         await self.runtime.permits.close()

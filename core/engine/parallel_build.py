@@ -50,6 +50,7 @@ from core.sessions.subagents import Subagent
 from core.shadow.rivals import clashes_with
 
 STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
+STOPPED: Final = "it was stopped; building again goes on with it"
 UNWANTED: Final = "its todo is not in progress any more; what was done is kept with the subagent"
 RUNS: Final = frozenset({Access.EXEC, Access.JOB})
 
@@ -94,6 +95,7 @@ class ParallelBuild:
                 await asyncio.wait({working}, timeout=STOP_LIMIT)
             context.working = self._runtime.listener = None
             self._live.builds = False
+            context.steers.clear()  # they went to those at work
             self._tell(end)
 
     async def _work(self) -> None:
@@ -224,7 +226,7 @@ class ParallelBuild:
         others = tuple(key for key in self._working if key != todo.id)
         plan = replace(self._context.plans.load(self._plan), todos=self._todos())
         task = Task(plan=plan, todo=todo, others=others, why=why)
-        worker = Worker(self._live, child or new_child(self._live), task, leash)
+        worker = Worker(self._live, child or await new_child(self._live), task, leash)
         end = End(reason="interrupted")
         try:
             end = await worker.work()
@@ -234,7 +236,7 @@ class ParallelBuild:
                 async with self._joining:
                     await self._join(worker, todo, merges)
             else:
-                self._tried[todo.id] = end.message or end.reason
+                self._tried[todo.id] = end.message or STOPPED
         except AgentTuiError as problem:
             end = End(reason="failed", message=problem.explained())
             self._tried[todo.id] = end.message

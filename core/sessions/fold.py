@@ -391,4 +391,5 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.SubagentFinished: subagents.finished,
     ev.SubagentMerging: subagents.merging,
     ev.SubagentMerged: subagents.merged,
+    ev.CheckpointRestored: subagents.restored,
 }

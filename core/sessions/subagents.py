@@ -54,6 +54,11 @@ def merged(state: SessionState, _: ev.Envelope, event: ev.SubagentMerged) -> Non
         known.state, known.conflicts = "merged", event.conflicts
 
 
+def restored(state: SessionState, _: ev.Envelope, __: ev.CheckpointRestored) -> None:
+    """What was merged may be gone again: who has its todo now begins anew."""
+    state.subagents = {key: each for key, each in state.subagents.items() if each.state != "merged"}
+
+
 def joined(state: SessionState, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
     """A change that is recorded: of the merge that goes on, if it is by what is merged."""
     change = event.change

@@ -146,7 +146,10 @@ class Joining:
             layers.record(replace(layers.kept, gone=layers.kept.gone | more))
 
     def _generated(self, origin: Origin, since: int, notes: list[str]) -> int:
-        theirs, ours = self._work.left_behind(), self._work.others(self._shadow)
+        theirs = self._work.left_behind()
+        if theirs is not None and not theirs.paths:
+            return 0
+        ours = self._work.others(self._shadow)
         if theirs is None or ours is None:
             notes.append("What its commands left beside the review was not taken over: there was no room to keep it.")
             return 0

@@ -388,3 +388,35 @@ async def test_how_many_work_at_once_has_bounds(project, workers):
         reply = await engine.submit(cmd.PlanBuild(session=team.session, path=PATH, workers=workers))
         assert isinstance(reply, cmd.Reject)
         assert (reply.code, reply.hint) == ("workers_invalid", "From 1 to 4 can.")
+
+
+@pytest.mark.timeout(60)
+async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(project):
+    plays, never, gate = play(), asyncio.Event(), asyncio.Event()
+    plays["docs"] = [plays["docs"][0], [never]]
+    plays["showing"] = [plays["showing"][0], [gate, *says("In euros.")]]
+    async with crew(project, plays) as (_, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            if isinstance(event, ev.SubagentProgressed) and todo_of(team, event.id) == "docs" and event.changed:
+                return cmd.TurnSteer(session=team.session, text="Be quick") if not team.of(ev.TurnSteered) else None
+            if isinstance(event, ev.TurnSteered):
+                docs = next(each.id for each in team.of(ev.SubagentStarted) if each.todo == "docs")
+                return cmd.TurnInterrupt(session=docs)
+            if isinstance(event, ev.SubagentFinished) and todo_of(team, event.id) == "docs":
+                gate.set()
+            return None
+
+        end = await team.build(on=on)
+        assert (end.reason, end.message) == ("failed", "docs: it was stopped; building again goes on with it")
+        ended = {todo_of(team, each.id): each.reason for each in team.of(ev.SubagentFinished)}
+        assert ended == {"docs": "interrupted", "showing": "done", "rounding": "done", "rate": "done"}
+        place = SessionStore(project).sessions / team.session / "children"
+        told = [
+            envelope.event.text
+            for log in sorted(place.glob("*/log.jsonl"))
+            for envelope in scan(log).envelopes
+            if isinstance(envelope.event, ev.TurnSteered)
+        ]
+        assert len(told) >= 2
+        assert set(told) == {"Be quick"}
