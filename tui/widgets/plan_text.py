@@ -177,6 +177,11 @@ class PlanText(CodeView):
         margin = self.paint([("▌" if is_marked else " ", base + self.app.stylesheet.parse_style("$primary"))])
         return Strip.join([margin, code]).crop_extend(shift, shift + width, base.rich_style)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no text."""
+        return not self._rows
+
     # The cursor
 
     @property

@@ -127,7 +127,8 @@ class SidePane(Vertical):
             keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
             focused = self.screen.focused
             is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
-            place = PLACES.get(type(focused).__name__, self.current)
+            is_bare = bool(getattr(focused, "is_bare", False))  # it has nothing that its own keys could be used on
+            place = self.current if is_bare else PLACES.get(type(focused).__name__, self.current)
             named = HINTS[place] if is_here else ((f"app.{self.current}", "goes here"),)
             self.query_one("#side-hint", Static).update(hint(named, keymap))
 
