@@ -48,6 +48,8 @@ def record(session: SessionContext, outcome: FixOutcome, origin: Origin, *, note
     run = session.state.debug.shown_by
     gone = take_back(session, replace(origin, tool="still_broken")) if outcome == "broken" else ()
     session.emit(FixJudged(run=run, outcome=outcome, taken_back=gone))
+    if gone:
+        session.emit(Notice(level="info", message=f"Still broken. {_taken_back(gone)}"))
     told = {
         "fixed": "The user says that the fault is gone. Take the probes away and end with a short account.",
         "broken": f"The user says that the fault is still there. {_taken_back(gone)} Set new hypotheses from what the "
@@ -62,8 +64,8 @@ def _taken_back(gone: Sequence[str]) -> str:
 
 
 async def judge_fix(session: SessionContext, origin: Origin) -> Judged | None:
-    """Ask the user about a fix that a run has shown and that they did not judge yet. None: there is none, or nobody to
-    ask, which is said in the output."""
+    """Ask the user about a fix that a run has shown and that they did not judge yet; None: there is none. That nobody
+    could be asked is said in the output."""
     debug = session.state.debug
     if not debug.awaits_judgement:
         return None
@@ -73,7 +75,8 @@ async def judge_fix(session: SessionContext, origin: Origin) -> Judged | None:
         session.emit(FixJudged(run=shown.id, outcome="unsure", by="program"))
         message = f"Nobody could be asked whether the fault is gone. {_ended(shown, None)}."
         session.emit(Notice(level="info", message=message, hint="See for yourself before you accept the change."))
-        return None
+        told = "Nobody could be asked whether the fault is gone: go by what the runs have shown, and say so."
+        return Judged(outcome="unsure", told=told)
     text = "\n".join(["Is the fault gone?", "", _ended(shown, None), *([_ended(before, shown)] if before else [])])
     question = Question(id=ASKED_IF_FIXED, text=text, options=(*VERDICTS, PROCEED))
     answered = await session.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))

@@ -199,6 +199,7 @@ async def test_a_fix_that_the_user_still_finds_broken_is_taken_back_and_edits_wa
         await case.turn()
         assert [(each.outcome, each.taken_back) for each in case.of(ev.FixJudged)] == [("broken", ("prices.py",))]
         assert case.state.changes == {}
+        assert case.of(ev.Notice)[0].message == "Still broken. The fix was taken back in prices.py."
         told = [result for result in case.results() if "taken back in prices.py" in result]
         assert len(told) == 1
         assert "In place: p1, p2." in told[0]
@@ -229,6 +230,7 @@ async def test_nobody_is_asked_without_a_screen_and_that_is_said(tmp_path):
         assert notices == [
             "Nobody could be asked whether the fault is gone. r2, after the fix: exit code 0 of `python3 check.py`."
         ]
+        assert case.results()[-1].startswith("Nobody could be asked")
         assert case.shadow.read("prices.py") == MENDED.encode()
 
 
