@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from core.cli import Options
-from core.engine import Engine, EngineOptions
+from core.engine import Engine
 from core.errors import ProviderError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -27,10 +19,9 @@ from core.sessions.fold import fold
 from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
-from core.transports.stdio_client import connect
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
-from tests.support.crew import CALC, KNOWN, PATH, PLAN, ROUNDED, Crew, Play, access, edit, play, project_at
+from tests.support.crew import CALC, KNOWN, PATH, PLAN, ROUNDED, crew, edit, play, project_at, statuses, todo_of
 
 boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="commands need a box")
 HOST = Path(__file__).parents[1] / "support" / "crew_host.py"
@@ -41,25 +32,6 @@ FOUR = {"rounding", "showing", "docs", "rate"}
 @pytest.fixture
 def project(tmp_path) -> Path:
     return project_at(tmp_path / "project")
-
-
-@contextlib.asynccontextmanager
-async def crew(project: Path, plays: Play | None = None, **options: object) -> AsyncIterator[tuple[Engine, Crew]]:
-    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(plays))
-    opened = await engine.submit(cmd.SessionOpen())
-    assert isinstance(opened, cmd.Ack), opened
-    try:
-        yield engine, Crew(engine, opened.session)
-    finally:
-        await engine.close()
-
-
-def statuses(engine: Engine, crew: Crew) -> dict[str, str]:
-    return {todo.id: todo.status for todo in engine.state(crew.session).todos}
-
-
-def todo_of(team: Crew, subagent: str) -> str:
-    return next(each.todo for each in team.of(ev.SubagentStarted) if each.id == subagent)
 
 
 @boxed
@@ -125,60 +97,6 @@ async def settle_by_hand(engine: Engine, session: str, project: Path) -> None:
     assert isinstance(await engine.submit(settle), cmd.Ack)
     await engine.settled(session)
     await engine.settled(session)
-
-
-def copied(source: Path, target: Path) -> None:
-    subprocess.run(["cp", "-a", source, target], check=True)
-
-
-async def finished(project: Path, plays: Play | None = None) -> tuple[str, Path]:
-    """A build of which `rate` is merged last, and clashes; the session, and where it lies."""
-    plays = dict(plays or play())
-    gate = asyncio.Event()
-    plays["rate"] = [*plays["rate"][:-1], [gate, *says("It knows.")]]
-    async with crew(project, plays) as (engine, team):
-
-        def on(event: ev.AnyEvent) -> None:
-            if len(team.of(ev.SubagentMerged)) == 3:
-                gate.set()
-
-        await team.build(on=on)
-        assert statuses(engine, team)["rate"] == "in_progress"
-        return team.session, SessionStore(project).sessions / team.session
-
-
-@boxed
-@pytest.mark.timeout(120)
-async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(project, tmp_path):
-    plays = play()
-    made = calls(("run_terminal_cmd", {"command": "mkdir -p out/rate && echo x > out/rate/log && rm -f .gitignore"}))
-    plays["rate"] = [plays["rate"][0], made, plays["rate"][1]]
-    session, place = await finished(project, plays)
-    whole = scan(place / "log.jsonl").envelopes
-    begin = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerging))
-    end = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerged))
-    wanted = fold([each for each in whole if each.seq <= end], ReviewState())
-    assert end - begin >= 3
-    lines = (place / "log.jsonl").read_bytes().splitlines(keepends=True)
-    kept = tmp_path / "kept"
-    copied(place, kept)
-    for last in range(begin, end + 1):
-        shutil.rmtree(place)
-        copied(kept, place)
-        (place / "log.jsonl").write_bytes(b"".join(lines[:last]))
-        engine = Engine(project, options=EngineOptions(watch=False), models=access(plays))
-        try:
-            assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
-            state = engine.state(session)
-            assert {path: (each.pending, each.rivals) for path, each in state.changes.items()} == {
-                path: (each.pending, each.rivals) for path, each in wanted.changes.items()
-            }
-            assert {(each.root, each.files) for each in state.review.bulks} == {
-                (each.root, each.files) for each in wanted.review.bulks
-            }
-            assert [each.state for each in state.subagents.values()] == ["merged"] * 4
-        finally:
-            await engine.close()
 
 
 @pytest.mark.timeout(60)
@@ -273,59 +191,6 @@ async def test_what_one_asks_is_answered_in_the_session_above_and_it_may_no_more
         assert child.mode == "agent"
         assert dict(engine.state(team.session).changes) == {}
         assert list((project / ".cursor/plans").iterdir()) == [project / PATH]
-
-
-@boxed
-@pytest.mark.timeout(120)
-async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
-    session = ""
-    for moment in (ev.SubagentProgressed, ev.SubagentFinished, ev.SubagentMerging, ev.SubagentMerged):
-        client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
-        reply = await client.submit(cmd.SessionResume(session=session) if session else cmd.SessionOpen())
-        assert isinstance(reply, cmd.Ack), reply
-        session, team = reply.session, Crew(client, reply.session)
-        await team.build(after=reply.seq, until=lambda event, moment=moment: isinstance(event, moment))
-        os.kill(client.pid, signal.SIGKILL)
-        await client.close()
-    async with resumed(project, session) as (engine, team):
-        state = engine.state(session)
-        assert state.turn is None
-        if "calc.py" not in state.changes or not state.changes["calc.py"].rivals:
-            await team.build(after=state.seq)
-        [rival] = state.changes["calc.py"].rivals
-        assert {rival.todo} | {each.todo for each in state.changes["calc.py"].hunks} == {"rounding", "rate", "showing"}
-        settle = cmd.ConflictSettle(session=session, path="calc.py", choices=(Choice(take="both"),))
-        assert isinstance(await engine.submit(settle), cmd.Ack)
-        await engine.settled(session)
-        await proofs_done(engine, team)
-        if set(statuses(engine, team).values()) != {"completed"}:
-            await team.build(after=state.seq)
-        assert set(statuses(engine, team).values()) == {"completed"}
-        assert set(state.changes) == {"calc.py", "docs/use.md", "NEWS.md"}
-        calc = engine._live(session).runtime.shadow.read("calc.py").decode()
-        assert all(calc.count(line) == 1 for line in (ROUNDED, KNOWN, " EUR"))
-    log = scan(SessionStore(project).sessions / session / "log.jsonl")
-    seen = [envelope.event for envelope in log.envelopes]
-    for subagent in {each.id for each in seen if isinstance(each, ev.SubagentStarted)}:
-        assert sum(isinstance(each, ev.SubagentMerged) and each.id == subagent for each in seen) <= 1
-
-
-async def proofs_done(engine: Engine, team: Crew) -> None:
-    """Until the command that proves a todo whose conflict was settled has ended."""
-    live = engine._live(team.session)
-    while live.runs_commands:
-        await asyncio.wait(set(live._commands))
-    await engine.settled(team.session)
-
-
-@contextlib.asynccontextmanager
-async def resumed(project: Path, session: str) -> AsyncIterator[tuple[Engine, Crew]]:
-    engine = Engine(project, options=EngineOptions(watch=False), models=access())
-    assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
-    try:
-        yield engine, Crew(engine, session)
-    finally:
-        await engine.close()
 
 
 @boxed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from core.engine import Engine, EngineOptions
 from core.engine.models import ModelAccess
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -162,8 +164,6 @@ class Crew:
         until: Callable[[ev.AnyEvent], bool] = lambda _: False,
     ) -> ev.AnyEvent:
         """Build, saying yes to commands and sending what `on` answers; the event that it ended with."""
-        import contextlib
-
         self.seen.clear()
         order = cmd.PlanBuild(session=self.session, path=PATH, workers=workers)
         async with contextlib.aclosing(self.client.events(self.session, after=after)) as stream:
@@ -180,3 +180,24 @@ class Crew:
                 if isinstance(event, ev.TurnFinished) or until(event):
                     return event
         raise AssertionError("the events ended")
+
+
+@contextlib.asynccontextmanager
+async def crew(project: Path, plays: Play | None = None, **options: Any) -> AsyncIterator[tuple[Engine, Crew]]:
+    engine = Engine(project, options=EngineOptions(watch=False, **options), models=access(plays))
+    opened = await engine.submit(cmd.SessionOpen())
+    assert isinstance(opened, cmd.Ack), opened
+    try:
+        yield engine, Crew(engine, opened.session)
+    finally:
+        await engine.close()
+
+
+def statuses(engine: Engine, crew: Crew) -> dict[str, str]:
+    """The todos by id."""
+    return {todo.id: todo.status for todo in engine.state(crew.session).todos}
+
+
+def todo_of(team: Crew, subagent: str) -> str:
+    """What a subagent works at."""
+    return next(each.todo for each in team.of(ev.SubagentStarted) if each.id == subagent)
