@@ -23,7 +23,7 @@ from textual.widgets import Input
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLog, ProbeLogQuery
-from tui.debug_fold import DebugView
+from tui.debug_fold import LIVE, DebugView
 from tui.keymap import bindings, key_of
 from tui.widgets.board_log import Row, compared_rows, log_rows
 from tui.widgets.board_rows import Chip, card_rows, top_rows
@@ -185,14 +185,15 @@ class DebugBoard(Vertical):
         self._top = len(top)
         rows.show([*top, *self._lower(width)], chips)
         if follows:
-            rows.scroll_to(y=rows.max_scroll_y, animate=False)
+            rows.scroll_end(animate=False)
 
     def _lower(self, width: int) -> list[Row]:
         """The log that goes on, or the one that was chosen, or two of them."""
         view, words = self._view, self.query_one(BoardLine).value
         if view.reproducing is not None:
             live = self._picked(view.live, words)
-            return log_rows(view.reproducing.run, live, width, words=words, live=True)
+            told = "live" if len(view.live) < LIVE else f"its first {LIVE} lines, while it goes on"
+            return log_rows(view.reproducing.run, live, width, words=words, live=told)
         if self._log.run != self._run or not self._run:
             return []
         if self._other:

@@ -97,11 +97,12 @@ def values(data: str, other: str | None = None) -> list[Piece]:
 
 
 def log_rows(
-    run: str, records: Sequence[ProbeRecord], width: int, *, words: str = "", total: int = 0, live: bool = False
+    run: str, records: Sequence[ProbeRecord], width: int, *, words: str = "", total: int = 0, live: str = ""
 ) -> list[Row]:
-    """The log of a run. `total`: how many records there are of those that were looked for; `live`: it goes on."""
+    """The log of a run. `total`: how many records there are of those that were looked for; `live`: what is said of one
+    that goes on."""
     found = f"  {max(total, len(records))} with “{one_line(words, 40)}”" if words else ""
-    rows: list[Row] = [(), ((f" Log of {run}", HEAD), ("  live" if live else "", "$text-warning"), (found, MUTED))]
+    rows: list[Row] = [(), ((f" Log of {run}", HEAD), (f"  {live}" if live else "", "$text-warning"), (found, MUTED))]
     for each in records:
         rows += _record(run, each, width)
     if not records:
