@@ -17,7 +17,7 @@ from core.agent.session import SessionContext
 from core.modes import Access
 from core.permissions.approval import Approval
 from core.protocol.documents import Todo
-from core.protocol.events import TodoVerified
+from core.protocol.events import TodoVerified, ToolOutput
 from core.sandbox.result import CommandResult
 from core.tools.base import Tool
 from core.tools.run_terminal_cmd import RunTerminalCmd, outcome_of
@@ -48,6 +48,7 @@ def prover(
             return f"Its command `{todo.verify}` was not run: {refused}"
         approval = approval_of(session, todo.verify)
         note_exposure(session, Access.EXEC, None)
+        session.emit(ToolOutput(call=call, text=f"{todo.id} is proved by $ {todo.verify}\n"))
         try:
             result = await runner(approval).run_command(todo.verify, time_limit=TIME_LIMIT, on_output=_nobody)
         finally:

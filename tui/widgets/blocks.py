@@ -18,6 +18,7 @@ from tui.widgets.calls import (
     edit_row,
     head,
     json_text,
+    live_lines,
     result_text,
     seconds,
     tool_row,
@@ -208,7 +209,8 @@ def _todo_update(block: Block, width: int, _: bool) -> list[Row]:
     pieces: list[Piece] = [("todos", "tool")]
     for mark in marks:
         pieces.append((f"  {_TODO_SIGNS[mark.status]} {one_line(mark.id, 60)}", "muted"))
-    return [head("◌" if block.running else "▸", pieces, width)]
+    rows = [head("◌" if block.running else "▸", pieces, width)]
+    return [*rows, *live_lines(block, width)] if block.running and block.output else rows  # a todo is being proved
 
 
 def _clarification(block: Block, width: int, opened: bool) -> list[Row]:

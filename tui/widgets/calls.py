@@ -110,7 +110,7 @@ def tool_row(block: Block, width: int, opened: bool) -> list[Row]:
             result_text(call), width, "bad" if call.result and call.result.status == "error" else "", OPEN_ROWS
         )
     elif block.output:
-        rows += _lines(block.output, width, "muted", -LIVE_ROWS)
+        rows += live_lines(block, width)
     return rows
 
 
@@ -124,6 +124,11 @@ def json_text(value: object) -> str:
 def result_text(call: documents.ToolCallMetadata) -> str:
     """What the model was told."""
     return json_text(call.result.data) if call.result is not None and call.result.data is not None else ""
+
+
+def live_lines(block: Block, width: int) -> list[Row]:
+    """The end of what a call that runs has printed so far."""
+    return _lines(block.output, width, "muted", -LIVE_ROWS)
 
 
 def _lines(text: str, width: int, role: str, limit: int) -> list[Row]:
@@ -203,5 +208,5 @@ def command_row(block: Block, width: int, opened: bool) -> list[Row]:
         rows += _lines(run.output, width, "", OPEN_ROWS)
         rows += _lines(run.effects, width, "muted", OPEN_ROWS)
     elif block.running and block.output:
-        rows += _lines(block.output, width, "muted", -LIVE_ROWS)
+        rows += live_lines(block, width)
     return rows
