@@ -90,7 +90,7 @@ async def test_a_proof_that_hangs_is_ended_and_proves_nothing(tmp_path, monkeypa
     await case.turn()
     assert "Its command `sleep 60` did not pass:\ntimed out after 0." in case.results()[1]
     assert statuses(case) == ["cancelled", "pending"]
-    assert case.of(ev.ToolOutput)[0].text.startswith("a is proved by $ ")
+    assert case.of(ev.ToolOutput)[0].text.startswith("b is proved by $ sleep")
 
 
 async def test_m1_where_a_mode_runs_no_commands_a_proof_does_not_run_either(tmp_path):
