@@ -228,6 +228,85 @@ async def debugging(directory: Path) -> None:
         await photographer.until(lambda: not photographer.state.running)
 
 
+TILL: Final = """\
+RATE = 0.2
+
+
+def gross(price):
+    return price * (1 + RATE)
+
+
+def show(price):
+    return str(price)
+"""
+TODOS: Final = """\
+---
+name: Mend the till
+overview: Four small things, and a release of them.
+todos:
+  - {id: rounding, content: Round the gross price, status: pending, verify: grep -q round till.py}
+  - {id: showing, content: Show prices in euros, status: pending}
+  - {id: docs, content: Write the README, status: pending}
+  - {id: rate, content: gross() knows the rate, status: pending}
+  - {id: release, content: Release it, status: pending, dependencies: [rounding, showing, docs, rate]}
+---
+# Mend the till
+
+Four things that have nothing to do with each other, so they can be done at once.
+"""
+CREW: Final = """\
+turns:
+  - match: Your todo is rounding
+    steps:
+      - tool_calls: [{name: read_file, arguments: {target_file: till.py}}]
+      - tool_calls:
+          - name: search_replace
+            arguments:
+              file_path: till.py
+              old_string: "    return price * (1 + RATE)"
+              new_string: "    return round(price * (1 + RATE), 2)"
+      - The gross price is rounded to cents.
+  - match: Your todo is showing
+    steps:
+      - tool_calls:
+          - name: search_replace
+            arguments: {file_path: till.py, old_string: str(price), new_string: 'f"{price:.2f} EUR"'}
+      - tool_calls: [{name: run_terminal_cmd, arguments: {command: python3 check.py --shown}}]
+  - match: Your todo is docs
+    steps:
+      - tool_calls: [{name: write, arguments: {file_path: README.md, contents: It adds the tax.}}]
+      - The README says what the till does.
+  - match: Your todo is rate
+    steps:
+      - tool_calls: [{name: run_terminal_cmd, arguments: {command: python3 check.py --rates}}]
+"""
+
+
+async def parallel(directory: Path) -> None:
+    """Four subagents on four todos: two have ended and are merged, two are at work."""
+    from tui.bridge import Wish
+
+    plan = directory / ".cursor" / "plans" / "till_5ca1ab1e.plan.md"
+    plan.parent.mkdir(parents=True)
+    plan.write_text(TODOS)
+    (directory / "till.py").write_text(TILL)
+    (directory / "check.py").write_text("import time\n\ntime.sleep(60)\n")
+    (directory.parent / "crew.yaml").write_text(CREW)
+    os.chdir(directory.parent)
+    async with OnScreen(directory, Wish(model="scripted/crew.yaml")) as (_, photographer):
+        await photographer.until(lambda: photographer.state.session)
+        await photographer.press(*"/plans till", "enter")
+        await photographer.until(lambda: photographer.state.todos)
+        await photographer.press("P")
+        crew = photographer.state.crew
+        await photographer.until(lambda: sum(bool(each.summary) for each in crew.values()) == 2)
+        await photographer.until(lambda: sum("check.py" in str(each.acts[-1:]) for each in crew.values()) == 2)
+        await photographer.press("ctrl+t")
+        await photographer.take("plan-parallel")
+        await photographer.press("escape", "escape")
+        await photographer.until(lambda: not photographer.state.running)
+
+
 class OnScreen:
     """An app over an engine of its own, and somebody to photograph it."""
 
@@ -235,7 +314,7 @@ class OnScreen:
         from core.engine import Engine, EngineOptions
         from tui.app import AgentApp
 
-        engine = Engine(directory, options=EngineOptions(watch=False))
+        engine = Engine(directory, options=EngineOptions(watch=False, trust=True))
 
         async def connect() -> Engine:
             return engine
@@ -280,6 +359,7 @@ def main() -> None:
         asyncio.run(whole_job(shop))
         asyncio.run(questions(shop))
         asyncio.run(debugging(scratch / "till"))
+        asyncio.run(parallel(scratch / "shop-of-four"))
 
 
 if __name__ == "__main__":

@@ -95,7 +95,8 @@ class Reporter:
         match event:
             case ev.ToolRequested(call=call):
                 self.calls += 1
-                self._add(call, ev.Act(text=_line(f"{event.tool} {event.summary}"), status="running"))
+                name = "$" if event.tool == "run_terminal_cmd" else event.tool
+                self._add(call, ev.Act(text=_line(f"{name} {event.summary}"), status="running"))
             case ev.ToolFinished(call=call):
                 text = self._acts[call].text if call in self._acts else event.tool
                 self._acts[call] = ev.Act(text=text, status=event.status)

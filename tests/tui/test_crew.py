@@ -56,7 +56,7 @@ def at_work() -> list[e.AnyEvent]:
 def doing() -> list[e.AnyEvent]:
     return [
         e.SubagentProgressed(
-            id="s0", acts=acts("read_file calc.py", "run_terminal_cmd pytest -q tests"), count=2, changed=1
+            id="s0", acts=acts("read_file calc.py", "$ pytest -q tests"), count=2, changed=1
         ),
         e.SubagentProgressed(id="s1", acts=acts("search_replace calc.py"), count=1),
     ]
@@ -93,7 +93,7 @@ async def test_each_has_one_row_that_says_what_it_is_at_and_then_what_came_of_it
             await on.emit(event)
         status = on.screen.query_one(StatusBar)
         assert "4 at work" in status.render().plain
-        assert any("◌ rounding · run_terminal_cmd pytest -q tests · 1 file" in line for line in on.lines())
+        assert any("◌ rounding · $ pytest -q tests · 1 file" in line for line in on.lines())
         assert any("◌ docs · Write the README" in line for line in on.lines())
         for event in ended():
             await on.emit(event)
