@@ -3,12 +3,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.terminal import Terminal
@@ -99,6 +101,18 @@ def marked(where: Path) -> list[str]:
     return [*found.stdout.split(), *(str(path) for path in files if f"region {MARK}".encode() in path.read_bytes())]
 
 
+def kill(processes: list[psutil.Process]) -> None:
+    """All at once; until each of them has ended."""
+    found = []
+    for each in processes:
+        with contextlib.suppress(ProcessLookupError):
+            found.append(os.pidfd_open(each.pid))
+            os.kill(each.pid, signal.SIGKILL)
+    for descriptor in found:
+        assert select.select([descriptor], [], [], 20)[0]
+        os.close(descriptor)
+
+
 def debugged(directory: Path) -> DebugState:
     return fold(scan(directory / "log.jsonl").envelopes, ReviewState()).debug
 
@@ -153,9 +167,7 @@ async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_lef
     for moment, steps in moments.items():
         with started(where, script(tmp_path / f"{moment}.yaml", *steps)) as screen:
             screen.wait_for(awaited[moment])
-            for each in [*screen.process.children(recursive=True), screen.process]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(each.pid, signal.SIGKILL)
+            kill([*screen.process.children(recursive=True), screen.process])
         assert (len(marked(where)) > 0) is (moment != "asked")
     engine = Engine(where, options=EngineOptions(watch=False))
     assert isinstance(await engine.submit(cmd.SessionOpen(model="", mode="agent")), cmd.Ack)
