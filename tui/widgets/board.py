@@ -121,6 +121,7 @@ class DebugBoard(Vertical):
         self._other = ""
         self._hypothesis = ""
         self._log = ProbeLog(run="")
+        self._drawn: tuple[object, list[Row]] = (None, [])
         self._top = 0
         self._since = 0.0
         self._seeks = False
@@ -198,8 +199,12 @@ class DebugBoard(Vertical):
             return []
         if self._other:
             return compared_rows(self._log, width)
-        picked = self._picked(self._log.records, words)
-        return log_rows(self._run, picked, width, words=words, total=self._log.total if self._log.is_cut else 0)
+        wanted = (self._log, width, words, self._hypothesis)
+        if self._drawn[0] != wanted:  # thousands of rows, and the board is drawn whenever anything happens
+            total = self._log.total if self._log.is_cut else 0
+            picked = self._picked(self._log.records, words)
+            self._drawn = (wanted, log_rows(self._run, picked, width, words=words, total=total))
+        return self._drawn[1]
 
     def _picked(self, records: Sequence[ProbeRecord], words: str) -> list[ProbeRecord]:
         wanted = words.casefold().split()

@@ -47,7 +47,7 @@ def flowed(pieces: Sequence[Piece], width: int, *, indent: int, most: int) -> li
         for text, style in word:
             if room <= 0:
                 break
-            shown = text if cells(text.rstrip()) <= room else f"{text[: max(room - 1, 0)]}…"
+            shown = text if cells(text.rstrip()) <= room else f"{_cut(text, room - 1)}…"
             rows[-1].append((shown, style))
             used, room = used + cells(shown), room - cells(shown)
     return [tuple(row) for row in rows]
@@ -65,6 +65,14 @@ def _words(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
             word.append((last, style))
     if word:
         yield word
+
+
+def _cut(text: str, room: int) -> str:
+    """The beginning of a text that fits into so many cells."""
+    text = text[: max(room, 0)]
+    while cells(text) > room:
+        text = text[:-1]
+    return text
 
 
 def fields(data: str) -> dict[str, str]:
