@@ -330,6 +330,9 @@ def unfinished(live: LiveSession, plan: str) -> bool:
     """Whether subagents have begun with todos of a plan that are still in progress."""
     todos = {todo.id for todo in live.runtime.plans.load(plan).todos if todo.status == "in_progress"}
     return any(
-        each.plan == plan and each.todo in todos and each.state != "merged"
+        each.plan == plan
+        and each.todo in todos
+        and each.state != "merged"
+        and live.runtime.directory.has_child(each.id)
         for each in live.runtime.state.subagents.values()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -43,6 +43,11 @@ class Reporter:
         return tuple(self._acts.values())[-KEPT:]
 
     @property
+    def all_acts(self) -> tuple[ev.Act, ...]:
+        """The same when it has stopped: nothing runs any more."""
+        return tuple(replace(act, status="cancelled") if act.status == "running" else act for act in self.acts)
+
+    @property
     def usage(self) -> Usage:
         """What was used and is not counted in the parent yet."""
         turn = self._child.state.turn
@@ -67,6 +72,12 @@ class Reporter:
         """What it asked before it was stopped, and nobody has answered."""
         for asked in self._child.state.questions.values():
             self.note(asked)
+
+    def proves(self, command: str, how: Literal["running", "completed", "failed"]) -> None:
+        """The command of its todo runs, or has ended."""
+        self._acts.pop("proof", None)
+        self._add("proof", ev.Act(text=_line(f"verify: {command}"), status=how))
+        self._tell_soon()
 
     def note(self, event: ev.AnyEvent) -> None:
         """One event of the child."""

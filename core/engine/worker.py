@@ -119,8 +119,13 @@ class Worker:
 
     async def _proof(self) -> str:
         """Why the command of the todo is not passed here, "" = it is, or there is none."""
-        context = self.child.turns.ready_context()
-        return await prove(context, self.task.todo) if self.task.todo.verify else ""
+        todo = self.task.todo
+        if not todo.verify:
+            return ""
+        self._reporter.proves(todo.verify, "running")
+        why = await prove(self.child.turns.ready_context(), todo)
+        self._reporter.proves(todo.verify, "failed" if why else "completed")
+        return why
 
     def finish(self, end: End) -> None:
         """Say, once, that it has stopped."""
@@ -134,7 +139,7 @@ class Worker:
                 reason=end.reason,
                 message=end.message,
                 said=self._reporter.said[-SHOWN:],
-                acts=self._reporter.acts,
+                acts=self._reporter.all_acts,
                 steps=sum(turn.steps for turn in self.child.runtime.state.turns),
                 usage=self._reporter.usage,
                 duration_ms=round((monotonic() - self._started) * 1000),

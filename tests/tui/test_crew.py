@@ -55,9 +55,7 @@ def at_work() -> list[e.AnyEvent]:
 
 def doing() -> list[e.AnyEvent]:
     return [
-        e.SubagentProgressed(
-            id="s0", acts=acts("read_file calc.py", "$ pytest -q tests"), count=2, changed=1
-        ),
+        e.SubagentProgressed(id="s0", acts=acts("read_file calc.py", "$ pytest -q tests"), count=2, changed=1),
         e.SubagentProgressed(id="s1", acts=acts("search_replace calc.py"), count=1),
     ]
 
