@@ -8,7 +8,7 @@ from __future__ import annotations
 from core.engine.children import open_child
 from core.engine.live import LiveSession
 from core.errors import AgentTuiError
-from core.protocol.events import SubagentMerged, SubagentMerging
+from core.protocol.events import CheckRecorded, SubagentMerged, SubagentMerging
 from core.protocol.review import Origin
 from core.shadow.joining import Joining, Work
 
@@ -47,6 +47,17 @@ def _merged(parent: LiveSession, event: SubagentMerged) -> SubagentMerged:
     parent.runtime.emit(event)
     parent.runtime.log.sync()
     return event
+
+
+def carry_check(parent: LiveSession, child: LiveSession) -> None:
+    """The latest command that checked the child's work holds for what is pending here, if that is the very same."""
+    ours, theirs = parent.runtime.review.changes, child.runtime.review.changes
+    checks = {change.check for change in theirs.values()}
+    is_same = {path: (each.base, each.pending) for path, each in ours.items()} == {
+        path: (each.base, each.pending) for path, each in theirs.items()
+    }
+    if is_same and len(checks) == 1 and (check := checks.pop()) is not None:
+        parent.runtime.emit(CheckRecorded(check=check))
 
 
 async def carry_on(parent: LiveSession) -> None:

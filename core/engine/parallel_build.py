@@ -26,7 +26,7 @@ from core.clock import monotonic
 from core.engine.children import new_child, open_child, sweep
 from core.engine.faults import explained
 from core.engine.live import LiveSession
-from core.engine.merging import carry_on, merge
+from core.engine.merging import carry_check, carry_on, merge
 from core.engine.worker import End, Task, Worker, prove
 from core.errors import AgentTuiError
 from core.modes import Access
@@ -259,6 +259,8 @@ class ParallelBuild:
             return
         merged = merge(self._live, worker.child)
         others, self._merges = merges != self._merges, self._merges + 1
+        if not others:
+            carry_check(self._live, worker.child)
         if merged.conflicts:
             self._wait_for_user(todo, self._runtime.state.subagents[worker.id])
             self._tell_conflict(todo, merged)

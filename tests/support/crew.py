@@ -159,13 +159,14 @@ class Crew:
         self,
         *,
         workers: int = 4,
+        todo: str = "",
         after: int = 0,
         on: Callable[[ev.AnyEvent], cmd.AnyCommand | None] = lambda _: None,
         until: Callable[[ev.AnyEvent], bool] = lambda _: False,
     ) -> ev.AnyEvent:
         """Build, saying yes to commands and sending what `on` answers; the event that it ended with."""
         self.seen.clear()
-        order = cmd.PlanBuild(session=self.session, path=PATH, workers=workers)
+        order = cmd.PlanBuild(session=self.session, path=PATH, workers=workers, todo=todo)
         async with contextlib.aclosing(self.client.events(self.session, after=after)) as stream:
             reply = await self.client.submit(order)
             assert isinstance(reply, cmd.Ack), reply

@@ -269,3 +269,17 @@ def test_joined_once_wherever_it_is_cut_off_and_carried_on(desk, at):
     assert desk.shadow.read("b") == edited(TEN, 2, into=b"now ours")
     assert [each.by for each in desk.state.changes["b"].rivals] == ["one"]
     assert [(bulk.root, bulk.files) for bulk in desk.state.bulks] == [("out", 1)]
+
+
+@pytest.mark.parametrize("verdict", ["accept", "reject"])
+def test_a_verdict_on_what_it_began_with_holds_and_its_own_work_waits(desk, verdict):
+    desk.put("a", TEN)
+    desk.shadow.write("a", edited(TEN, 2))
+    child = Child(desk, "one")
+    desk.shadow.resolve("a", (), verdict)
+    child.shadow.check_disk("a")
+    child.shadow.write("a", edited(child.shadow.read("a"), 8))
+    child.join(desk)
+    disk = edited(TEN, 2) if verdict == "accept" else TEN
+    assert (desk.disk("a"), desk.shadow.read("a")) == (disk, edited(disk, 8))
+    assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["one"]
