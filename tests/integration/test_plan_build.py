@@ -237,13 +237,19 @@ async def _until_started(stream):
             return
 
 
-async def test_a_text_that_was_begun_before_the_plan_changed_is_merged(project):
+async def test_an_edit_that_was_begun_before_the_plan_changed_is_merged(project):
     async with opened(project) as (engine, session):
         await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH))
         base = engine.state(session).plans[PATH]
         for body in ("# Shop\n\nAll of it.  \n\nTheirs.", "# My shop\n\nAll of it.  "):
             await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH, body=body, base=base))
         assert engine.state(session).plans[PATH].body == "# My shop\n\nAll of it.  \n\nTheirs."
+        await submitted(engine, session, cmd.TodoSet(session=session, plan=PATH, id="a", status="completed"))
+        turned = tuple(reversed(base.todos))
+        await submitted(engine, session, cmd.PlanEdit(session=session, path=PATH, todos=turned, base=base))
+        now = engine.state(session).plans[PATH].todos
+        assert [todo.id for todo in now] == [todo.id for todo in turned]
+        assert [todo.id for todo in now if todo.status == "completed"] == ["a"]
 
 
 async def test_a_todo_that_waits_is_not_begun_by_the_user(project):
