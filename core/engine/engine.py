@@ -265,7 +265,8 @@ class Engine:
         loaded = await asyncio.to_thread(house.trusting.decide, command.trusted)
         self._take_settings(house, loaded)
         for each in self._sessions.values():
-            each.runtime.trusted = command.trusted
+            for one in (each, *each.children.values()):
+                one.runtime.trusted = command.trusted
             each.runtime.emit_apart(house.trusting.answer())
             each.turns.trust_changed()
         for notice in loaded.notices:

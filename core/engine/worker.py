@@ -22,6 +22,10 @@ from core.protocol.review import Origin
 
 TRIES: Final = 3  # turns in which it may make its command pass
 BEGUN: Final = "It was begun before and not finished: look at what is changed already, and go on from there."
+ASKED: Final = (
+    "You stopped with a question that nobody could answer: ask with ask_question what only the user can say, decide "
+    "the rest yourself, and go on."
+)
 SHOWN: Final = 2_000  # characters of its last words that are kept
 
 
@@ -78,8 +82,9 @@ class Worker:
         return end
 
     async def _work(self) -> End:
-        why = self.task.why or (BEGUN if self._again else "")
-        is_done = self._is_done
+        is_done, known = self._is_done, self.parent.runtime.state.subagents[self.id]
+        asked = known.reason == "done" and bool(known.message)
+        why = self.task.why or (ASKED if asked else BEGUN if self._again else "")
         self._reporter.ask_again()
         for _ in range(TRIES):
             if not is_done and (end := await self._turn(why)).reason != "done":
@@ -98,7 +103,8 @@ class Worker:
     def _is_done(self) -> bool:
         """Whether it was done when it was stopped, so that nothing but the rest is left."""
         known, turns = self.parent.runtime.state.subagents[self.id], self.child.runtime.state.turns
-        return self._again and known.reason == "done" and bool(turns) and turns[-1].reason == "done"
+        has_ended = known.reason == "done" and not known.message
+        return self._again and has_ended and bool(turns) and turns[-1].reason == "done"
 
     @property
     def _has_worked(self) -> bool:

@@ -173,6 +173,7 @@ class Crew:
             async for envelope in stream:
                 event = envelope.event
                 self.seen.append(event)
+                self._check_order(event, workers)
                 command = on(event)
                 if isinstance(event, ev.ApprovalRequested):
                     command = cmd.ApprovalAnswer(session=self.session, id=event.id, decision="allow_once")
@@ -181,6 +182,18 @@ class Crew:
                 if isinstance(event, ev.TurnFinished) or until(event):
                     return event
         raise AssertionError("the events ended")
+
+    def _check_order(self, event: ev.AnyEvent, workers: int) -> None:
+        """Never more at work than there may be, and none before what it waits for is done."""
+        if not isinstance(event, ev.SubagentStarted):
+            return
+        ended = {each.id for each in self.of(ev.SubagentFinished)}
+        at_work = [each for each in self.of(ev.SubagentStarted) if each.id not in ended]
+        assert len({each.id for each in at_work}) <= workers
+        todos = {todo.id: todo for todo in self.of(ev.TodoChanged)[-1].todos}
+        assert todos[event.todo].status == "in_progress"
+        needs = [todos[key].status for key in todos[event.todo].dependencies]
+        assert set(needs) <= {"completed", "cancelled"}
 
 
 @contextlib.asynccontextmanager
