@@ -48,6 +48,8 @@ def _changed(
         case events.SubagentMerged():
             block.summary = _files(len(event.paths)) or "nothing changed"
             block.output = "\n".join((*event.paths, *event.notes))
+            if event.refused:
+                block.status, block.hint = "failed", f"could not be taken over: {', '.join(event.refused)}"
             if event.conflicts:
                 block.level, block.hint = "conflict", f"in conflict: {', '.join(event.conflicts)}"
     return frozenset({"blocks", "status", "plan"})

@@ -39,6 +39,7 @@ def merge(parent: LiveSession, child: LiveSession) -> SubagentMerged:
             conflicts=found.conflicts,
             generated=found.generated,
             notes=found.notes,
+            refused=found.refused,
         ),
     )
 

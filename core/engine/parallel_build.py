@@ -261,6 +261,9 @@ class ParallelBuild:
         others, self._merges = merges != self._merges, self._merges + 1
         if not others:
             carry_check(self._live, worker.child)
+        if merged.refused:
+            self._tried[todo.id] = " ".join(merged.notes)
+            return
         if merged.conflicts:
             self._wait_for_user(todo, self._runtime.state.subagents[worker.id])
             self._tell_conflict(todo, merged)

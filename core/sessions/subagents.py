@@ -51,7 +51,7 @@ def merging(state: SessionState, _: ev.Envelope, event: ev.SubagentMerging) -> N
 
 def merged(state: SessionState, _: ev.Envelope, event: ev.SubagentMerged) -> None:
     if (known := state.subagents.get(event.id)) is not None:
-        known.state, known.conflicts = "merged", event.conflicts
+        known.state, known.conflicts = "ended" if event.refused else "merged", event.conflicts
 
 
 def restored(state: SessionState, _: ev.Envelope, __: ev.CheckpointRestored) -> None:

@@ -28,13 +28,14 @@ NAMED = 6  # paths in a note
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """What became of it: `paths` that it changed, those of them in conflict now, and what there is to say of the rest;
-    `generated`: files beside the review."""
+    """What became of it: `paths` that it changed, those of them in conflict now, and those that could not be put here
+    at all; `generated`: files beside the review; `notes` on what is not as it was."""
 
     paths: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     generated: int = 0
+    refused: tuple[str, ...] = ()
 
 
 class Work:
@@ -111,9 +112,12 @@ class Joining:
         shadow emits for edits and for commands."""
         notes: list[str] = []
         left = self._work.changed(origin)
+        refused = []
         for each in left:
             if each.path not in done:
-                self._join(each, notes)
+                if why := self._join(each):
+                    notes.append(why)
+                    refused.append(each.path)
                 self._step(each.path)
         self._directories_go()
         generated = self._generated(origin, since, notes)
@@ -124,9 +128,11 @@ class Joining:
             conflicts=tuple(path for path in paths if clashes_with(self._shadow.state.changes.get(path), origin.call)),
             notes=tuple(notes),
             generated=generated,
+            refused=tuple(refused),
         )
 
-    def _join(self, left: Left, notes: list[str]) -> None:
+    def _join(self, left: Left) -> str:
+        """Why a path can't be put here, "" = it was."""
         for state in (left.then, left.wanted):
             if (data := self._work.blob(state)) is not None:
                 self._shadow.blobs.put(data)
@@ -135,7 +141,8 @@ class Joining:
         except StateError:
             raise
         except AgentTuiError as problem:
-            notes.append(f"{left.path} could not be taken over: {problem.message}")
+            return f"{left.path} could not be taken over: {problem.message}"
+        return ""
 
     # beside the review
 

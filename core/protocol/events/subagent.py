@@ -62,10 +62,11 @@ class SubagentMerging(Event, frozen=True, kw_only=True, tag="subagent.merging"):
 
 class SubagentMerged(Event, frozen=True, kw_only=True, tag="subagent.merged"):
     """What it changed is pending here: `paths`, of which `conflicts` wait for the user; `generated` files beside the
-    review, and `notes` on what could not be taken over as it was."""
+    review, and `notes` on what is not as it was. What was `refused` has no place here now, and is tried again later."""
 
     id: str
     paths: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     generated: int = 0
     notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()

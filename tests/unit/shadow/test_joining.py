@@ -283,3 +283,16 @@ def test_a_verdict_on_what_it_began_with_holds_and_its_own_work_waits(desk, verd
     disk = edited(TEN, 2) if verdict == "accept" else TEN
     assert (desk.disk("a"), desk.shadow.read("a")) == (disk, edited(disk, 8))
     assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["one"]
+
+
+def test_what_has_no_place_here_is_refused_and_taken_over_when_it_has(desk):
+    child = Child(desk, "one")
+    child.shadow.write("x", b"a file\n")
+    child.shadow.write("y", b"y\n")
+    desk.shadow.write("x/in", b"below a directory\n")
+    joined = child.join(desk)
+    assert (joined.refused, joined.paths) == (("x",), ("x", "y"))
+    assert "could not be taken over" in joined.notes[0]
+    desk.shadow.resolve("x/in", (), "reject")
+    assert child.join(desk, done={"y"}).refused == ()
+    assert {path: desk.shadow.read(path) for path in desk.state.changes} == {"x": b"a file\n", "y": b"y\n"}
