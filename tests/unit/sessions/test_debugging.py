@@ -76,6 +76,30 @@ def test_what_is_changed_on_evidence_is_known_with_what_was_pending_before():
     assert after(*confirmed, first, ev.HypothesesSet(hypotheses=SUPPOSED)).debug.fixes == {}
 
 
+def test_a_fix_is_judged_once_a_run_has_shown_it_and_again_when_it_has_changed():
+    mended = [
+        ev.HypothesesSet(hypotheses=SUPPOSED),
+        ev.HypothesisJudged(hypothesis=CONFIRMED),
+        ev.ChangeProposed(change=change(FIRST)),
+    ]
+    shown = [*mended, ev.RunRecorded(run=ProbeRun(id="r2", after_fix=True))]
+    assert not after(*mended).debug.awaits_judgement
+    assert after(*shown).debug.awaits_judgement
+    fixed = after(*shown, ev.FixJudged(run="r2", outcome="fixed")).debug
+    assert (fixed.awaits_judgement, fixed.fixes, fixed.is_mended, fixed.is_confirmed) == (False, {}, True, True)
+    unsure = [*shown, ev.FixJudged(run="r2", outcome="unsure")]
+    assert not after(*unsure).debug.awaits_judgement
+    assert after(*unsure, ev.RunRecorded(run=ProbeRun(id="r3", after_fix=True))).debug.awaits_judgement
+    changed = after(*unsure, ev.ChangeRevised(change=change(SECOND, "c2"))).debug
+    assert (changed.shown_by, changed.awaits_judgement, changed.fixes) == ("", False, {"a.py": None})
+    broken = [*shown, ev.FixJudged(run="r2", outcome="broken", taken_back=("a.py",))]
+    assert (after(*broken).debug.is_confirmed, after(*broken).debug.fixes) == (False, {})
+    again = after(*broken, ev.HypothesesSet(hypotheses=SUPPOSED), ev.HypothesisJudged(hypothesis=CONFIRMED)).debug
+    assert (again.is_confirmed, again.is_mended, again.judged) == (True, False, None)
+    accepted = after(*mended, ev.FileWritten(path="a.py", state=FIRST)).debug
+    assert (accepted.fixes, accepted.is_mended) == ({}, True)
+
+
 def test_going_back_brings_the_hypotheses_of_that_moment_back():
     one = ev.HypothesesSet(hypotheses=SUPPOSED[:1])
     back = ev.ConversationRewound(checkpoint="c", to_seq=2)
@@ -92,6 +116,9 @@ EVENTS = st.sampled_from(
         ev.ReproduceRequested(run="r1"),
         ev.ReproduceEnded(run="r1", outcome="stopped"),
         ev.RunRecorded(run=ProbeRun(id="r1")),
+        ev.RunRecorded(run=ProbeRun(id="r2", after_fix=True)),
+        ev.FixJudged(run="r2", outcome="broken"),
+        ev.ProbesChecked(files=1),
         ev.ChangeProposed(change=change(FIRST)),
         ev.ModeChanged(mode="ask"),
         ev.ModeChanged(mode="debug"),
