@@ -13,6 +13,7 @@ from core.agent.limits import size_of
 from core.agent.session import Route, SessionContext
 from core.agent.streaming import closed_after
 from core.errors import ProviderError
+from core.plans.graph import at_hand
 from core.prompts import render
 from core.protocol.events import ContextCompacted
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
@@ -108,7 +109,7 @@ def _note(session: SessionContext, notes: str) -> UserMessage:
     text = render(
         "reminders/compacted",
         summary=notes,
-        todos=session.state.todos,
+        todos=at_hand(session.state.todos),
         changes=tuple(session.state.changes.values()),
     )
     return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")

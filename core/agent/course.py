@@ -46,7 +46,7 @@ class Course:
         self._owes_nothing = False
         self._keeps_file = False
         self._edited: set[str] = set()
-        self._seen = self._digest()
+        self._seen = self._list()
         self._urged = 0
         self._debugging = DebugCourse(session)
         self._done = 0
@@ -59,12 +59,12 @@ class Course:
         if not session.state.plan_path:
             return
         refresh(session)
-        if (now := self._digest()) != self._seen:
+        if (now := self._list()) != self._seen:
             self._seen = now
             remind(session, render("reminders/plan_changed", todos=told_todos(session.state.todos)))
 
-    def _digest(self) -> str:
-        return told_todos(self._session.state.todos)
+    def _list(self) -> tuple[Todo, ...]:
+        return self._session.state.todos
 
     # What the model does.
 
@@ -93,7 +93,7 @@ class Course:
                 for path in self._paths_of(call):
                     await self._follow(call.request.id, path)
                     self._note_edit(path)
-        self._seen = self._digest()
+        self._seen = self._list()
 
     def _paths_of(self, call: Call) -> list[str]:
         """The files that a call changed, but for the plan's own; of a command that changed none: an empty one."""
@@ -113,7 +113,8 @@ class Course:
         found = await read_back(self._session, settle)
         self._keeps_file = self._keeps_file or bool(found.written)
         if found.notes:
-            remind(self._session, render("reminders/plan_file", notes=found.notes, todos=self._digest()))
+            told = render("reminders/plan_file", notes=found.notes, todos=told_todos(self._session.state.todos))
+            remind(self._session, told)
 
     @property
     def _follows(self) -> bool:
@@ -197,11 +198,11 @@ class Course:
             return False
         self._urged += 1
         now = next((todo.id for todo in left if todo.status == "in_progress"), "")
-        free = [todo.id for todo in ready(self._session.state.todos) if todo in left]
+        free = [todo.id for todo in self._wanted(ready(self._session.state.todos))]
         by_file = self._session.state.plan_path if self._has_commands_alone else ""
         told = render("reminders/build_left", todos=told_todos(left), now=now, ready=free, by_file=by_file)
         remind(self._session, told)
-        self._seen = self._digest()
+        self._seen = self._list()
         return True
 
     @property

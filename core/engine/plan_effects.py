@@ -12,7 +12,7 @@ from core.engine.parallel_build import ParallelBuild, unfinished, unsettled
 from core.engine.proofs import not_proved, run_proof
 from core.errors import CommandRejected
 from core.ids import new_id
-from core.plans.graph import DONE, blocked_by, problems
+from core.plans.graph import DONE, at_hand, blocked_by, problems
 from core.plans.merging import Merged
 from core.plans.transitions import refuse_early
 from core.prompts import render
@@ -129,7 +129,11 @@ def _build(live: LiveSession, plan: Plan, command: cmd.PlanBuild) -> None:
         live.turns.start_work(prompt, lambda context: build.run(context, prompt))
         return
     by_file = runtime.settings.dialect_of(runtime.state.model) == "command"
-    instruction = render("plan_build", plan=plan, chosen=chosen, now=now, by_file=by_file)
+    shown = at_hand(plan.todos)
+    shown += (chosen,) if chosen and chosen not in shown else ()
+    more = len(plan.todos) - len(shown)
+    told = {"plan": plan, "chosen": chosen, "now": now, "by_file": by_file, "todos": shown, "left_out": more}
+    instruction = render("plan_build", **told)
     live.turns.start_build(prompt, plan.path, command.todo, instruction)
 
 

@@ -13,6 +13,7 @@ from core.protocol.documents import Todo
 
 DONE = frozenset({"completed", "cancelled"})
 MOST_NAMED = 20  # problems in one message
+MOST_TOLD = 200  # todos that a model is told of at once
 LONGEST_PATH = 40  # todos of a cycle that are named
 
 
@@ -100,6 +101,17 @@ def in_order(todos: Sequence[Todo]) -> tuple[Todo, ...]:
                 heappush(free, place[each])
     placed = {todo.id for todo in found}
     return (*found, *(todo for todo in todos if todo.id not in placed))
+
+
+def at_hand(todos: Sequence[Todo], most: int = MOST_TOLD) -> tuple[Todo, ...]:
+    """What a model is told of: all todos if they are few, else as many as that, those in progress and those that come
+    next. In the list's order."""
+    if len(todos) <= most:
+        return tuple(todos)
+    left = [todo for todo in in_order(todos) if todo.status not in DONE]
+    left.sort(key=lambda todo: todo.status != "in_progress")
+    chosen = {todo.id for todo in left[:most]}
+    return tuple(todo for todo in todos if todo.id in chosen)
 
 
 def _identity_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:

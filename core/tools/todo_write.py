@@ -8,11 +8,12 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from core.modes import Access
-from core.plans.graph import DONE, blocked_by, ready
+from core.plans.graph import DONE, at_hand, blocked_by, ready
 from core.plans.model import TodoUpdate, merge_todos
 from core.protocol.documents import Todo, TodoMark, TodoStatus
 from core.tools.base import Outcome, TodoBoard, Tool
 
+MOST_READY = 50  # ids that are named
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
 
@@ -62,11 +63,17 @@ def told_todos(todos: Sequence[Todo]) -> str:
     """The list as a model is told of it."""
     if not todos:
         return "The list is empty now."
-    waits = blocked_by(todos)
+    waits, shown = blocked_by(todos), at_hand(todos)
     rows = [
         f"{_MARKS[todo.status]} {todo.id}: {todo.content}"
         + (f" (waits for {', '.join(waits[todo.id])})" if todo.id in waits else "")
-        for todo in todos
+        for todo in shown
     ]
-    following = ", ".join(todo.id for todo in ready(todos))
-    return "\n".join(rows) + (f"\nReady to start: {following}." if following else "")
+    if len(shown) < len(todos):
+        done = sum(todo.status in DONE for todo in todos)
+        rows.append(f"({len(todos) - len(shown):,} of {len(todos):,} are left out, {done:,} are done)")
+    free = [todo.id for todo in ready(todos)]
+    if free:
+        more = f" and {len(free) - MOST_READY:,} more" if len(free) > MOST_READY else ""
+        rows.append(f"Ready to start: {', '.join(free[:MOST_READY])}{more}.")
+    return "\n".join(rows)

@@ -26,6 +26,8 @@ VARIABLES = {
         "chosen": TODO,
         "now": "a",
         "by_file": False,
+        "todos": (TODO,),
+        "left_out": 3,
     },
     "plan_subagent": {
         "plan": Plan(path="p.md", name="P", overview="O", body="B", todos=(TODO,)),

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.errors import CommandRejected, ToolInputInvalid
-from core.plans.graph import DONE, blocked_by, dependants, in_order, problems, ready
+from core.plans.graph import DONE, at_hand, blocked_by, dependants, in_order, problems, ready
 from core.plans.transitions import STARTED, check_steps, cuts, newly_completed, problems_of_steps, refuse_early
 from core.protocol.documents import Todo
+from core.tools.todo_write import told_todos
 
 
 def todo(key: str, *needs: str, status: str = "pending") -> Todo:
@@ -126,3 +127,27 @@ def test_the_user_begins_nothing_that_waits_and_completes_it_only_knowingly(todo
             assert refused.value.message.endswith(f"it waits for {', '.join(waits)}.")
         else:
             refuse_early(todos, each.id, status, anyway=anyway)
+
+
+@settings(max_examples=80, deadline=None)
+@given(graphs(acyclic=True), st.integers(0, 12))
+def test_a_model_is_told_of_what_is_done_now_and_next(todos, most):
+    shown = at_hand(todos, most)
+    assert list(shown) == [todo for todo in todos if todo in shown]
+    if len(todos) <= most:
+        assert shown == todos
+        return
+    assert len(shown) == min(most, sum(todo.status not in DONE for todo in todos))
+    working = [todo for todo in todos if todo.status == "in_progress"]
+    assert set(working) <= set(shown) or set(shown) <= set(working)
+    waits, keys = blocked_by(todos), {todo.id for todo in shown}
+    assert all(set(waits.get(todo.id, ())) <= keys for todo in shown if todo.status == "pending")
+
+
+def test_of_a_plan_of_thousands_a_model_is_told_the_next_ones():
+    todos = tuple(
+        todo(f"t{n}", *([f"t{n - 1}"] if n else []), status="completed" if n < 10 else "pending") for n in range(5_000)
+    )
+    told = told_todos(todos)
+    assert told.startswith("[ ] t10: t10\n[ ] t11: t11 (waits for t10)\n")
+    assert told.endswith("(4,800 of 5,000 are left out, 10 are done)\nReady to start: t10.")
