@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.capabilities import CommandRunner, Lease
 from core.agent.leash import Leash
@@ -14,6 +15,7 @@ from core.clock import monotonic
 from core.engine.live import LiveSession
 from core.engine.reporting import Reporter
 from core.ids import new_id
+from core.plans.graph import at_hand
 from core.prompts import render
 from core.protocol.documents import Todo
 from core.protocol.events import SubagentFinished, SubagentStarted, TurnEnd
@@ -116,7 +118,8 @@ class Worker:
     async def _turn(self, why: str) -> End:
         turns, task = self.child.turns, self.task
         whole = not self.child.runtime.state.turns
-        instruction = render("plan_subagent", todo=task.todo, plan=task.plan, others=task.others, why=why, whole=whole)
+        plan = replace(task.plan, todos=at_hand(task.plan.todos))
+        instruction = render("plan_subagent", todo=task.todo, plan=plan, others=task.others, why=why, whole=whole)
         await turns.reserve()
         turns.start(task.todo.content, (), instruction=instruction)
         await turns.ended()

@@ -127,11 +127,14 @@ async def test_the_slash_command_builds_one_todo_or_afresh(stage):
 
 async def test_a_failed_proof_is_seen_in_the_panel(stage):
     verified = e.TodoVerified(id="fix", command="make test", exit_code=1, plan=PATH)
-    todos = (recorded.TODOS[0], replace(recorded.TODOS[1], verify="make test"), recorded.TODOS[2])
-    async with stage([*START, e.TodoChanged(todos=todos, plan=PATH), verified]) as on:
+    other = e.TodoVerified(id="test", command="make all", exit_code=0, plan="other.plan.md")
+    todos = (recorded.TODOS[0], replace(recorded.TODOS[1], verify="make test"))
+    todos += (replace(recorded.TODOS[2], verify="make all"),)
+    async with stage([*START, e.TodoChanged(todos=todos, plan=PATH), verified, other]) as on:
         rows = await opened(on)
         text = "\n".join(rows.render_line(y).text.rstrip() for y in range(rows.size.height))
         assert "✗ verify failed (exit code 1): make test" in text
+        assert "  verify: make all" in text
 
 
 async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):

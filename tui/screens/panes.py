@@ -243,7 +243,7 @@ class Panes:
                 cast("Any", plan).set_plan(
                     state.current_plan,
                     state.plan_todos,
-                    state.proofs,
+                    {key: proof for key, proof in state.proofs.items() if proof.plan in {"", state.plan}},
                     comments=said,
                     hunks=hunks,
                     doing=_doing_by_todo(state),
