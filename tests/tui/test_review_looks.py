@@ -119,7 +119,7 @@ async def consenting(pilot: Pilot[None]) -> None:
 
 
 async def sending(pilot: Pilot[None]) -> None:
-    pilot.app.push_screen(Comments([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], drop=print))
+    pilot.app.push_screen(Comments([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], change=print, plans={}))
     await painted(pilot)
 
 
