@@ -119,7 +119,9 @@ async def consenting(pilot: Pilot[None]) -> None:
 
 
 async def sending(pilot: Pilot[None]) -> None:
-    pilot.app.push_screen(Comments([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], change=print, plans={}))
+    pilot.app.push_screen(
+        Comments([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], change=print, plans={})
+    )
     await painted(pilot)
 
 
