@@ -102,6 +102,7 @@ class DebugBoard(Vertical):
     DEFAULT_CSS = """
     DebugBoard { height: 1fr; }
     DebugBoard BoardLine { display: none; height: 1; border: none; padding: 0 1; background: $foreground 8%; }
+    DebugBoard BoardLine:focus { border: none; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("debug")
