@@ -30,7 +30,8 @@ def merge(parent: LiveSession, child: LiveSession) -> SubagentMerged:
         return _merged(parent, SubagentMerged(id=known.id))
     origin = Origin(turn=runtime.turn_id, call=known.id, tool="subagent", todo=known.todo)
     joining = Joining(runtime.shadow, Work(child.runtime.shadow, points[name], name))
-    found = joining.join(origin, since=child.runtime.state.started * 1_000_000, done=known.joined)
+    began = child.runtime.state.started * 1_000_000
+    found = joining.join(origin, since=began, done=known.joined, without=(known.plan,))  # the program keeps the plan
     return _merged(
         parent,
         SubagentMerged(

@@ -107,11 +107,12 @@ class Joining:
         self._work = work
         self._step = step
 
-    def join(self, origin: Origin, *, since: int, done: Collection[str] = ()) -> Joined:
-        """`since`: when that work began (ns since 1970); `done`: paths that were joined before a crash. Emits what the
-        shadow emits for edits and for commands."""
-        notes: list[str] = []
-        left = self._work.changed(origin)
+    def join(self, origin: Origin, *, since: int, done: Collection[str] = (), without: Collection[str] = ()) -> Joined:
+        """`since`: when that work began (ns since 1970); `done`: paths that were joined before a crash; `without`:
+        paths that are not joined at all. Emits what the shadow emits for edits and for commands."""
+        changed = self._work.changed(origin)
+        notes = [f"What it wrote to {each.path} was left out." for each in changed if each.path in without]
+        left = [each for each in changed if each.path not in without]
         refused = []
         for each in left:
             if each.path not in done:

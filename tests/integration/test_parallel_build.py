@@ -305,7 +305,8 @@ async def test_one_todo_alone_is_merged_with_the_check_that_passed_over_it(proje
 @pytest.mark.timeout(60)
 async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_built_again(project):
     plays = play()
-    plays["docs"] = [plays["docs"][0], says("Shall I go on?"), plays["docs"][0], says("I did.")]
+    ticks = calls(("search_replace", {"file_path": PATH, "old_string": "Write the README", "new_string": "Done"}))
+    plays["docs"] = [plays["docs"][0], says("Shall I go on?"), ticks, says("I did.")]
     async with crew(project, plays) as (engine, team):
         end = await team.build(workers=2, todo="docs")
         assert (end.reason, end.message) == ("failed", "docs: It asks: Shall I go on?")
@@ -313,3 +314,5 @@ async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_
         end = await team.build(todo="docs", after=engine.state(team.session).seq)
         assert (end.reason, statuses(engine, team)["docs"]) == ("done", "completed")
         assert [each.again for each in team.of(ev.SubagentStarted)] == [True]
+        [merged] = team.of(ev.SubagentMerged)
+        assert (merged.paths, merged.notes) == (("docs/use.md",), (f"What it wrote to {PATH} was left out.",))
