@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from textual.widgets import OptionList
 
@@ -153,6 +154,16 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
         assert on.sent(c.PlanEdit)[1].path == ".cursor/plans/a_01234567.plan.md"
         on.screen.action_choose_plan("none")
         await on.until(lambda: on.app._notifications)
+
+
+@pytest.mark.parametrize(("what", "workers"), [("", 1), ("parallel 3", 3)])
+async def test_where_no_plan_is_at_hand_the_only_one_of_the_project_is_built(stage, what, workers):
+    tree = q.Tree(path=".cursor/plans", entries=(q.TreeEntry(name="a_01234567.plan.md", kind="file"),))
+    async with stage(recorded.opening(), answers={q.TreeQuery: tree}) as on:
+        on.screen.action_build_plan(what)
+        await on.until(lambda: on.sent(c.PlanBuild))
+        (build,) = on.sent(c.PlanBuild)
+        assert (build.path, build.workers) == (".cursor/plans/a_01234567.plan.md", workers)
 
 
 async def test_the_text_is_edited_here_and_what_was_typed_is_not_lost_by_accident(stage):

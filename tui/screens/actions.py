@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, get_args
 from textual.screen import Screen
 
 from core.protocol import commands, queries
-from core.protocol.commands import MOST_AT_ONCE
 from core.protocol.events import ModeName
 from tui.bridge import Bridge
 from tui.state import ViewState
@@ -216,30 +215,6 @@ class ActingScreen(Screen[None]):
     async def action_open_plan(self, _: str = "") -> None:
         """Show the plan."""
         await self.panes.show("plan")
-
-    def action_build_plan(self, what: str = "") -> None:
-        """Work the plan at hand, or a plan by its path; one todo of it by its id; "fresh" without the conversation;
-        "parallel" with up to so many subagents at once."""
-        word, _, count = what.partition(" ")
-        if word == "parallel":
-            self._build_in_parallel(count.strip())
-            return
-        plan, fresh = self.state.current_plan, what == "fresh"
-        todo = what if plan is not None and any(each.id == what for each in plan.todos) else ""
-        path = self.state.plan if fresh or todo else what or self.state.plan
-        if path:
-            self.send(commands.PlanBuild(path=path, todo=todo, fresh=fresh))
-        else:
-            self.say("There is no plan yet.", "Ask for one in Plan mode.")
-
-    def _build_in_parallel(self, count: str) -> None:
-        workers = MOST_AT_ONCE if not count else int(count) if count.isdecimal() and len(count) < 4 else 0
-        if not 1 <= workers <= MOST_AT_ONCE:
-            self.say(f"{one_line(count, 40)} is not how many can work at once.", f"From 1 to {MOST_AT_ONCE} can.")
-        elif self.state.plan:
-            self.send(commands.PlanBuild(path=self.state.plan, workers=workers))
-        else:
-            self.say("There is no plan yet.", "Ask for one in Plan mode.")
 
     def action_accept_all(self, path: str = "") -> None:
         """Accept what is pending: of one file, or all of it."""

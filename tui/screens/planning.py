@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from core.protocol import commands, queries
+from core.protocol.commands import MOST_AT_ONCE
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 from tui.screens.rewinding import RewindingScreen
@@ -31,25 +32,59 @@ class PlanningScreen(RewindingScreen):
         """Make another plan of the project the one at hand."""
         self.run_worker(self._choose_plan(path), group="picker", exclusive=True)
 
-    async def _choose_plan(self, path: str) -> None:
-        from tui.screens.picker import Choice, Picker
-
-        if "/" not in path:
-            found = await self.bridge.query(queries.TreeQuery(path=FOLDER))
-            entries = found.entries if isinstance(found, queries.Tree) else ()
-            every = [entry.name for entry in entries if entry.name.endswith(SUFFIX)]
-            names = [name for name in every if name.startswith(path)]
-            if not names:
-                told = f"No plan here begins with {one_line(path, 60)}." if every else "There is no plan here yet."
-                self.say(told, "/plans shows all." if every else "Ask for one in Plan mode.")
-                return
-            path = f"{FOLDER}/{names[0]}" if path and len(names) == 1 else ""
-        if not path:
-            choices = [Choice(f"{FOLDER}/{name}", name.removesuffix(SUFFIX)) for name in names]
-            chosen: str | None = await self.app.push_screen_wait(Picker("Plan", choices, current=self.state.plan))
-            path = chosen or ""
+    async def _choose_plan(self, name: str) -> None:
+        path = name if "/" in name else await self._plan_called(name)
         if path and await self.deliver(commands.PlanEdit(path=path)):
             await self.panes.show("plan")
+
+    async def _plan_called(self, name: str) -> str:
+        """The path of the project's plan whose file's name begins so; of several the user chooses. "" = none."""
+        from tui.screens.picker import Choice, Picker
+
+        found = await self.bridge.query(queries.TreeQuery(path=FOLDER))
+        entries = found.entries if isinstance(found, queries.Tree) else ()
+        every = [entry.name for entry in entries if entry.name.endswith(SUFFIX)]
+        names = [each for each in every if each.startswith(name)]
+        if not names:
+            told = f"No plan here begins with {one_line(name, 60)}." if every else "There is no plan here yet."
+            self.say(told, "/plans shows all." if every else "Ask for one in Plan mode.")
+            return ""
+        if len(names) == 1:
+            return f"{FOLDER}/{names[0]}"
+        choices = [Choice(f"{FOLDER}/{each}", each.removesuffix(SUFFIX)) for each in names]
+        chosen: str | None = await self.app.push_screen_wait(Picker("Plan", choices, current=self.state.plan))
+        return chosen or ""
+
+    def action_build_plan(self, what: str = "") -> None:
+        """Work the plan at hand, or a plan by its path; one todo of it by its id; "fresh" without the conversation;
+        "parallel" with up to so many subagents at once."""
+        word, _, count = what.partition(" ")
+        if word == "parallel":
+            self._build_in_parallel(count.strip())
+            return
+        plan, fresh = self.state.current_plan, what == "fresh"
+        todo = what if plan is not None and any(each.id == what for each in plan.todos) else ""
+        path = self.state.plan if fresh or todo else what or self.state.plan
+        self._build(commands.PlanBuild(path=path, todo=todo, fresh=fresh))
+
+    def _build_in_parallel(self, count: str) -> None:
+        workers = MOST_AT_ONCE if not count else int(count) if count.isdecimal() and len(count) < 4 else 0
+        if 1 <= workers <= MOST_AT_ONCE:
+            self._build(commands.PlanBuild(path=self.state.plan, workers=workers))
+        else:
+            self.say(f"{one_line(count, 40)} is not how many can work at once.", f"From 1 to {MOST_AT_ONCE} can.")
+
+    def _build(self, command: commands.PlanBuild) -> None:
+        """Where no plan is at hand, one of the project's is looked for first."""
+
+        async def found() -> None:
+            if path := await self._plan_called(""):
+                self.send(replace(command, path=path))
+
+        if command.path:
+            self.send(command)
+        else:
+            self.run_worker(found(), group="picker", exclusive=True)
 
     def on_plan_panel_set_status(self, event: Any) -> None:
         """Another status for a todo."""

@@ -33,7 +33,7 @@ ORDER: Final[tuple[TodoStatus, ...]] = ("pending", "in_progress", "completed", "
 ABOUT_TODO: Final = frozenset({"cycle", "move", "remove", "hunks", "ask"})
 EMPTY: Final = (
     "No plan yet\n\nIn Plan mode the agent writes one with you: todos that depend on each other, kept as a file in "
-    ".cursor/plans. Press shift+tab for the mode."
+    ".cursor/plans. Press shift+tab for the mode; /plans opens one that is there."
 )
 CAPPED: Final = (
     f"{MORE} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
