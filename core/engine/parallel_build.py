@@ -276,7 +276,8 @@ class ParallelBuild:
 
     def _wait_for_user(self, todo: Todo, known: Subagent) -> None:
         self._waiting[todo.id] = known
-        self._tried[todo.id] = f"its changes clash with others in {', '.join(unsettled(self._live, known))}"
+        paths = ", ".join(f"`{path}`" for path in unsettled(self._live, known))
+        self._tried[todo.id] = f"its changes clash with others in {paths}"
 
     def _tell_conflict(self, todo: Todo, merged: SubagentMerged) -> None:
         self._context.emit(
