@@ -68,7 +68,7 @@ def sweep(parent: SessionRuntime) -> None:
     for home in sorted(place.iterdir()) if place.is_dir() else ():
         if home.name not in known:
             _remove(home)
-        elif known[home.name].state == "merged":
+        elif known[home.name].state in {"merged", "closed"}:
             for each in ("layers", "checkpoints", "blobs"):
                 _remove(home / each)
 

@@ -205,7 +205,7 @@ class ParallelBuild:
     def _known(self, key: str) -> Subagent | None:
         """The subagent that was at a todo last."""
         found = [each for each in self._runtime.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
-        return found[-1] if found else None
+        return found[-1] if found and found[-1].state != "closed" else None
 
     async def _finish_merged(self, todo: Todo, known: Subagent) -> str | None:
         """What was merged and is not ticked off: why it has to be worked on again; None: it has not."""
@@ -333,12 +333,12 @@ def unsettled(live: LiveSession, known: Subagent) -> tuple[str, ...]:
 
 
 def unfinished(live: LiveSession, plan: str) -> bool:
-    """Whether subagents have begun with todos of a plan that are still in progress."""
+    """Whether subagents have begun with todos of a plan that are still in progress, or not ticked off."""
     todos = {todo.id for todo in live.runtime.plans.load(plan).todos if todo.status == "in_progress"}
     return any(
         each.plan == plan
         and each.todo in todos
-        and each.state != "merged"
-        and live.runtime.directory.has_child(each.id)
+        and each.state != "closed"
+        and (each.state == "merged" or live.runtime.directory.has_child(each.id))
         for each in live.runtime.state.subagents.values()
     )

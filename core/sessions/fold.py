@@ -305,6 +305,7 @@ def _plan(state: SessionState, _: ev.Envelope, event: ev.PlanCreated | ev.PlanUp
 
 def _todos(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) -> None:
     state.todos, state.plan_path = event.todos, event.plan
+    subagents.listed(state, event)
 
 
 def _context(state: SessionState, _: ev.Envelope, event: ev.ContextMeasured) -> None:

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Subagent:
-    """One of them. `joined`: the paths that its merge, begun and not ended, has recorded; `conflicts`: what of its work
-    waited for the user when it was merged; `usage`: what is counted of it here."""
+    """One of them. It is "closed" when its todo is not in progress any more, so that nothing is left to do with it, or
+    the todo is begun anew. `joined`: the paths that its merge, begun and not ended, has recorded; `conflicts`: what of
+    its work waited for the user when it was merged; `usage`: what is counted of it here."""
 
     id: str
     todo: str
     plan: str
     title: str = ""
-    state: Literal["working", "ended", "merging", "merged"] = "working"
+    state: Literal["working", "ended", "merging", "merged", "closed"] = "working"
     reason: ev.TurnEnd = "interrupted"
     message: str = ""
     joined: set[str] = field(default_factory=set)
@@ -52,6 +53,14 @@ def merging(state: SessionState, _: ev.Envelope, event: ev.SubagentMerging) -> N
 def merged(state: SessionState, _: ev.Envelope, event: ev.SubagentMerged) -> None:
     if (known := state.subagents.get(event.id)) is not None:
         known.state, known.conflicts = "ended" if event.refused else "merged", event.conflicts
+
+
+def listed(state: SessionState, event: ev.TodoChanged) -> None:
+    """The todos are these now."""
+    working = {todo.id for todo in event.todos if todo.status == "in_progress"}
+    for each in state.subagents.values():
+        if each.plan == event.plan and each.state in {"ended", "merged"} and each.todo not in working:
+            each.state = "closed"
 
 
 def restored(state: SessionState, _: ev.Envelope, __: ev.CheckpointRestored) -> None:

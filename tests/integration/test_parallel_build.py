@@ -316,3 +316,30 @@ async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_
         assert [each.again for each in team.of(ev.SubagentStarted)] == [True]
         [merged] = team.of(ev.SubagentMerged)
         assert (merged.paths, merged.notes) == (("docs/use.md",), (f"What it wrote to {PATH} was left out.",))
+
+
+@pytest.mark.timeout(60)
+async def test_a_todo_that_is_set_back_is_begun_anew_and_one_that_waits_for_the_user_is_not_worked_again(project):
+    never, plays = asyncio.Event(), play()
+    plays["docs"] = [plays["docs"][0], [never]]
+    async with crew(project, plays) as (engine, team):
+
+        def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
+            waits = len(team.of(ev.SubagentMerged)) == 3 and isinstance(event, ev.TodoChanged | ev.Notice)
+            return cmd.TurnInterrupt(session=team.session) if waits else None
+
+        await team.build(on=on)
+        first = next(each.id for each in team.of(ev.SubagentStarted) if each.todo == "docs")
+        assert statuses(engine, team)["docs"] == "in_progress"
+        back = cmd.TodoSet(session=team.session, plan=PATH, id="docs", status="pending")
+        assert isinstance(await engine.submit(back), cmd.Ack)
+        await engine.settled(team.session)
+        plays["docs"] = play()["docs"]
+        end = await team.build(
+            workers=1, after=engine.state(team.session).seq
+        )  # goes on with what subagents have begun
+        assert (end.reason, end.message) == ("done", "")
+        begun = team.of(ev.SubagentStarted)
+        assert [(each.todo, each.again) for each in begun] == [("docs", False)]
+        assert begun[0].id != first
+        assert sorted(statuses(engine, team).values()) == ["completed"] * 3 + ["in_progress", "pending"]
