@@ -10,7 +10,9 @@ from core.engine.live import LiveSession
 from core.errors import AgentTuiError
 from core.protocol.events import CheckRecorded, SubagentMerged, SubagentMerging
 from core.protocol.review import Origin
+from core.sessions.subagents import Subagent
 from core.shadow.joining import Joining, Work
+from core.shadow.rivals import clashes_with
 
 LOST = "Its session is not there any more: what it had done since could not be taken over."
 
@@ -76,3 +78,21 @@ async def carry_on(parent: LiveSession) -> None:
         finally:
             if (child := parent.children.pop(each.id, None)) is not None:
                 await child.close()
+
+
+def unsettled(live: LiveSession, known: Subagent) -> tuple[str, ...]:
+    """The paths in which the work of a subagent waits for the user."""
+    changes = live.runtime.review.changes
+    return tuple(path for path in known.conflicts if clashes_with(changes.get(path), known.id))
+
+
+def unfinished(live: LiveSession, plan: str) -> bool:
+    """Whether subagents have begun with todos of a plan that are still in progress, or not ticked off."""
+    todos = {todo.id for todo in live.runtime.plans.load(plan).todos if todo.status == "in_progress"}
+    return any(
+        each.plan == plan
+        and each.todo in todos
+        and each.state != "closed"
+        and (each.state == "merged" or live.runtime.directory.has_child(each.id))
+        for each in live.runtime.state.subagents.values()
+    )

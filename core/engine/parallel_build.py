@@ -26,7 +26,7 @@ from core.clock import monotonic
 from core.engine.children import new_child, open_child, sweep
 from core.engine.faults import explained
 from core.engine.live import LiveSession
-from core.engine.merging import carry_check, carry_on, merge
+from core.engine.merging import carry_check, carry_on, merge, unsettled
 from core.engine.worker import End, Task, Worker, prove
 from core.errors import AgentTuiError
 from core.modes import Access
@@ -47,7 +47,6 @@ from core.protocol.events import (
 )
 from core.protocol.messages import UserMessage
 from core.sessions.subagents import Subagent
-from core.shadow.rivals import clashes_with
 
 STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
 STOPPED: Final = "it was stopped; building again goes on with it"
@@ -324,21 +323,3 @@ class ParallelBuild:
         waiting = [todo.id for todo in todos if todo.status not in DONE and not self._tried.get(todo.id)]
         lines += [f"- not begun or not finished: {', '.join(waiting)}"] if waiting else []
         return "\n".join(lines)
-
-
-def unsettled(live: LiveSession, known: Subagent) -> tuple[str, ...]:
-    """The paths in which the work of a subagent waits for the user."""
-    changes = live.runtime.review.changes
-    return tuple(path for path in known.conflicts if clashes_with(changes.get(path), known.id))
-
-
-def unfinished(live: LiveSession, plan: str) -> bool:
-    """Whether subagents have begun with todos of a plan that are still in progress, or not ticked off."""
-    todos = {todo.id for todo in live.runtime.plans.load(plan).todos if todo.status == "in_progress"}
-    return any(
-        each.plan == plan
-        and each.todo in todos
-        and each.state != "closed"
-        and (each.state == "merged" or live.runtime.directory.has_child(each.id))
-        for each in live.runtime.state.subagents.values()
-    )

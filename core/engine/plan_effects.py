@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from core.agent.plan_news import plan_events
 from core.engine.live import Effect, LiveSession
-from core.engine.parallel_build import ParallelBuild, unfinished, unsettled
+from core.engine.merging import unfinished, unsettled
 from core.engine.proofs import not_proved, run_proof
 from core.errors import CommandRejected
 from core.ids import new_id
@@ -125,6 +125,8 @@ def _build(live: LiveSession, plan: Plan, command: cmd.PlanBuild) -> None:
     what = f"the todo {chosen.id} of the plan" if chosen else "the plan"
     prompt = f"Build {what} “{plan.name}” ({plan.path})."
     if command.workers > 1 or unfinished(live, plan.path):
+        from core.engine.parallel_build import ParallelBuild
+
         build = ParallelBuild(live, plan.path, command.workers, command.todo)
         live.turns.start_work(prompt, lambda context: build.run(context, prompt))
         return
