@@ -5,6 +5,8 @@ Both come from one table; a command is a method `action_<name>` of the main scre
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -15,6 +17,8 @@ from textual.content import Content
 from tui.keymap import KEYS, PLACES, shown
 
 REACHED: Final = ("app", "prompt", "transcript", "review", "changes", "files", "plan", "debug", "approval", "question")
+
+_WORD: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?=\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,21 @@ def parsed(text: str) -> tuple[Slash, str] | None:
     word, _, argument = text[1:].strip().partition(" ")
     found = next((each for each in SLASHES if each.word == word), None)
     return (found, argument.strip()) if found else None
+
+
+def unknown(text: str) -> str:
+    """Why a line that looks like a command is none, with the nearest ones; "" = it is a prompt.
+
+    A path is a prompt, and so is what begins with a space.
+    """
+    found = _WORD.match(text)
+    if found is None or "\n" in text.strip() or parsed(text) or os.path.lexists(found.group()):
+        return ""
+    import difflib
+
+    near = difflib.get_close_matches(found.group(1).lower(), [each.word for each in SLASHES], n=3, cutoff=0.6)
+    meant = f"Did you mean {' or '.join(f'/{word}' for word in near)}?" if near else "/help lists the commands."
+    return f"{found.group()} is no command. {meant} To send it as it is, put a space before it."
 
 
 def completions(pattern: str) -> list[tuple[str, str]]:

@@ -173,3 +173,18 @@ def test_every_slash_command_is_a_method_of_the_screen():
     assert [each.word for each in SLASHES if not hasattr(MainScreen, f"action_{each.action}")] == []
     assert parsed("/nothing") is None
     assert parsed("/etc/passwd is what?") is None
+
+
+async def test_a_word_that_is_no_command_stays_in_the_prompt_unless_a_space_or_a_path_says_otherwise(stage):
+    async with stage(recorded.opening()) as on:
+        on.prompt.text = "/aceptt all"
+        on.prompt.submit()
+        await on.until(lambda: on.prompt.text)
+        assert on.prompt.text == "/aceptt all"
+        assert "Did you mean /accept?" in next(iter(on.app._notifications)).message
+        sent = [" /aceptt all", "/tmp is full", "/no/such/path is gone", "/zzz\nis a line of the log"]
+        for text in sent:
+            on.prompt.text = text
+            on.prompt.submit()
+        await on.until(lambda: len(on.sent(c.TurnSubmit)) == len(sent))
+        assert [each.text for each in on.sent(c.TurnSubmit)] == sent

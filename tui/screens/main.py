@@ -189,11 +189,15 @@ class MainScreen(AskingScreen):
 
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
-        from tui.commands import parsed
+        from tui.commands import parsed, unknown
 
         prompt = self.query_one(Prompt)
         if (slash := parsed(event.text)) is not None:
             self.run_worker(self.run_action(f"{slash[0].action}({slash[1]!r})"), group="slash")
+            return
+        if problem := unknown(event.text):
+            self.say(problem, is_error=True)
+            self._give_back(event.text)
             return
         prompt.remember(event.text)
         self.query_one(Transcript).follow()
@@ -221,10 +225,14 @@ class MainScreen(AskingScreen):
             reply = await self.bridge.submit(commands.TurnSteer(text=text))
         if isinstance(reply, commands.Reject):
             self.say(reply.message, reply.hint, is_error=True)
-            prompt = self.query_one(Prompt)
-            if not prompt.text:
-                prompt.text = text
-                prompt.move_cursor(prompt.document.end)
+            self._give_back(text)
+
+    def _give_back(self, text: str) -> None:
+        """What could not be sent stands in the prompt again, unless something else was begun there."""
+        prompt = self.query_one(Prompt)
+        if not prompt.text:
+            prompt.text = text
+            prompt.move_cursor(prompt.document.end)
 
     @on(Prompt.Changed)
     def _typed(self, event: Prompt.Changed) -> None:
