@@ -38,7 +38,9 @@ def _fold_around(state: ViewState, event: events.AnyEvent) -> bool:
         case events.LayersChanged(bulks=bulks):
             state.bulks = bulks
         case events.CheckRecorded(check=check):
-            state.changes = {path: replace(change, check=check) for path, change in state.changes.items()}
+            state.changes = {
+                path: replace(each, check=check) if check.covers(path) else each for path, each in state.changes.items()
+            }
         case events.HunkCommented(comment=comment) | events.PlanCommented(comment=comment):
             state.comments.pop((comment.path, comment.hunk), None)
             if comment.text:

@@ -10,6 +10,9 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from posixpath import join, normpath
+
+from msgspec import Struct
 
 # Words that a command has to begin with, as patterns; what may stand before it is in _BEFORE.
 TABLE: tuple[str, ...] = (
@@ -20,8 +23,8 @@ TABLE: tuple[str, ...] = (
     "npm run type-check*", "pnpm test", "pnpm run test*", "pnpm lint", "pnpm build", "pnpm run lint*",
     "pnpm run build*", "pnpm run check*", "pnpm run typecheck*", "yarn test*", "yarn lint", "yarn build",
     "yarn run test*", "yarn typecheck", "bun test", "bun run test*", "deno test", "deno check", "deno lint", "jest",
-    "vitest", "mocha", "ava", "playwright test", "cypress run", "node --test", "tsc", "vue-tsc", "eslint",
-    "biome check", "biome ci", "prettier --check", "svelte-check", "next build", "vite build",
+    "vitest", "mocha", "ava", "playwright test", "cypress run", "node --test", "node --check", "tsc", "vue-tsc",
+    "eslint", "biome check", "biome ci", "prettier --check", "svelte-check", "next build", "vite build",
     "cargo test", "cargo nextest run", "cargo check", "cargo clippy", "cargo build", "go test", "go vet", "go build",
     "golangci-lint run", "staticcheck", "make", "make test*", "make check*", "make lint*", "make build", "make all",
     "make types", "just test*", "just check*", "just lint*", "ctest", "cmake --build", "ninja", "meson test",
@@ -31,6 +34,12 @@ TABLE: tuple[str, ...] = (
     "bin/rails test", "phpunit", "vendor/bin/phpunit", "phpstan", "composer test", "mix test", "mix compile",
     "swift test", "swift build", "zig build test", "zig build", "zig test", "stack test", "cabal test", "dune test",
     "dart test", "dart analyze", "flutter test", "flutter analyze", "shellcheck", "bats", "pre-commit run",
+)  # fmt: skip
+# Of these, the ones that say nothing of files that they are not told to look at.
+FILE_BY_FILE: tuple[str, ...] = (
+    "ruff check", "ruff format --check", "mypy", "dmypy run", "pyright", "basedpyright", "pylint", "flake8",
+    "black --check", "ty check", "python -m compileall", "python -m py_compile", "eslint", "biome check", "biome ci",
+    "prettier --check", "node --check", "rubocop", "shellcheck",
 )  # fmt: skip
 _BEFORE = (
     ("env",), ("time",), ("nice",), ("command",), ("exec",), ("uv", "run"), ("poetry", "run"), ("pdm", "run"),
@@ -43,26 +52,55 @@ _IDLE = re.compile(r"--?(?:version|help|h|V|collect-only|co|dry-run|list|n)\b.*"
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 
 
-def check_status(
-    command: str, exit_code: int, statuses: Sequence[int] = (), *, extra: Sequence[str] = ()
-) -> int | None:
-    """How the check in `command` ended; None: it holds none whose end can be told.
+class Checked(Struct, frozen=True):
+    """How a command's checks ended, and the files or directories that they looked at, seen from where the command
+    began; () = there is no telling, so all of the project."""
+
+    exit_code: int
+    paths: tuple[str, ...] = ()
+
+
+def checked(command: str, exit_code: int, statuses: Sequence[int] = (), *, extra: Sequence[str] = ()) -> Checked | None:
+    """How the checks in `command` ended; None: it holds none whose end can be told.
 
     `statuses`: the exit codes of the last pipeline; `extra`: more patterns, from the user's configuration.
     """
     pipelines = _pipelines(command)
-    for place, (pipeline, _) in enumerate(pipelines):
+    codes: list[int] = []
+    scopes: list[tuple[str, ...]] = []
+    place = "."
+    for number, (pipeline, _) in enumerate(pipelines):
+        if len(pipeline) == 1 and len(pipeline[0]) == 2 and pipeline[0][0] == "cd":
+            place = join(place, pipeline[0][1])
+        code = _code_of(pipeline, exit_code, statuses, is_last=number == len(pipelines) - 1)
+        if code is None or any(mark != "&&" for _, mark in pipelines[number + 1 :]):
+            continue
         for part in pipeline:
-            if not _is_check(part, extra):
-                continue
-            if any(mark != "&&" for _, mark in pipelines[place + 1 :]):
-                continue
-            is_last = place == len(pipelines) - 1
-            if len(pipeline) == 1:
-                return exit_code
-            if is_last and len(statuses) == len(pipeline):
-                return exit_code or next((code for code in statuses if code), 0)
+            if _is_check(part, extra):
+                codes.append(code)
+                scopes.append(tuple(normpath(join(place, each)) for each in _named(part)))
+    if not codes:
+        return None
+    paths = () if () in scopes else tuple(dict.fromkeys(path for scope in scopes for path in scope))
+    return Checked(next((code for code in codes if code), 0), paths)
+
+
+def _code_of(
+    pipeline: Sequence[Sequence[str]], exit_code: int, statuses: Sequence[int], *, is_last: bool
+) -> int | None:
+    if len(pipeline) == 1:
+        return exit_code
+    if is_last and len(statuses) == len(pipeline):
+        return exit_code or next((code for code in statuses if code), 0)
     return None
+
+
+def _named(words: Sequence[str]) -> list[str]:
+    """What a tool that looks at one file after the other was told to look at."""
+    words = _bare(list(words))
+    text = " ".join(words)
+    tool = next((each for each in FILE_BY_FILE if _begins(text, each)), None)
+    return [word for word in words[tool.count(" ") + 1 :] if not word.startswith("-")] if tool else []
 
 
 def _pipelines(command: str) -> list[tuple[list[list[str]], str]]:

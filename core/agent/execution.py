@@ -16,7 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.checks import check_status
+from core.agent.checks import checked
 from core.agent.command_output import CommandOutput
 from core.agent.effects_line import effects_line
 from core.agent.room_watch import RoomWatch
@@ -148,6 +148,7 @@ class Execution:
         self.witness = ShellWitness(self._show)
         self._ground = ground
         self._shell = shell
+        self._began_in = shell.directory
         self._on_output = on_output
         self._layer: LayerDirs | None = None
         self._started_ns = 0
@@ -248,9 +249,13 @@ class Execution:
         ground, order = self._ground, self.order
         if ended.exit_code is None or order.over or _pending(ground) != self._before:
             return
-        code = check_status(order.command, ended.exit_code, self.witness.statuses, extra=ground.checks())
-        if code is not None:
-            ground.emit(CheckRecorded(check=Check(call=order.origin.call, command=order.command, exit_code=code)))
+        found = checked(order.command, ended.exit_code, self.witness.statuses, extra=ground.checks())
+        if found is None:
+            return
+        here = ground.workspace.root / self._began_in
+        paths = tuple(os.path.relpath(here / each, ground.workspace.root) for each in found.paths)
+        check = Check(call=order.origin.call, command=order.command, exit_code=found.exit_code, paths=paths)
+        ground.emit(CheckRecorded(check=check))
 
     def _result(self, ended: Exit, effects: str) -> CommandResult:
         return CommandResult(

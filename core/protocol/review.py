@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct
@@ -97,10 +98,17 @@ class Check(Struct, frozen=True, kw_only=True):
     call: str
     command: str
     exit_code: int
+    paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
 
     @property
     def passed(self) -> bool:
         return self.exit_code == 0
+
+    def covers(self, path: str) -> bool:
+        """Whether it looked at a file. A name may be a pattern of the shell's."""
+        return not self.paths or any(
+            each in {".", path} or path.startswith(f"{each}/") or fnmatchcase(path, each) for each in self.paths
+        )
 
 
 class Bulk(Struct, frozen=True, kw_only=True):

@@ -70,7 +70,10 @@ class ReviewState:
             case LayersChanged(layers=layers, bulks=bulks):
                 self.layers, self.bulks = layers, bulks
             case CheckRecorded(check=check):
-                self.changes = {path: replace(change, check=check) for path, change in self.changes.items()}
+                self.changes = {
+                    path: replace(each, check=check) if check.covers(path) else each
+                    for path, each in self.changes.items()
+                }
             case _:
                 self._annotate(event)
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.agent.checks import check_status
+from core.agent.checks import Checked, checked
+from core.protocol.review import Check
 
 
 @pytest.mark.parametrize(
@@ -18,8 +19,10 @@ from core.agent.checks import check_status
     ],
 )  # fmt: skip
 def test_a_command_that_checks_is_known(command):
-    assert check_status(command, 1) == 1
-    assert check_status(command, 0) == 0
+    for code in (1, 0):
+        found = checked(command, code)
+        assert found is not None
+        assert found.exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -33,16 +36,39 @@ def test_a_command_that_checks_is_known(command):
     ],
 )  # fmt: skip
 def test_what_checks_nothing_or_hides_how_it_ended_is_no_check(command):
-    assert check_status(command, 0, (0,)) is None
+    assert checked(command, 0, (0,)) is None
 
 
 def test_a_check_at_the_head_of_the_last_pipeline_ends_as_the_pipeline_would():
-    assert check_status("pytest -q 2>&1 | tail -3", 0, (1, 0)) == 1
-    assert check_status("cd x && pytest | tail", 0, (0, 0)) == 0
-    assert check_status("pytest | tail", 0) is None
+    assert checked("pytest -q 2>&1 | tail -3", 0, (1, 0)) == Checked(1)
+    assert checked("cd x && pytest | tail", 0, (0, 0)) == Checked(0)
+    assert checked("pytest | tail", 0) is None
 
 
 def test_the_user_may_name_more():
-    assert check_status("bin/verify --fast", 3, extra=("bin/verify",)) is None
-    assert check_status("verify --fast", 3, extra=("verify",)) == 3
-    assert check_status("nix flake check .", 0, extra=("nix flake check",)) == 0
+    assert checked("bin/verify --fast", 3, extra=("bin/verify",)) is None
+    assert checked("verify --fast", 3, extra=("verify",)) == Checked(3)
+    assert checked("nix flake check .", 0, extra=("nix flake check",)) == Checked(0)
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("python3 -m py_compile a.py", ("a.py",)),
+        ("pytest -q nothing; python3 -m py_compile a.py", ("a.py",)),
+        ("cd src && ruff check -q app ../x.py", ("src/app", "x.py")),
+        ("ruff check .", (".",)),
+        ("ruff check a.py && npx eslint web", ("a.py", "web")),
+        ("ruff check a.py && pytest tests/test_a.py", ()),
+        ("mypy", ()),
+        ("pytest tests/test_a.py", ()),
+    ],
+)
+def test_a_tool_that_looks_at_files_one_by_one_says_nothing_of_others(command, paths):
+    assert checked(command, 0) == Checked(0, paths)
+
+
+def test_a_check_covers_what_it_was_told_to_look_at():
+    check = Check(call="c", command="", exit_code=0, paths=("src", "a.py", "web/*.ts"))
+    assert [check.covers(path) for path in ("src/x/y.py", "a.py", "web/a.ts")] == [True] * 3
+    assert [check.covers(path) for path in ("src2/x.py", "b/a.py", "web/a.js")] == [False] * 3
