@@ -24,6 +24,7 @@ Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "
 
 OUTPUT_KEPT: Final = 16_000
 _NOTHING: frozenset[Topic] = frozenset()
+_OF_CALLS: Final = (events.ToolRequested, events.ToolFinished)
 
 
 def _topics(*names: Topic) -> frozenset[Topic]:
@@ -283,7 +284,7 @@ class ViewState:
                 self._finish_call(event)
             case _:
                 return None
-        return _topics("blocks")
+        return _topics("blocks", "status") if isinstance(event, _OF_CALLS) else _topics("blocks")
 
     def _finish_document(self, document: AnyDocument, turn: str) -> None:
         kind = str(document.__struct_config__.tag)

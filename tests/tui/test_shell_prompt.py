@@ -4,6 +4,7 @@ from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as ev
 from tests.support import recorded
+from tui.widgets.status import StatusBar
 
 
 async def test_an_exclamation_mark_runs_a_command_of_the_users(stage):
@@ -28,8 +29,8 @@ async def test_it_is_shown_while_it_runs_and_escape_stops_it(stage):
             ev.ToolRequested(call="user_1", tool="user_command", arguments="{}", document="doc_1", summary="make"),
             ev.ToolOutput(call="user_1", text="compiling\n"),
         )
-        block = on.screen.state.by_key["doc_1"]
-        assert (block.running, block.output) == (True, "compiling\n")
+        assert any("compiling" in line for line in on.lines())
+        assert " command 0 s" in str(on.screen.query_one(StatusBar).render())
         await on.pilot.press("escape")
         await on.until(lambda: on.sent(c.TurnInterrupt))
         metadata = d.TerminalCommandMetadata(
@@ -40,11 +41,28 @@ async def test_it_is_shown_while_it_runs_and_escape_stops_it(stage):
             ev.ToolFinished(call="user_1", tool="user_command", status="completed"),
         )
         assert not on.screen.state.runs_command
+        assert " command 0" not in str(on.screen.query_one(StatusBar).render())
+
+
+async def test_the_end_of_what_it_wrote_is_shown_unasked_and_enter_shows_all(stage):
+    output = "".join(f"line {number}\n" for number in range(1, 51))
+    metadata = d.TerminalCommandMetadata(command="seq 50", exit_code=0, output=output, tool_call_id="user_1")
+    async with stage(recorded.opening(), size=(80, 60)) as on:
+        await on.emit(
+            ev.DocumentStarted(id="doc_1", kind="terminal_command", sequence=0, title="seq 50"),
+            ev.ToolRequested(call="user_1", tool="user_command", arguments="{}", document="doc_1", summary="seq 50"),
+            ev.DocumentFinished(document=d.TerminalCommand(id="doc_1", sequence=0, metadata=metadata)),
+            ev.ToolFinished(call="user_1", tool="user_command", status="completed"),
+        )
+        assert [line.strip() for line in on.lines() if "line" in line] == [
+            "… 30 more lines (ctrl+↑, then enter)",
+            *(f"line {number}" for number in range(31, 51)),
+        ]
+        await on.pilot.press("ctrl+up", "enter")
+        assert sum("line" in line for line in on.lines()) == 50
 
 
 async def test_the_status_names_the_box_and_counts_the_jobs(stage):
-    from tui.widgets.status import StatusBar
-
     async with stage(recorded.opening()) as on:
         await on.emit(ev.BoxFound(tier="T1"), ev.JobStarted(id="job_1", call="c", command="serve"))
         shown = str(on.screen.query_one(StatusBar).render())

@@ -10,12 +10,15 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 
 from core.protocol import documents
+from tui.keymap import key_of
 from tui.state import Block
 from tui.text import clean, console, exposed, one_line, shortened
 from tui.widgets.rows import GUTTER, INDENT, Piece, Row, cells, wrap
 
 LIVE_ROWS: Final = 8
 OPEN_ROWS: Final = 400
+OWN_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
+ALL_OF_IT: Final = f"{key_of('app.chat', {})}, then {key_of('transcript.toggle', {})}"
 LEAST: Final = 16  # columns for what a call was about
 MARGIN: Final = 5  # columns for the gutter and the signs
 
@@ -187,8 +190,31 @@ def _changed(effects: str) -> str:
     return one_line(effects.removeprefix("changed: ").partition("; ")[0], 60) if effects.startswith("changed: ") else ""
 
 
+def _own_lines(run: documents.TerminalCommandMetadata, width: int) -> list[Row]:
+    """The end of what a command of the user's own wrote, and how to see the rest."""
+    rows = _lines(run.output, width, "", -OWN_ROWS)
+    if len(rows) <= OWN_ROWS:
+        return rows
+    hidden = own_lines(run) - OWN_ROWS
+    more = f"… {hidden:,} more lines" if hidden > 0 else "… more of these lines"
+    return [Row([*INDENT, (f"{more} ({ALL_OF_IT})", "muted")], lead=4), *rows[-OWN_ROWS:]]
+
+
+def own_lines(run: documents.TerminalCommandMetadata) -> int:
+    """How many lines a command wrote."""
+    output = run.output.strip("\n")
+    return output.count("\n") + bool(output)
+
+
+def own(block: Block) -> documents.TerminalCommandMetadata | None:
+    """What became of a command of the user's own; None: it is another block, or it goes on."""
+    document = block.document
+    run = document.metadata if isinstance(document, documents.TerminalCommand) else None
+    return run if run is not None and run.tool_call_id.startswith("user_") else None
+
+
 def command_row(block: Block, width: int, opened: bool) -> list[Row]:
-    """A command: how it ended; opened or running, what it wrote."""
+    """A command: how it ended; opened or running, what it wrote; of one of the user's own at least the end of it."""
     document = block.document
     run = document.metadata if isinstance(document, documents.TerminalCommand) else None
     command = one_line(exposed(run.command if run else block.subject or block.title), 300)
@@ -207,6 +233,8 @@ def command_row(block: Block, width: int, opened: bool) -> list[Row]:
         rows += [row for text in more for row in _lines(text, width, "strong", OPEN_ROWS)]
         rows += _lines(run.output, width, "", OPEN_ROWS)
         rows += _lines(run.effects, width, "muted", OPEN_ROWS)
+    elif mine := own(block):
+        rows += _own_lines(mine, width)
     elif block.running and block.output:
         rows += live_lines(block, width)
     return rows

@@ -15,6 +15,7 @@ from typing import Final
 from tui.state import Block
 from tui.text import clean
 from tui.widgets.blocks import can_open, draw, has_gap
+from tui.widgets.calls import OWN_ROWS, own, own_lines
 from tui.widgets.rows import Piece, Row, wrap_text
 
 DRAWN_AT_MOST: Final = 60
@@ -131,7 +132,8 @@ class Layout:
         block = self.blocks[index]
         gap = has_gap(block, self.blocks[index - 1] if index else None)
         if can_open(block) and block.key not in self.opened:
-            return 1 + gap
+            run = own(block)
+            return 1 + gap + (min(own_lines(run), OWN_ROWS + 1) if run else 0)
         content = (block.document.content if block.document else None) or block.text or block.live
         return 1 + gap + content.count("\n") + len(content) // max(self.width, 1)
 

@@ -1,7 +1,9 @@
-"""One line of state at the bottom: mode, model, cost, and what waits. It moves only while a turn runs."""
+"""One line of state at the bottom: mode, model, cost, and what waits. It moves only while a turn, or a command of the
+user's own, runs."""
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import ClassVar, Final
 
 from textual.content import Content
@@ -57,13 +59,16 @@ class StatusBar(Widget):
         self._note = "starting…"
         self._frame = 0
         self._timer: Timer | None = None
+        self._since: float | None = None  # when the user's own command was seen to run
 
     def show(self, state: ViewState, note: str) -> None:
         """Draw `state`; `note` is what the bridge is doing ("" = nothing special)."""
         self._state, self._note = state, note
-        if state.running and self._timer is None:
+        moves = state.running or state.runs_command
+        self._since = (self._since or monotonic()) if state.runs_command else None
+        if moves and self._timer is None:
             self._timer = self.set_interval(FRAME_TIME, self._spin)
-        elif not state.running and self._timer is not None:
+        elif not moves and self._timer is not None:
             self._timer.stop()
             self._timer = None
         self.refresh()
@@ -90,16 +95,22 @@ class StatusBar(Widget):
             )
         if state.pending_hunks:
             facts.append([(f"{state.pending_hunks} to review", "$warning")])
-        if state.running:
-            step = (
-                f" {count} at work" if (count := len(at_work(state))) else f" step {state.step}" if state.step else ""
-            )
-            facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (step, "$foreground 60%")])
+        if (work := self._work()) is not None:
+            facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (work, "$foreground 60%")])
         return facts
+
+    def _work(self) -> str | None:
+        """What goes on, behind the sign that turns; None: nothing does."""
+        state = self._state
+        if not state.running:
+            return f" command {monotonic() - self._since:.0f} s" if self._since is not None else None
+        if count := len(at_work(state)):
+            return f" {count} at work"
+        return f" step {state.step}" if state.step else ""
 
     def _kept(self) -> int:
         """How many facts, counted from the last, stay as long as the mode has room beside them."""
-        return bool(self._state.pending_hunks) + self._state.running
+        return bool(self._state.pending_hunks) + (self._work() is not None)
 
     def _left(self) -> list[Part]:
         state = self._state
