@@ -5,6 +5,8 @@ Whatever moment the program dies at, the next start carries it on, and what was 
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from core.engine.children import open_child
 from core.engine.live import LiveSession
 from core.errors import AgentTuiError
@@ -54,14 +56,16 @@ def _merged(parent: LiveSession, event: SubagentMerged) -> SubagentMerged:
 
 
 def carry_check(parent: LiveSession, child: LiveSession) -> None:
-    """The latest command that checked the child's work holds for what is pending here, if that is the very same."""
+    """The commands that checked the child's work last hold for what is pending here, if that is the very same."""
     ours, theirs = parent.runtime.review.changes, child.runtime.review.changes
-    checks = {change.check for change in theirs.values()}
     is_same = {path: (each.base, each.pending) for path, each in ours.items()} == {
         path: (each.base, each.pending) for path, each in theirs.items()
     }
-    if is_same and len(checks) == 1 and (check := checks.pop()) is not None:
-        parent.runtime.emit(CheckRecorded(check=check))
+    if not is_same:
+        return
+    for check in dict.fromkeys(change.check for change in theirs.values() if change.check is not None):
+        paths = tuple(path for path, change in theirs.items() if change.check == check)
+        parent.runtime.emit(CheckRecorded(check=replace(check, paths=paths)))
 
 
 async def carry_on(parent: LiveSession) -> None:
