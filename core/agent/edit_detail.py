@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.edits.transplant import shared_head
 from core.protocol.documents import Diff, FileOperation
 from core.shadow.hunks import hunks
 from core.tools.base import FileEditDetail
@@ -19,8 +20,8 @@ def detail_of(path: str, before: bytes | None, after: bytes | None) -> FileEditD
     if operation != "edit":
         content = "".join(new)[:MAX_CONTENT]
         return FileEditDetail(path=path, operation=operation, content=content, added=len(new), removed=len(old))
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
+    head = shared_head(old, new)
+    tail = shared_head(old[head:][::-1], new[head:][::-1])
     gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
     diff = Diff(
         old_string="".join(gone),
@@ -41,12 +42,3 @@ def detail_of(path: str, before: bytes | None, after: bytes | None) -> FileEditD
 
 def _lines(data: bytes | None) -> list[str]:
     return (data or b"").decode("utf-8", "replace").splitlines(keepends=True)
-
-
-def _common(first: list[str], second: list[str]) -> int:
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count

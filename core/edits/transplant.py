@@ -93,8 +93,8 @@ def _joined(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:
 
 def _opcodes(given: Sequence[str], wanted: Sequence[str]) -> Iterator[_Opcode]:
     """Like `SequenceMatcher.get_opcodes`; the shared head and tail come off first, a huge middle is not compared."""
-    head = _shared(given, wanted)
-    tail = _shared(given[head:][::-1], wanted[head:][::-1])
+    head = shared_head(given, wanted)
+    tail = shared_head(given[head:][::-1], wanted[head:][::-1])
     i2, j2 = len(given) - tail, len(wanted) - tail
     if head:
         yield "equal", 0, head, 0, head
@@ -108,7 +108,8 @@ def _opcodes(given: Sequence[str], wanted: Sequence[str]) -> Iterator[_Opcode]:
         yield "equal", i2, len(given), j2, len(wanted)
 
 
-def _shared(first: Sequence[str], second: Sequence[str]) -> int:
+def shared_head(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many lines both begin with."""
     count = 0
     for one, other in zip(first, second, strict=False):
         if one != other:

@@ -10,7 +10,7 @@ from core.edits.str_replace import multi_edit
 from core.modes import Access
 from core.tools.base import Editor, Outcome, Tool
 from core.tools.edited import created, edited, matched
-from core.tools.targets import editable
+from core.tools.targets import REPLACING, editable
 
 
 class Replace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,16 +22,7 @@ class Replace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class MultiEdit(Tool[Editor], frozen=True, kw_only=True):
     name: ClassVar[str] = "multi_edit"
     access: ClassVar[Access] = Access.PROPOSE
-    argument_names: ClassVar = {
-        "path": "file_path",
-        "target_file": "file_path",
-        "filePath": "file_path",
-        "old_str": "old_string",
-        "new_str": "new_string",
-        "oldString": "old_string",
-        "newString": "new_string",
-        "replaceAll": "replace_all",
-    }
+    argument_names: ClassVar = REPLACING
 
     file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
     edits: Annotated[tuple[Replace, ...], Meta(min_length=1, description="The replacements, in order.")]

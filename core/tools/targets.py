@@ -10,6 +10,17 @@ from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.tools.base import FileStat, Reader
 
 _EDIT_LIMIT = 16_000_000
+# What models call the arguments of a replacement elsewhere.
+REPLACING = {
+    "path": "file_path",
+    "target_file": "file_path",
+    "filePath": "file_path",
+    "old_str": "old_string",
+    "new_str": "new_string",
+    "oldString": "old_string",
+    "newString": "new_string",
+    "replaceAll": "replace_all",
+}
 
 
 def present(reader: Reader, path: str) -> FileStat:

@@ -41,6 +41,20 @@ def calls(*requests: tuple[str, dict[str, Any] | str], text: str = "", reason: s
     return [*deltas, Finished(reason)]
 
 
+async def played(step: Step) -> AsyncIterator[Delta]:
+    """What a model says in a step: an event is waited for, an exception raised, anything to call is called."""
+    for item in step:
+        if isinstance(item, Exception):
+            raise item
+        if isinstance(item, asyncio.Event):
+            await item.wait()
+        elif callable(item):
+            item()
+        else:
+            yield item
+        await asyncio.sleep(0)
+
+
 class DirectedModel:
     """Plays one step after another and keeps every request. An exception is raised, an event waited for, a function
     called, where it stands in the step; after the last step it says that it is done."""
@@ -53,16 +67,8 @@ class DirectedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         self.requests.append(request)
-        for item in self.steps.pop(0) if self.steps else says("Done."):
-            if isinstance(item, Exception):
-                raise item
-            if isinstance(item, asyncio.Event):
-                await item.wait()
-            elif callable(item):
-                item()
-            else:
-                yield item
-            await asyncio.sleep(0)
+        async for delta in played(self.steps.pop(0) if self.steps else says("Done.")):
+            yield delta
 
     async def models(self) -> tuple[ModelInfo, ...]:
         return ()

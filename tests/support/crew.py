@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import subprocess
@@ -17,7 +16,7 @@ from core.protocol import events as ev
 from core.protocol.client import Client
 from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.providers.base import Delta, ModelInfo, ModelRequest
-from tests.support.agent_case import Step, calls, says
+from tests.support.agent_case import Step, calls, played, says
 from tests.support.story import MODEL
 from tests.support.trust import trust
 
@@ -94,16 +93,8 @@ class CrewModel:
         self._plays = plays
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        for item in self._step(request.messages):
-            if isinstance(item, Exception):
-                raise item
-            if isinstance(item, asyncio.Event):
-                await item.wait()
-            elif callable(item):
-                item()
-            else:
-                yield item
-            await asyncio.sleep(0)
+        async for delta in played(self._step(request.messages)):
+            yield delta
 
     def _step(self, messages: Sequence[Message]) -> Step:
         """The next step of the todo, counted over all of the subagent's turns; what was cut off is played again."""

@@ -24,6 +24,7 @@ from tests.support.box_cases import Boxed, boxes, tree
 from tests.support.box_driver import command_lines
 from tests.support.boxes import boxed as case_in_a_box
 from tests.support.boxes import command
+from tests.support.terminals import all_of
 
 KEY = "sk-planted-0123456789abcdef"
 LONG = str(7_000_000 + os.getpid())  # seconds that only our own processes sleep
@@ -297,20 +298,6 @@ async def test_s10_a_program_that_has_a_terminal_shows_nothing_of_what_a_command
     output = told[1].read_text()
     assert "not a tty" in output
     assert output.endswith("tried\n")
-
-
-def all_of(terminal: int) -> bytes:
-    shown = b""
-    while select.select([terminal], [], [], 50)[0]:
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(terminal)
-    return shown
 
 
 async def test_r1_endless_output_ends_at_the_limit_and_costs_no_memory(boxed: Boxed):

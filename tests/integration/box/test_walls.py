@@ -14,6 +14,7 @@ import pytest
 
 from core.sandbox.places import TOOLCHAINS
 from tests.support.box_cases import ROOT, Boxed
+from tests.support.terminals import all_of
 
 SECRET = "sk-planted-0123456789abcdef"
 PROBE = """
@@ -175,16 +176,7 @@ def test_s10_nothing_reaches_the_users_terminal():
         os.execve(
             sys.executable, [sys.executable, "-c", program], {**os.environ, "PYTHONPATH": f"{ROOT}:{_packages()}"}
         )
-    shown = b""
-    while select.select([terminal], [], [], 50)[0]:
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(terminal)
+    shown = all_of(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown.decode()
     assert shown == b""
 
