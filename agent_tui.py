@@ -113,6 +113,10 @@ def _start(options: "Options") -> int:
     if options.front == "review":
         options = _reviewing(options)
     if options.front == "screen":
+        if options.continue_last or options.resume:
+            from core.resuming import with_session
+
+            options = with_session(options)
         return screen()(options)
     try:
         front = _without_screen(options)

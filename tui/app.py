@@ -14,6 +14,7 @@ from textual import screen as textual_screen
 from textual.app import App
 from textual.screen import Screen
 
+from core.protocol import commands
 from core.protocol.events import ModeName
 from tui.bridge import Connect, Wish
 from tui.keymap import checked
@@ -57,9 +58,14 @@ def _palette() -> Any:
 
 def wish_of(options: Options) -> Wish:
     """The session that a command line asks for."""
-    resume = "" if options.continue_last else options.resume
-    pane = str(getattr(options, "pane", ""))
-    return Wish(resume=resume, mode=options.mode or "agent", model=options.model or "", demo=options.demo, pane=pane)
+    resume, mode, model = "" if options.continue_last else options.resume, options.mode, options.model
+    pane, changes = str(getattr(options, "pane", "")), list[commands.ModeSet | commands.ModelSet]()
+    if resume is not None:
+        changes += [commands.ModeSet(mode=mode)] if mode else []
+        changes += [commands.ModelSet(model=model)] if model else []
+    return Wish(
+        resume=resume, mode=mode or "agent", model=model or "", demo=options.demo, pane=pane, changes=tuple(changes)
+    )
 
 
 class AgentApp(App[int], inherit_bindings=False):

@@ -34,13 +34,17 @@ Connect = Callable[[], Awaitable[Client]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Which session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` comes up with it."""
+    """Which session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` comes up with it.
+
+    `changes` are told to a session that is resumed: what the user wants to be otherwise in it from now on.
+    """
 
     resume: str | None = None
     mode: ModeName = "agent"
     model: str = ""
     demo: bool = False
     pane: str = ""
+    changes: tuple[commands.ModeSet | commands.ModelSet, ...] = ()
 
     @property
     def names_a_model(self) -> bool:
@@ -62,6 +66,9 @@ class Listener(Protocol):
 
     def ready(self) -> None:
         """A session is open."""
+
+    def refused(self, message: str, hint: str) -> None:
+        """The session that was to be resumed can't be: there is nothing to show."""
 
     async def first_run(self, models: queries.Models) -> Wish | None:
         """No model is configured: ask the user. None = leave."""
@@ -119,7 +126,7 @@ class Bridge:
         await asyncio.sleep(pause)
 
     async def _open_session(self) -> bool:
-        """False: the user chose to leave."""
+        """False: there is none, and the screen is about to close."""
         assert self._client is not None
         if self.state.session:
             reply = await self._client.submit(commands.SessionResume(session=self.state.session))
@@ -130,13 +137,28 @@ class Bridge:
                     return False
             reply = await self._client.submit(self._opening())
         while isinstance(reply, commands.Reject):
+            if self._wish.resume is not None and not self.state.session:
+                self._listener.refused(reply.message, reply.hint)
+                return False
             self._listener.trouble(reply.message, reply.hint)
             models = await self._client.query(queries.ModelsQuery(discover=False))
             if not isinstance(models, queries.Models) or not await self._ask(models):
                 return False
             reply = await self._client.submit(self._opening())
+        if self._wish.changes and not self.state.session:
+            await self._change(reply.session)
         self._take_session(reply)
         return True
+
+    async def _change(self, session: str) -> None:
+        """Once, at the start: an engine that comes back must not undo what the user has chosen since."""
+        from msgspec.structs import replace
+
+        assert self._client is not None
+        for change in self._wish.changes:
+            reply = await self._client.submit(replace(change, session=session))
+            if isinstance(reply, commands.Reject):
+                self._listener.trouble(reply.message, reply.hint)
 
     async def _ask(self, models: queries.Models) -> bool:
         wish = await self._listener.first_run(models)

@@ -202,11 +202,7 @@ class Engine:
         if command.session and not house.store.holds(command.session) and (copy := demo.copy_of(command.session)):
             self._move_to(copy)
             house = self._ready()
-        session = command.session or house.store.latest()
-        if not session:
-            raise CommandRejected(
-                "this workspace has no session yet.", hint="Start one: agent-tui", code="session_unknown"
-            )
+        session = house.store.wanted(command.session)
         if session in self._sessions:
             return _ack(self._sessions[session])
         directory = house.store.open(session)

@@ -185,6 +185,12 @@ class SessionStore:
             ) from problem
         return [path for _, path in sorted(dated, reverse=True)]
 
+    def wanted(self, session: str) -> str:
+        """The id that was asked for, "" = of the session written last. `StateError` where there is none."""
+        if found := session or self.latest():
+            return found
+        raise StateError("this workspace has no session yet.", hint="Start one: agent-tui", code="session_unknown")
+
     def latest(self) -> str:
         """The id of the session that was written last, "" if there is none."""
         found = self.directories()

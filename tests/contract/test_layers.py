@@ -43,6 +43,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "printer",
             "doctor",
             "box_run",
+            "resuming",
             "review_print",
             "permissions_print",
             "plan_print",

@@ -42,7 +42,7 @@ async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
         assert client.commands[1] == c.TurnSubmit(session=SESSION, text="hi")
 
 
-async def test_a_dead_engine_is_started_again_and_nothing_appears_twice():
+async def test_a_dead_engine_is_started_again_and_nothing_appears_or_is_changed_twice():
     first = ScriptedClient([*recorded.opening(), *recorded.turn()])
     second = ScriptedClient([*recorded.opening(), *recorded.turn()])
     clients = [first, second]
@@ -50,10 +50,11 @@ async def test_a_dead_engine_is_started_again_and_nothing_appears_twice():
     async def connect() -> ScriptedClient:
         return clients.pop(0)
 
-    app = AgentApp(connect, Wish(model="m"))
+    app = AgentApp(connect, Wish(resume=SESSION, changes=(c.ModeSet(mode="ask"),)))
     async with app.run_test(size=(100, 30)) as pilot:
         while app.main.state.seq < len(first.log):
             await pilot.pause(0.01)
+        assert first.commands == [c.SessionResume(session=SESSION), c.ModeSet(session=SESSION, mode="ask")]
         before = [block.key for block in app.main.state.blocks]
         first.die()
         while not second.commands:

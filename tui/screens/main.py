@@ -120,6 +120,9 @@ class MainScreen(AskingScreen):
         self._show_status()
         self.say(message, hint, is_error=True)
 
+    def refused(self, message: str, hint: str) -> None:
+        self.app.exit(return_code=1, message=f"agent-tui: {one_line(f'{message} {hint}'.strip(), 400)}")
+
     async def first_run(self, models: queries.Models) -> Wish | None:
         from tui.screens.first_run import first_run
 

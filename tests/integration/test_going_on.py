@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.cli import parse
+from core.engine import Engine, EngineOptions
+from core.errors import StateError
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.resuming import with_session
+from core.sessions.log import scan
+from core.sessions.store import SessionStore
+from tests.support.agent_case import says
+from tests.support.program import environment, run
+from tests.support.scripted_client import ScriptedClient
+from tests.support.story import access, project_at
+from tui.app import AgentApp, wish_of
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(project_at(tmp_path / "project"))
+    return tmp_path / "project"
+
+
+async def held(project: Path) -> str:
+    """A session with one turn, closed again."""
+    engine = Engine(project, options=EngineOptions(watch=False), models=access([says("Done.")]))
+    session = (await engine.submit(cmd.SessionOpen())).session
+    await engine.submit(cmd.TurnSubmit(session=session, text="Do it"))
+    await engine.settled(session)
+    await engine.close()
+    return session
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (["-c"], "agent-tui: this workspace has no session yet. Start one: agent-tui\n"),
+        (["--resume", "ses_none"], "agent-tui: there is no session 'ses_none' in this workspace."),
+    ],
+)
+async def test_a_session_that_is_not_there_is_told_before_the_screen_opens(project, said, problem):
+    ended = await run(project, *said, env=environment(None))
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(problem)
+
+
+async def test_a_session_that_is_open_elsewhere_is_told_and_one_that_is_free_is_named(project):
+    session = await held(project)
+    assert with_session(parse(["-c"])).resume == session
+    directory = SessionStore(project).open(session)
+    for said in (["-c"], ["--resume", session]):
+        with pytest.raises(StateError, match="is open in another agent-tui") as told:
+            with_session(parse(said))
+        assert told.value.code == "session_locked"
+    directory.close()
+
+
+async def test_a_log_that_the_engine_can_not_take_ends_the_screen_with_its_reason(capsys):
+    def refuse(_: ScriptedClient, command: cmd.AnyCommand) -> cmd.Reply | None:
+        return cmd.Reject(code="state_unusable", message="the log is damaged.")
+
+    async def connect() -> ScriptedClient:
+        return ScriptedClient(react=refuse)
+
+    app = AgentApp(connect, wish_of(parse(["-c"])))
+    async with app.run_test() as pilot:
+        while app.return_code is None:
+            await pilot.pause(0.01)
+    assert app.return_code == 1
+    assert "agent-tui: the log is damaged." in capsys.readouterr().err
+
+
+async def test_mode_and_model_of_the_command_line_hold_in_the_session_that_is_resumed(project):
+    session = await held(project)
+    said = parse(["--resume", session, "--mode", "ask", "--model", "scripted/other"])
+    engine = Engine(project, options=EngineOptions(watch=False), models=access([]))
+
+    async def connect() -> Engine:
+        return engine
+
+    app = AgentApp(connect, wish_of(said))
+    async with app.run_test() as pilot:
+        while (app.main.state.mode, app.main.state.model) != ("ask", "scripted/other"):
+            await pilot.pause(0.01)
+    log = scan(SessionStore(project).sessions / session / "log.jsonl").envelopes
+    changed = [each.event for each in log if isinstance(each.event, ev.ModeChanged | ev.ModelChanged)]
+    assert [type(each) for each in changed] == [ev.ModeChanged, ev.ModelChanged]
