@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from core.protocol import events
 
 if TYPE_CHECKING:
-    from tui.state import ViewState
+    from tui.state import Topic, ViewState
 
 
 def fold_review(state: ViewState, event: events.AnyEvent) -> bool:
@@ -31,6 +31,14 @@ def fold_review(state: ViewState, event: events.AnyEvent) -> bool:
         case _:
             return _fold_around(state, event)
     return True
+
+
+def fold_refused(state: ViewState, event: events.ErrorRaised) -> frozenset[Topic]:
+    """What a verdict failed for, until the review has shown it where the verdict was given."""
+    if not event.path:
+        return frozenset({"blocks", "status"})
+    state.refused[event.path] = f"{event.message} {event.hint}".strip()
+    return frozenset({"blocks", "status", "review"})
 
 
 def _fold_around(state: ViewState, event: events.AnyEvent) -> bool:

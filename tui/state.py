@@ -17,7 +17,7 @@ from core.protocol.review import Bulk, Change, Comment
 from tui.asking_fold import Questions, awaits, fold_asked
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
-from tui.review_fold import fold_review
+from tui.review_fold import fold_refused, fold_review
 from tui.rewind_fold import fold_rewind, told_of
 
 Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session"]
@@ -95,6 +95,7 @@ class ViewState:
     comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
     verdicts: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
     plans: dict[str, Plan] = field(default_factory=dict)
     plan: str = ""
     todos: tuple[Todo, ...] = ()
@@ -384,6 +385,7 @@ class ViewState:
                 return _NOTHING
             case events.ErrorRaised():
                 self.add(Block(key, "error_raised", turn, text=event.message, hint=event.hint, title=event.code))
+                return fold_refused(self, event)
             case events.ContextCompacted():
                 text = f"history compacted: {event.before_tokens:,} to {event.after_tokens:,} tokens"
                 self.context_used = event.after_tokens

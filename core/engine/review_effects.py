@@ -5,14 +5,15 @@ A protected change and the state of git are accepted only when the user has conf
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import assert_never
 
 from core.engine.live import Effect, LiveSession
 from core.engine.plan_effects import tick_settled
 from core.engine.runtime import part_of
-from core.errors import CommandRejected
+from core.errors import AgentTuiError, CommandRejected, StateError
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
@@ -92,8 +93,20 @@ def _check_hunks(change: Change, hunks: tuple[str, ...]) -> None:
 def _resolve_one(live: LiveSession, command: cmd.HunkResolve) -> None:
     if command.verdict == "accept":
         live.runtime.log.sync()
-    live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
-    tick_settled(live, command.path)
+    with _told(live, command.path):
+        live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
+        tick_settled(live, command.path)
+
+
+@contextmanager
+def _told(live: LiveSession, path: str) -> Iterator[None]:
+    """What a verdict fails for is told with its path, so that a screen can say it where the verdict was given."""
+    try:
+        yield
+    except StateError:
+        raise
+    except AgentTuiError as problem:
+        live.runtime.complain(problem, path=path)
 
 
 def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
@@ -145,7 +158,8 @@ def _bulk(live: LiveSession, command: cmd.BulkResolve) -> Effect:
 
     def effect() -> None:
         runtime.log.sync()
-        runtime.shadow.resolve_bulk(command.root, command.verdict)
+        with _told(live, command.root):
+            runtime.shadow.resolve_bulk(command.root, command.verdict)
 
     return effect
 

@@ -231,7 +231,7 @@ class SessionRuntime:
         except StateError:
             raise
         except AgentTuiError as problem:
-            self.complain(problem)
+            self.complain(problem, path=path)
             return None
 
     def _accept_files(self, paths: list[str]) -> list[str]:
@@ -251,7 +251,7 @@ class SessionRuntime:
         except StateError:
             raise
         except AgentTuiError as problem:
-            self.complain(problem)
+            self.complain(problem, path=path)
             return False
         return True
 
@@ -280,11 +280,10 @@ class SessionRuntime:
             refresh(self)
         self.emit(ev.FilesChanged(paths=paths))
 
-    def complain(self, problem: AgentTuiError, *, retryable: bool = False) -> None:
-        """Tell the clients of a failure; that must be possible with a full disk, too."""
-        self.emit_surely(
-            ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, retryable=retryable)
-        )
+    def complain(self, problem: AgentTuiError, *, retryable: bool = False, path: str = "") -> None:
+        """Tell the clients of a failure (`path`: of a verdict there); that must be possible with a full disk, too."""
+        code, message, hint = problem.code, problem.message, problem.hint
+        self.emit_surely(ev.ErrorRaised(code=code, message=message, hint=hint, retryable=retryable, path=path))
 
     def summary(self) -> Summary:
         """What a list of sessions shows of this one."""

@@ -147,7 +147,7 @@ class Verdicts:
         if conflicts:
             raise ReviewConflict(
                 " ".join(f"{each.path}: {each.conflict}" for each in conflicts) + " Nothing was written.",
-                hint="Reject the change, or have it made again on the file as it is now.",
+                hint="Settle it in the review (base, yours, the agent's), or reject the change.",
             )
         return [each for each in found if each]
 

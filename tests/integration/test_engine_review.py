@@ -138,6 +138,8 @@ async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
         (project / "a.txt").write_text("one\nmine\nthree\n")
         accept = cmd.HunkResolve(session=session, path="a.txt", verdict="accept")
         await submitted(engine, session, accept)
+        problem = (await until(engine, session, ev.ErrorRaised))[-1]
+        assert (problem.code, problem.path) == ("review_conflict", "a.txt")
         answer = await engine.query(q.ConflictQuery(session=session, path="a.txt"))
         assert isinstance(answer, q.Conflict)
         assert [(each.mine, each.theirs) for each in answer.sides.clashes] == [(("mine",), ("TWO",))]

@@ -282,7 +282,7 @@ async def test_hostile_paths_and_lines_show_as_text_t1_p10():
         assert shown.replace("\n", "").isprintable()
         assert "[@click=app.quit]a[/]" in shown
         await pilot.click(DiffView, offset=(20, 1))
-        await settle(pilot, "a")
+        await settle(pilot, "r")
         assert resolved(app)[0][0] == name
 
 
@@ -353,3 +353,41 @@ async def test_changes_that_come_faster_than_they_can_be_shown_leave_no_question
         app.pane.set_changes(())
     gc.collect()
     assert [each for each in recwarn if "never awaited" in str(each.message)] == []
+
+
+async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the_reason():
+    why = "the file was edited in the same place."
+    clash = replace(TESTS, change=replace(TESTS.change, conflict=why))
+    app = ReviewApp([clash, PRICES])
+    async with app.run_test(size=(80, 24)) as pilot:
+        view = await settle(pilot, "a", "A")
+        assert not app.posted
+        assert app.pane._path() == TESTS.change.path
+        assert f"Not accepted: {why}" in str(app.query_one(".review--conflict").render())
+        assert view.keys_of == "clash"
+        assert "settle t" in text_of(view)
+        assert "accept" not in text_of(view)
+        await settle(pilot, "l", "a")
+        assert not app.posted
+        assert f"{TESTS.change.path}: Not accepted" in str(app.query_one(".review--conflict").render())
+        await settle(pilot, "enter", "r")
+        assert [each.verdict for each in app.posted] == ["reject"]
+
+
+@pytest.mark.parametrize("refuse", ["conflict", "fault"])
+async def test_a_verdict_that_nothing_comes_of_brings_the_cursor_back_to_what_was_judged(refuse):
+    app = ReviewApp([TESTS, PRICES])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, "a")
+        assert app.pane._path() == PRICES.change.path
+        if refuse == "conflict":
+            app.diffs[TESTS.change.path] = replace(TESTS, change=replace(TESTS.change, conflict="It was edited."))
+            app.pane.set_changes(app.changes)
+        app.pane.set_refused({TESTS.change.path: "The disk is full."})
+        await settle(pilot)
+        assert app.pane._path() == TESTS.change.path
+        assert not app.pane._sent
+        said = "Not accepted: It was edited." if refuse == "conflict" else "Not done: The disk is full."
+        assert said in str(app.query_one(".review--conflict").render())
+        app.pane.set_refused({PRICES.change.path: "Of an earlier day."})
+        assert app.pane._path() == TESTS.change.path

@@ -172,11 +172,11 @@ class Panes:
         focused = self._screen.focused
         return focused is not None and widget in focused.ancestors_with_self
 
-    def verdict_failed(self, path: str) -> None:
+    def verdict_failed(self, path: str, why: str = "") -> None:
         """The engine did not take a verdict on this file ("" = on any): its hunks can be judged again."""
         review: Any = self.side.pane("review") if self.side else None
         if review is not None:
-            review.restore(path)
+            review.restore(path, why)
             review.show_path(path)
 
     async def preview(self, path: str, line: int = 0) -> None:
@@ -230,6 +230,8 @@ class Panes:
                     state.bulks, state.comments, state.turns, {each.id: each.content for each in state.todos}
                 )
                 pane.set_changes(tuple(change for _, change in sorted(state.changes.items())))
+                refused, state.refused = state.refused, {}
+                pane.set_refused(refused)
         if "debug" in topics and (board := side.pane("debug")) is not None:
             judged = sum(each.state != "open" for each in state.debug.hypotheses.values())
             side.count("debug", f"{judged}/{len(state.debug.hypotheses)}" if state.debug.hypotheses else "")

@@ -49,8 +49,14 @@ class ReviewingScreen(ActingScreen):
             verdict = commands.HunkResolve(
                 path=verdict.path, hunks=verdict.hunks, verdict=verdict.verdict, reason=verdict.reason, confirmed=True
             )
-        if not await self.deliver(verdict):
-            self.panes.verdict_failed(verdict.path)
+        await self._give(verdict, verdict.path)
+
+    async def _give(self, verdict: commands.HunkResolve | commands.BulkResolve, name: str) -> None:
+        """Submit a verdict on a file or a bulk; the review says there, too, what it is refused for."""
+        reply = await self.bridge.submit(verdict)
+        if isinstance(reply, commands.Reject):
+            self.say(reply.message, reply.hint, is_error=True)
+            self.panes.verdict_failed(name, f"{reply.message} {reply.hint}".strip())
 
     def on_review_pane_resolve_files(self, event: Any) -> None:
         """A verdict on a directory of the list; none of it is red."""
@@ -73,8 +79,9 @@ class ReviewingScreen(ActingScreen):
         bulk = next((each for each in self.state.bulks if each.root == root), None)
         is_git = bulk is not None and bulk.kind == "git" and verdict == "accept"
         command = commands.BulkResolve(root=root, verdict=verdict, confirmed=is_git)
-        agreed = not is_git or await self._consent("Accept the state of git?", GIT_RISK)
-        if not (agreed and await self.deliver(command)):
+        if not is_git or await self._consent("Accept the state of git?", GIT_RISK):
+            await self._give(command, root)
+        else:
             self.panes.verdict_failed(root)
 
     def on_review_pane_undo(self) -> None:

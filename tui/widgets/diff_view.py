@@ -22,6 +22,7 @@ from tui.highlight import Painting
 from tui.text import one_line
 from tui.widgets.code_view import CodeView, cells
 from tui.widgets.diff_rows import Line, Page, Row, breaks, kept, lines, split, unified
+from tui.widgets.side import KeysChanged
 
 SPLIT_WIDTH: Final = 100
 TWO_NUMBERS_WIDTH: Final = 72
@@ -33,6 +34,9 @@ SIGNS: Final = {"added": ("+", "$text-success bold"), "removed": ("-", "$text-er
 ENDS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
 NUMBER, NUMBER_CHANGED, FAINT = "$foreground 38%", "$foreground 65%", "$foreground 45%"
 BAR: Final = "$primary"
+ACCEPT: Final = ("✓", "accept", "a", "$text-success on $success-muted")
+REJECT: Final = ("✕", "reject", "r", "$text-error on $error-muted")
+SETTLE: Final = ("!", "settle", "t", "$text-warning on $warning-muted")  # what is in conflict can't be accepted
 SENT: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting…"}
 
 
@@ -52,6 +56,9 @@ class DiffView(CodeView):
 
         verdict: Verdict
 
+    class Settles(Message):
+        """The conflict is to be settled: that was clicked."""
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.diff: ChangeDiff | None = None
@@ -70,12 +77,18 @@ class DiffView(CodeView):
     # What is shown
 
     @property
+    def keys_of(self) -> str:
+        """Which keys the footer names."""
+        return "clash" if self.diff is not None and self.diff.change.conflict else ""
+
+    @property
     def is_split(self) -> bool:
         return self.wants_split and self.size.width >= SPLIT_WIDTH
 
     def show_text(self, text: str) -> None:
         """No diff: a calm text of ours in the middle of the pane."""
         self.diff, self.current, self._text = None, -1, text
+        self.post_message(KeysChanged())
         self._lines, self._page = [], Page((), (), ())
         self.virtual_size = Size(0, 0)
         self.scroll_to(0, 0, animate=False, force=True)
@@ -90,6 +103,7 @@ class DiffView(CodeView):
             kept(before.change.hunks, self.current, hunks) if keeps and before else min(current or 0, len(hunks) - 1)
         )
         self.diff, self._text = diff, ""
+        self.post_message(KeysChanged())
         self._lines = lines(diff)
         top = max((max(line.old, line.new) for line in self._lines), default=0)
         self._digits = max(len(str(top)), 2)
@@ -333,14 +347,11 @@ class DiffView(CodeView):
         if not is_current:
             return Strip([])
         segments = []
-        for word, key, verdict, style in (
-            ("accept", "a", "accept", "$text-success on $success-muted"),
-            ("reject", "r", "reject", "$text-error on $error-muted"),
-        ):
+        is_clash = self.diff is not None and bool(self.diff.change.conflict)
+        for sign, word, key, style in (SETTLE if is_clash else ACCEPT, REJECT):
             text = f" {key} " if is_narrow else f" {word} {key} "
-            sign = "✓" if verdict == "accept" else "✕"
             chip = base + parse(f"bold {style}")
-            segments.append(Segment(f" {sign}{text}", (chip + Style.from_meta({"verdict": verdict})).rich_style))
+            segments.append(Segment(f" {sign}{text}", (chip + Style.from_meta({"verdict": word})).rich_style))
             segments.append(Segment(" ", base.rich_style))
         return Strip(segments)
 
@@ -350,6 +361,9 @@ class DiffView(CodeView):
         verdict = event.style.meta.get("verdict")
         if verdict in ("accept", "reject"):
             self.post_message(self.Judged(verdict))
+            return
+        if verdict == "settle":
+            self.post_message(self.Settles())
             return
         row = event.y + self.scroll_offset.y
         if self.diff is not None and 0 <= row < len(self._page.rows):

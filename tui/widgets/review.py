@@ -19,6 +19,7 @@ from core.protocol.commands import AnyCommand, HunkComment, HunkEdit, HunkSplit
 from core.protocol.queries import HunkText
 from core.protocol.review import Change, Hunk
 from tui.keymap import bindings
+from tui.widgets.diff_view import DiffView
 from tui.widgets.hunk_editor import HunkEditor
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.review_judging import ANSWERED_WITHIN, JudgingReview
@@ -173,6 +174,11 @@ class ReviewPane(JudgingReview):
         if (change := self._change()) is not None:
             here = self._here()
             self.post_message(self.ShowsTodo(change, here[1].todo if here else ""))
+
+    @on(DiffView.Settles)
+    def _settle_by_mouse(self, event: DiffView.Settles) -> None:
+        event.stop()
+        self.action_settle()
 
     def action_settle(self) -> None:
         """Settle the conflict of this file."""

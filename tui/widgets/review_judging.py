@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, cast
@@ -60,14 +60,31 @@ class JudgingReview(ShowingReview):
         self._asked_for: tuple[str, tuple[str, ...]] = ("", ())
         self._sent_at = 0.0
 
-    def restore(self, path: str = "") -> None:
-        """The engine refused a verdict on this file or bulk ("" = on any): it can be judged again."""
+    def restore(self, path: str = "", why: str = "") -> None:
+        """The engine refused a verdict on this file or bulk ("" = on any): it can be judged again. `why` is shown."""
         for each in [path] if path else list(self._sent):
             self._sent.pop(each, None)
         self._sent_bulks -= {path} if path else self._sent_bulks.copy()
-        self._view.mark_sent(self._sent.get(self._path(), {}))
-        if self._lists:
-            self._show_header()
+        if path and why:
+            self._refused[path] = why
+        self._show_header()
+
+    def set_refused(self, refused: Mapping[str, str]) -> None:
+        """What verdicts could not be carried out for, by file or bulk; the cursor goes back to what was judged here."""
+        for path, why in refused.items():
+            sent = self._sent.get(path, {})
+            if sent or path in self._sent_bulks:
+                self.restore(path, why)
+                self._go_back((path, next(iter(sent), "")))
+
+    def _is_blocked(self, change: Change, verdict: Verdict) -> bool:
+        """Whether this can't be accepted; then that is said where the cursor is, and stays."""
+        if verdict != "accept" or not change.conflict:
+            return False
+        self._refused.pop(change.path, None)
+        self._refused[change.path] = ""
+        self._show_header()
+        return True
 
     def _is_asleep(self) -> bool:
         return self._clock() < self._awake_at
@@ -83,7 +100,9 @@ class JudgingReview(ShowingReview):
             self._judge_row(cast("Verdict", verdict))
             return
         diff, current = self._shown(), self._view.current
-        if diff is not None and current >= 0 and not self._is_asleep() and not self._is_sent(current):
+        if diff is None or current < 0 or self._is_asleep() or self._is_sent(current):
+            return
+        if not self._is_blocked(diff.change, cast("Verdict", verdict)):
             self._judge(diff.change.path, (diff.change.hunks[current].id,), cast("Verdict", verdict))
 
     def action_resolve_file(self, verdict: str) -> None:
@@ -95,7 +114,8 @@ class JudgingReview(ShowingReview):
         diff = self._shown()
         if diff is None or self._is_asleep():
             return
-        if ids := self._left(diff.change):
+        ids = self._left(diff.change)
+        if ids and not self._is_blocked(diff.change, cast("Verdict", verdict)):
             self._judge(diff.change.path, ids, cast("Verdict", verdict))
 
     def _left(self, change: Change) -> tuple[str, ...]:
@@ -105,6 +125,8 @@ class JudgingReview(ShowingReview):
     def _judge_row(self, verdict: Verdict) -> None:
         row = self._list.row
         if row is None or self._is_asleep():
+            return
+        if row.kind == "file" and self._is_blocked(self._changes[row.members[0]], verdict):
             return
         self._before_undo, self._sent_at = None, self._clock()
         if row.kind == "bulk":
@@ -118,9 +140,10 @@ class JudgingReview(ShowingReview):
             self._list.move(1)
 
     def _judge_files(self, row: ListRow, verdict: Verdict) -> None:
-        """All files of a row; what is red is never among several."""
-        chosen = [self._changes[index] for index in row.members]
+        """All files of a row; what is red is never among several, and what is in conflict is not accepted."""
         several = row.kind == "directory"
+        chosen = [self._changes[index] for index in row.members]
+        chosen = [each for each in chosen if not (several and self._is_blocked(each, verdict))]
         left = [(each, ids) for each in chosen if (ids := self._left(each)) and not (several and each.protected)]
         for change, ids in left:
             self._sent.setdefault(change.path, {}).update(dict.fromkeys(ids, verdict))
@@ -138,6 +161,7 @@ class JudgingReview(ShowingReview):
 
     def _judge(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
         self._before_undo = None
+        self._refused.pop(path, None)
         self._sent.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
         self._sent_at = self._clock()
         self.post_message(self.Resolve(path, ids, verdict, reason))

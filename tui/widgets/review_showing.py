@@ -24,7 +24,7 @@ from tui.widgets.diff_view import DiffView
 from tui.widgets.review_files import ReviewFiles
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.review_list import ReviewList
-from tui.widgets.review_words import MUTED, Part, check, origin
+from tui.widgets.review_words import MUTED, Part, check, origin, risk, trouble
 
 PATIENCE: Final = 0.5
 GRACE: Final = 0.5  # seconds
@@ -35,12 +35,6 @@ EMPTY: Final = (
     "a accepts, r rejects, u takes a verdict back."
 )
 GONE: Final = "Nothing is pending here any more\n\nIt was settled meanwhile. ] and [ go to the other files."
-RIVAL_ADVICE: Final = "Both are kept: t settles it place by place; nothing of the file is accepted before."
-CONFLICT_ADVICE: Final = (
-    "Your file is untouched. t settles it place by place; reject with r to keep yours; w says why, so that the agent "
-    "makes its edit again on top of yours."
-)
-RED_ADVICE: Final = "Accepted alone, and confirmed."
 
 Goal = Literal["first", "last", "keep"] | int
 
@@ -65,6 +59,7 @@ class ShowingReview(Vertical):
         self._awake_at = 0.0
         self._sent: dict[str, dict[str, Verdict]] = {}
         self._sent_bulks: set[str] = set()
+        self._refused: dict[str, str] = {}
         self._slow: Timer | None = None
         self._before_undo: frozenset[str] | None = None
         self._lists = False
@@ -107,9 +102,12 @@ class ShowingReview(Vertical):
         path, loaded = self._path(), self._shown()
         if changes and not self._changes:
             self.arm()
+        known = {change.path: change for change in self._changes}
         self._changes = changes
-        self._forget_settled()
-        if self._show_what_came_back():
+        still = [each.path for each in changes if each == known.get(each.path)]
+        self._refused = {path: why for path, why in self._refused.items() if path in still}
+        refused = self._forget_settled()
+        if self._show_what_came_back() or self._go_back(refused):
             return
         paths = [change.path for change in changes]
         stays = path in paths
@@ -130,6 +128,15 @@ class ShowingReview(Vertical):
                     self._before_undo = None
                     self._go(index, number)
                     return True
+        return False
+
+    def _go_back(self, refused: tuple[str, str]) -> bool:
+        """To a hunk (of a path) that was judged, and that the cursor has left, when nothing comes of it."""
+        for index, change in enumerate(self._changes if self.is_mounted else ()):
+            if change.path == refused[0] and not self._lists:
+                ids = [hunk.id for hunk in change.hunks]
+                self._go(index, ids.index(refused[1]) if refused[1] in ids else "first")
+                return True
         return False
 
     def arm(self) -> None:
@@ -168,13 +175,19 @@ class ShowingReview(Vertical):
         diff = self._view.diff if self.is_mounted else None
         return diff if diff is not None and diff.change.path == self._path() else None
 
-    def _forget_settled(self) -> None:
-        """A verdict is no longer under way when its hunk is gone, or when it can't be carried out."""
-        if not self._sent:
-            return
-        hunks = {change.path: {hunk.id for hunk in change.hunks} for change in self._changes if not change.conflict}
+    def _forget_settled(self) -> tuple[str, str]:
+        """A verdict is no longer under way when its hunk is gone, or when it can't be carried out. Path and hunk of one
+        that turned out to be in conflict, else "" and ""."""
+        hunks = {change.path: {hunk.id for hunk in change.hunks} for change in self._changes}
+        clashing = {change.path for change in self._changes if change.conflict}
         sent = {path: {i: v for i, v in each.items() if i in hunks.get(path, ())} for path, each in self._sent.items()}
+        refused = ("", "")
+        for path, each in sent.items():
+            if path in clashing and (wanted := [i for i, verdict in each.items() if verdict == "accept"]):
+                refused, self._refused[path] = (path, wanted[0]), ""
+                sent[path] = {i: verdict for i, verdict in each.items() if verdict != "accept"}
         self._sent = {path: each for path, each in sent.items() if each}
+        return refused
 
     def _show_header(self) -> None:
         change = self._changes[self._index] if self._changes else None
@@ -182,26 +195,29 @@ class ShowingReview(Vertical):
         files.show(self._changes, self._index, frozenset(self._sent))
         files.display = change is not None and not self._lists
         self._show_origin(change)
-        self._say("review--risk", self._risk(change))
+        self._say("review--risk", risk(change) if change else "")
         self.query_one(".review--risk").set_class(change is not None and not change.protected, "-label")
-        advice = RIVAL_ADVICE if change and change.rivals else CONFLICT_ADVICE
-        why = f"! Conflict: {change.conflict.strip()} {advice}" if change and change.conflict else ""
-        self._say("review--conflict", why)
+        self._show_trouble(change)
         self._view.mark_sent(self._sent.get(self._path(), {}))
         said = {hunk: each.text for (path, hunk), each in self._comments.items() if change and path == change.path}
         self._view.mark_comments(said)
         if self._lists:
             self._list.show(self._changes, self._bulks, {*self._sent, *self._sent_bulks})
 
-    def _risk(self, change: Change | None) -> str:
-        if change is None or not (change.risk or change.protected):
-            return ""
-        it = f"! It {change.risk}." if change.risk else "! It is protected."
-        return f"{it} {RED_ADVICE}" if change.protected else it
+    def _show_trouble(self, change: Change | None) -> None:
+        """Why this change can't be accepted, or what came of its verdict; in the list: of the last one refused."""
+        if not self._lists or not self._refused:
+            text = trouble(change, self._refused.get(change.path)) if change else ""
+            self._say("review--conflict", text)
+            return
+        path, why = next(reversed(self._refused.items()))
+        found = next((each for each in self._changes if each.path == path), None)
+        text = trouble(found, why) if found else f"! Not done: {why}"
+        self._say("review--conflict", f"! {one_line(path, 60)}: {text.removeprefix('! ')}", in_list=True)
 
-    def _say(self, name: str, text: str) -> None:
+    def _say(self, name: str, text: str, *, in_list: bool = False) -> None:
         line = self.query_one(f".{name}", Static)
-        line.display = bool(text) and not self._lists
+        line.display = bool(text) and (in_list or not self._lists)
         if text:
             line.update(plain(text))
 

@@ -10,6 +10,13 @@ from tui.text import one_line
 
 Part = tuple[str, str]
 
+RIVAL_ADVICE: Final = "Both are kept: t settles it place by place; nothing of the file is accepted before."
+CONFLICT_ADVICE: Final = (
+    "Your file is untouched. t settles it place by place; reject with r to keep yours; w says why, so that the agent "
+    "makes its edit again on top of yours."
+)
+RED_ADVICE: Final = "Accepted alone, and confirmed."
+
 SIGNS: Final = {
     "create": ("+", "$text-success"),
     "edit": ("~", "$text-warning"),
@@ -100,6 +107,22 @@ def check(change: Change) -> Part:
     if change.check.passed:
         return f"✓ verified by {ran}", "$text-success"
     return f"✗ failing: {ran} ended with {change.check.exit_code}", "$text-error"
+
+
+def risk(change: Change) -> str:
+    """Why a change is red, or labelled; "" = it is neither."""
+    if not (change.risk or change.protected):
+        return ""
+    it = f"! It {change.risk}." if change.risk else "! It is protected."
+    return f"{it} {RED_ADVICE}" if change.protected else it
+
+
+def trouble(change: Change, refused: str | None = None) -> str:
+    """Why a change can't be accepted. `refused`: what its latest verdict failed for, "" = for its conflict."""
+    if not change.conflict:
+        return f"! Not done: {refused}" if refused else ""
+    advice = RIVAL_ADVICE if change.rivals else CONFLICT_ADVICE
+    return f"! {'Conflict' if refused is None else 'Not accepted'}: {change.conflict.strip()} {advice}"
 
 
 def bulk_line(bulk: Bulk) -> list[Part]:

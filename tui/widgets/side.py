@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -22,6 +22,14 @@ HINTS: Final = {
         ("review.next", "next"),
         ("review.undo", "undo"),
         ("review.comment", "comment"),
+        ("review.list", "list"),
+    ),
+    "clash": (
+        ("review.settle", "settle"),
+        ("review.reject", "reject"),
+        ("review.reason", "why"),
+        ("review.next", "next"),
+        ("review.undo", "undo"),
         ("review.list", "list"),
     ),
     "editor": (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR")),
@@ -74,6 +82,10 @@ def hint(named: Iterable[tuple[str, str]], keymap: Mapping[str, str]) -> Content
     return Content.assemble(*parts)
 
 
+class KeysChanged(Message):
+    """Other keys can be used now where the focus is: its `keys_of` names them, else its class does."""
+
+
 class SidePane(Vertical):
     """Shows the pane called `current`; "" = hidden. `makers` build a pane the first time it is shown."""
 
@@ -121,6 +133,11 @@ class SidePane(Vertical):
     def on_descendant_blur(self, _: events.DescendantBlur) -> None:
         self.draw_hint()
 
+    @on(KeysChanged)
+    def _keys_changed(self, event: KeysChanged) -> None:
+        event.stop()
+        self.draw_hint()
+
     def draw_hint(self) -> None:
         """The keys of the pane when it has the focus, else the one that leads to it."""
         if self.current:
@@ -128,7 +145,8 @@ class SidePane(Vertical):
             focused = self.screen.focused
             is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
             is_bare = bool(getattr(focused, "is_bare", False))  # it has nothing that its own keys could be used on
-            place = self.current if is_bare else PLACES.get(type(focused).__name__, self.current)
+            place = getattr(focused, "keys_of", "") or PLACES.get(type(focused).__name__, self.current)
+            place = self.current if is_bare else place
             named = HINTS[place] if is_here else ((f"app.{self.current}", "goes here"),)
             self.query_one("#side-hint", Static).update(hint(named, keymap))
 

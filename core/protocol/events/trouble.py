@@ -14,10 +14,13 @@ class Notice(Event, frozen=True, kw_only=True, tag="notice"):
 
 
 class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
+    """`path`: the change, or the root of the bulk, on which a verdict could not be carried out."""
+
     code: str
     message: str
     hint: str = ""
     retryable: bool = False
+    path: str = ""
 
 
 class StreamLagged(Event, frozen=True, kw_only=True, tag="stream.lagged"):
