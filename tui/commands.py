@@ -35,6 +35,7 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("help", "show_help", "What can be done, and how"),
     Slash("mode", "choose_mode", "Switch the mode", "agent | plan | ask | debug"),
     Slash("model", "choose_model", "Choose the model", "provider/name"),
+    Slash("login", "paste_key", "Paste a key…", "provider"),
     Slash("new", "new_session", "Start a new session"),
     Slash("sessions", "sessions", "Go on with another session"),
     Slash("resume", "sessions", "Go on with another session", "id"),

@@ -180,6 +180,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("confirm.no", "n,escape,q", "answer(False)", "No", "Do not"),
     Key("page.leave", "escape,q,enter,f1", "leave", "Back", "Close the page"),
     Key("approval.allow", "y", "answer('allow_once')", "Allow once", "Run exactly this, this time"),
+    Key("key.leave", "escape", "leave", "Back", "Paste no key"),
     Key(
         "approval.session", "s", "answer('allow_session')", "Allow in session", "Reach this host until the session ends"
     ),
@@ -230,6 +231,7 @@ PLACES: Final = {
     "page": "Page",
 }
 _SHORT: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
+    "key": "Key of a model API",
 
 
 def shown(keys: str) -> str:

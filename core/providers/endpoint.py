@@ -62,7 +62,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             raise ProviderError(
                 f"There is no key for {self.label}.",
                 code="key_missing",
-                hint=f"Set {self.variable}, or paste a key on the welcome screen (/login).",
+                hint=f"Set {self.variable}, or start agent-tui and paste a key with /login.",
             )
         return secret, source
 

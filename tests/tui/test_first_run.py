@@ -147,10 +147,28 @@ async def test_after_a_pasted_key_one_of_its_models_is_chosen(stage, answer_of_a
         answer_of_a_search(Models(models=models, providers=(keyed, OLLAMA)))
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
         await on.pilot.pause(0.05)
-        await on.pilot.press("down", "enter")
+        await on.pilot.press(*"hello", "enter")
+        await on.pilot.pause(0.05)
+        assert on.sent(c.SessionOpen) == []
+        assert "'hello' is not the name of a model" in str(on.app.screen.query_one(".dialog-about", Static).visual)
+        await on.pilot.press(*["backspace"] * 5, "down", "enter")
         await on.until(lambda: on.sent(c.SessionOpen))
         assert on.sent(c.SessionOpen)[0].model == "openai/b"
         assert [each.key for each in on.sent(c.ProviderConfigure)] == ["sk-1", ""]
+
+
+async def test_a_key_can_be_pasted_at_any_time_and_one_of_its_models_is_taken(stage):
+    models = Models(models=(LOCAL, ModelChoice(id="openai/a")), providers=(OPENAI, OLLAMA), default="openai/a")
+    async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
+        on.prompt.text = "/login"
+        on.prompt.submit()
+        for dialog, keys in [("Picker", ["enter"]), ("KeyEntry", [*"sk-1", "enter"]), ("Picker", ["enter"])]:
+            await on.until(lambda name=dialog: type(on.app.screen).__name__ == name and on.app.screen.query(Input))
+            await on.pilot.pause(0.05)
+            await on.pilot.press(*keys)
+        await on.until(lambda: on.sent(c.ModelSet))
+        assert on.sent(c.ProviderConfigure) == [c.ProviderConfigure(provider="openai", key="sk-1")]
+        assert on.sent(c.ModelSet)[0].model == "openai/a"
 
 
 async def test_theme_and_keys_of_the_user_are_taken_and_what_is_wrong_is_told(stage):

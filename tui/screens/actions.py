@@ -136,19 +136,21 @@ class ActingScreen(Screen[None]):
             self.run_worker(self._pick_model(), group="picker", exclusive=True)
 
     async def _pick_model(self) -> None:
-        from tui.screens.picker import Choice, Picker
+        from tui.screens.models import pick_model
 
         found = await self.bridge.query(queries.ModelsQuery())
         if not isinstance(found, queries.Models):
             self.say(getattr(found, "message", "The models can't be listed."), is_error=True)
-            return
-        choices = [Choice(each.id, each.id, each.source) for each in found.models]
-        free = "filter, or type provider/name"
-        model = await self.app.push_screen_wait(Picker("Model", choices, current=self.state.model, free=free))
-        if model:
+        elif model := await pick_model(self, found, current=self.state.model):
             await self.deliver(commands.ModelSet(model=model))
 
     # The turn.
+    def action_paste_key(self, provider: str = "") -> None:
+        """Take a key for a model API, by its name or from a list."""
+        from tui.screens.login import login
+
+        self.run_worker(login(self, provider), group="picker", exclusive=True)
+
 
     async def action_interrupt(self) -> None:
         """From a pane back to the prompt; from the prompt: stop the turn."""

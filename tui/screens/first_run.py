@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.protocol import commands, queries
 from tui.bridge import Wish
-from tui.screens.picker import Choice, Picker
+from tui.screens.models import model_opened_by_key
 from tui.screens.welcome import Welcome
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ async def first_run(screen: ActingScreen, models: queries.Models, wish: Wish) ->
             case None:
                 return None
             case Wish(model=model):
-                if model:
-                    await _keep(screen, model)
-                return answer
+                if not model or await _keep(screen, model):
+                    return answer
             case commands.ProviderConfigure(provider=provider):
-                if await screen.deliver(answer) and (model := await _model_of(screen, provider)):
-                    await _keep(screen, model)
-                    return Wish(model=model, mode=wish.mode)
+                if await screen.deliver(answer):
+                    model = await model_opened_by_key(screen, provider)
+                    if model and await _keep(screen, model):
+                        return Wish(model=model, mode=wish.mode)
         found = await screen.bridge.query(queries.ModelsQuery(discover=False))
         models = found if isinstance(found, queries.Models) else models
 
@@ -45,20 +45,6 @@ async def _look_around(screen: ActingScreen, welcome: Welcome) -> None:
         welcome.show_models(found)
 
 
-async def _keep(screen: ActingScreen, model: str) -> None:
-    """Begin with this model from now on."""
-    await screen.deliver(commands.ProviderConfigure(provider=model.partition("/")[0], model=model))
-
-
-async def _model_of(screen: ActingScreen, provider: str) -> str:
-    """One of the models that a new key opens; "" = none was chosen."""
-    screen.say("The key is kept. Looking for its models…")
-    found = await screen.bridge.query(queries.ModelsQuery())
-    if not isinstance(found, queries.Models):
-        return ""
-    choices = [Choice(each.id, each.id, each.source) for each in found.models if each.id.startswith(f"{provider}/")]
-    status = next((each for each in found.providers if each.id == provider), None)
-    if status is not None and status.problem:
-        screen.say(f"{status.label} did not list its models: {status.problem}", is_error=True)
-    free = "filter, or type provider/name"
-    return await screen.app.push_screen_wait(Picker("Choose a model", choices, free=free)) or ""
+async def _keep(screen: ActingScreen, model: str) -> bool:
+    """Begin with this model from now on. False: it can't be, and that was told."""
+    return await screen.deliver(commands.ProviderConfigure(provider=model.partition("/")[0], model=model))

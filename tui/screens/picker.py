@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
@@ -26,13 +26,26 @@ class Choice(NamedTuple):
 
 
 class Picker(Dialog[str | None]):
-    """Answers the id of the choice, or None. With `free`, what was typed is an answer as well when nothing matches."""
+    """Answers the id of the choice, or None. With `free`, what was typed is an answer as well when nothing matches.
+
+    `about` stands below the list; `check` says what is wrong with a typed answer ("" = nothing), which then stays.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("picker")
 
-    def __init__(self, title: str, choices: Sequence[Choice], *, current: str = "", free: str = "") -> None:
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        current: str = "",
+        free: str = "",
+        about: str = "",
+        check: Callable[[str], str] = lambda _: "",
+    ) -> None:
         super().__init__()
         self._title, self._choices, self._current, self._free = title, choices, current, free
+        self._about, self._check = about, check
         self._shown: list[Choice] = []
 
     def compose(self) -> ComposeResult:
@@ -45,6 +58,15 @@ class Picker(Dialog[str | None]):
             options.can_focus = False
             self._fill(options, "")
             yield options
+            yield Static(classes="dialog-about")
+
+    def on_mount(self) -> None:
+        self._tell(self._about)
+
+    def _tell(self, problem: str) -> None:
+        about = self.query_one(".dialog-about", Static)
+        about.display = bool(problem)
+        about.update(Content(one_line(problem, 400)))
 
     def _fill(self, options: OptionList, text: str) -> None:
         words = text.lower().split()
@@ -65,13 +87,17 @@ class Picker(Dialog[str | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._fill(self.query_one(OptionList), event.value)
+        self._tell("" if event.value else self._about)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         at = self.query_one(OptionList).highlighted
         if at is not None:
             self.give(self._shown[at].id)
-        elif self._free and event.value.strip():
-            self.give(event.value.strip())
+        elif self._free and (typed := event.value.strip()):
+            if problem := self._check(typed):
+                self._tell(problem)
+            else:
+                self.give(typed)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.give(self._shown[event.option_index].id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -18,6 +18,7 @@ from tui.keymap import bindings
 from tui.screens.dialog import Dialog
 from tui.text import clean, one_line
 
+WHERE_KEYS_ARE: Final = "It is kept in the keyring, else in a file that only you can read. Escape goes back."
 Answer = Wish | ProviderConfigure
 
 
@@ -119,8 +120,7 @@ class Welcome(Dialog[Answer | None]):
         key.cursor_blink = False
         key.value, key.display = "", True
         key.focus()
-        text = "It is kept in the keyring, else in a file that only you can read. Escape goes back."
-        self.query_one("#welcome-hint", Static).update(Content.assemble((text, "$foreground 60%")))
+        self.query_one("#welcome-hint", Static).update(Content.assemble((WHERE_KEYS_ARE, "$foreground 60%")))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         key = event.value.strip()
