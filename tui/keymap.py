@@ -43,6 +43,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("app.preview", "ctrl+o", "show_pane('preview')", "Preview", "Show or hide the file preview", priority=True),
     Key("app.interrupt", "escape", "interrupt", "Interrupt / back", "Stop the turn, or go back to the prompt"),
     Key("app.chat", "ctrl+up", "focus_chat", "Conversation", "Go to the conversation, block by block", priority=True),
+    Key("app.page_up", "ctrl+pageup", "page_chat(-1)", "Page up", "A screenful up in the conversation", priority=True),
+    Key("app.page_down", "ctrl+pagedown", "page_chat(1)", "Page down", "A screenful down in it", priority=True),
     Key("app.answer", "f2", "focus_question", "Answer", "Go to the approval or the question that waits", priority=True),
     Key("app.trust", "f3", "answer_trust(True)", "Trust", "Trust the project, when that is asked", priority=True),
     Key(
@@ -62,6 +64,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("prompt.newline", "shift+enter,ctrl+j", "newline", "New line", "Start a new line"),
     Key("prompt.older", "up", "older", "Older prompt", "On the first line: the prompt before"),
     Key("prompt.newer", "down", "newer", "Newer prompt", "On the last line: the prompt after"),
+    Key("prompt.page_up", "pageup", "page(-1)", "Page up", "A screenful of the conversation up; of a long prompt"),
+    Key("prompt.page_down", "pagedown", "page(1)", "Page down", "A screenful down"),
     Key("prompt.complete", "tab", "complete", "Complete", "Take the completion, or open it for @ and /"),
     Key("transcript.previous", "up,k", "previous", "Block above", "Go to the block above"),
     Key("transcript.next", "down,j", "next", "Block below", "Go to the block below"),
@@ -176,11 +180,11 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("sessions.below", "down", "move(1)", "Below", "The session below"),
     Key("welcome.back", "escape", "back", "Back", "Back to the list"),
     Key("welcome.leave", "ctrl+q", "leave", "Quit", "Leave agent-tui", priority=True),
+    Key("key.leave", "escape", "leave", "Back", "Paste no key"),
     Key("confirm.yes", "y", "answer(True)", "Yes", "Do it"),
     Key("confirm.no", "n,escape,q", "answer(False)", "No", "Do not"),
     Key("page.leave", "escape,q,enter,f1", "leave", "Back", "Close the page"),
     Key("approval.allow", "y", "answer('allow_once')", "Allow once", "Run exactly this, this time"),
-    Key("key.leave", "escape", "leave", "Back", "Paste no key"),
     Key(
         "approval.session", "s", "answer('allow_session')", "Allow in session", "Reach this host until the session ends"
     ),
@@ -227,11 +231,11 @@ PLACES: Final = {
     "picker": "List",
     "sessions": "Sessions",
     "welcome": "Welcome",
+    "key": "Key of a model API",
     "confirm": "Yes or no",
     "page": "Page",
 }
 _SHORT: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
-    "key": "Key of a model API",
 
 
 def shown(keys: str) -> str:

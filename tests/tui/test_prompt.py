@@ -3,6 +3,7 @@ from __future__ import annotations
 from textual.events import Paste
 
 from core.protocol import commands as c
+from core.protocol import events as e
 from core.protocol.queries import FindQuery, Found, PromptHistory, PromptHistoryQuery
 from tests.support import recorded
 
@@ -119,3 +120,22 @@ async def test_an_editor_that_fails_leaves_the_prompt_as_it_was(stage, monkeypat
         await on.pilot.press(*"some", "ctrl+g")
         assert on.prompt.text == "some"
         assert "did not work" in next(iter(on.app._notifications)).message
+
+
+async def test_page_keys_scroll_the_conversation_unless_the_prompt_needs_them(stage):
+    said = [e.Notice(level="info", message=f"line {number}") for number in range(100)]
+    async with stage([*recorded.opening(), *said], size=(80, 24)) as on:
+        bottom = on.transcript.scroll_offset.y
+        await on.pilot.press("pageup", "pageup")
+        height = on.transcript.size.height
+        assert (on.transcript.scroll_offset.y, on.prompt.has_focus) == (bottom - 2 * (height - 1), True)
+        await on.pilot.press("pagedown")
+        assert on.transcript.scroll_offset.y == bottom - height + 1
+        on.prompt.text = "\n" * 30
+        on.prompt.move_cursor((30, 0))
+        await on.pilot.pause()
+        before = on.transcript.scroll_offset.y
+        await on.pilot.press("pageup")
+        assert (on.transcript.scroll_offset.y, on.prompt.cursor_location[0] < 30) == (before, True)
+        await on.pilot.press("ctrl+pageup")
+        assert on.transcript.scroll_offset.y < before

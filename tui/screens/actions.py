@@ -20,6 +20,7 @@ from tui.bridge import Bridge
 from tui.state import ViewState
 from tui.text import one_line
 from tui.widgets.prompt import Prompt
+from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from tui.screens.panes import Panes
@@ -144,13 +145,13 @@ class ActingScreen(Screen[None]):
         elif model := await pick_model(self, found, current=self.state.model):
             await self.deliver(commands.ModelSet(model=model))
 
-    # The turn.
     def action_paste_key(self, provider: str = "") -> None:
         """Take a key for a model API, by its name or from a list."""
         from tui.screens.login import login
 
         self.run_worker(login(self, provider), group="picker", exclusive=True)
 
+    # The turn.
 
     async def action_interrupt(self) -> None:
         """From a pane back to the prompt; from the prompt: stop the turn."""
@@ -186,6 +187,10 @@ class ActingScreen(Screen[None]):
     def action_focus_chat(self) -> None:
         """Walk through the conversation."""
         self.query_one("#transcript").focus()
+
+    def action_page_chat(self, step: int) -> None:
+        """A screenful of the conversation up or down, wherever the focus is."""
+        self.query_one(Transcript).page(step)
 
     def action_focus_question(self) -> None:
         """Go to what waits for an answer."""

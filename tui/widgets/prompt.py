@@ -225,6 +225,15 @@ class Prompt(TextArea):
         else:
             self._recall(self._place + 1)
 
+    async def action_page(self, step: int) -> None:
+        """A screenful up or down: of this text if not all of it is seen, else of the conversation."""
+        if self.virtual_size.height <= self.size.height:
+            await self.run_action(f"screen.page_chat({step})")
+        elif step < 0:
+            self.action_cursor_page_up()
+        else:
+            self.action_cursor_page_down()
+
     def _recall(self, place: int) -> None:
         self._place = place
         self.text = self._draft if place == len(self._history) else self._history[place]

@@ -304,6 +304,16 @@ class Transcript(ScrollView, can_focus=True):
         if 0 <= self.cursor < len(self._blocks):
             self.post_message(self.Copied(source(self._blocks[self.cursor])))
 
+    def page(self, step: int) -> None:
+        """A screenful up or down, one row of which was seen before."""
+        self._go_to(round(self.scroll_y) + step * max(self.size.height - 1, 1))
+
+    def action_page_up(self) -> None:
+        self.page(-1)
+
+    def action_page_down(self) -> None:
+        self.page(1)
+
     def action_top(self) -> None:
         """The first block."""
         self._move(-len(self._blocks))
