@@ -76,7 +76,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui sessions [DIR]
        agent-tui permissions [DIR] [--remove ID]
        agent-tui doctor [DIR] [--probe]
-       agent-tui --demo"""
+       agent-tui --demo [-c]"""
 
 DESCRIPTION = """\
 A terminal chat IDE. The agent edits in a shadow of your project: nothing
@@ -206,7 +206,11 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a provider that is "
         "configured, or scripted/FILE",
     )
-    which.add_argument("--demo", action="store_true", help="a sample project and a scripted model: needs no key")
+    group.add_argument(
+        "--demo",
+        action="store_true",
+        help="a sample project and a scripted model: needs no key; with -c: go on with the last one",
+    )
     group.add_argument(
         "--trust", action="store_true", help="hear the project's rules and configuration, in this run; see docs"
     )
@@ -279,6 +283,8 @@ def _check_together(front: Front, said: argparse.Namespace, parser: _Parser) -> 
         parser.error("--probe only goes with doctor")
     if said.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
+    if said.demo and said.resume:
+        parser.error("--resume ID goes on with a demo as well; leave --demo out")
     if said.demo and said.model:
         parser.error("--demo brings its own scripted model; leave --model out")
     if front == "print" and not said.prompt.strip() and (sys.stdin is None or sys.stdin.isatty()):

@@ -6,6 +6,7 @@ Nothing is imported here that the first paint does not need, and the engine is n
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
@@ -121,4 +122,8 @@ def run(
     vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_A_SECOND
     app = AgentApp(client, wish_of(options), keymap=keymap)
     app.run()
+    if not app.return_code:
+        from tui.farewell import farewell
+
+        sys.stdout.write(farewell(app.main.state, options.directory))
     return app.return_code or 0

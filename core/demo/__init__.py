@@ -43,6 +43,11 @@ def copy_of(session: str) -> Path | None:
     return next((copy for copy in _copies() if SessionStore(copy).holds(session)), None)
 
 
+def latest() -> str:
+    """The session of the newest demo in which something was done; "" = there is none."""
+    return next(filter(None, (SessionStore(copy).latest() for copy in reversed(_copies()))), "")
+
+
 def _home() -> Path:
     return state_dir() / "demo"
 

@@ -10,10 +10,12 @@ import pytest
 from textual.pilot import Pilot
 
 from core import demo
+from core.cli import parse
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.providers.scripted import ScriptedProvider
+from core.resuming import with_session
 from tui.app import AgentApp
 from tui.bridge import Wish
 from tui.widgets.diff_view import DiffView
@@ -132,6 +134,7 @@ async def test_a_demo_goes_on_in_its_own_project_after_the_engine_was_lost(tmp_p
     await first.submit(cmd.TurnSubmit(session=opened.session, text="Why do the tests fail?"))
     await first.settled(opened.session)
     await first.close()
+    assert with_session(parse(["--demo", "-c"])).resume == opened.session
     second = Engine(tmp_path, options=EngineOptions(watch=False))
     resumed = await second.submit(cmd.SessionResume(session=opened.session))
     assert isinstance(resumed, cmd.Ack)

@@ -9,6 +9,7 @@ from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.review import Bulk
 from core.resuming import with_session
 from core.sessions.log import scan
 from core.sessions.store import SessionStore
@@ -17,6 +18,8 @@ from tests.support.program import environment, run
 from tests.support.scripted_client import ScriptedClient
 from tests.support.story import access, project_at
 from tui.app import AgentApp, wish_of
+from tui.farewell import farewell
+from tui.state import ViewState
 
 
 @pytest.fixture
@@ -89,3 +92,20 @@ async def test_mode_and_model_of_the_command_line_hold_in_the_session_that_is_re
     log = scan(SessionStore(project).sessions / session / "log.jsonl").envelopes
     changed = [each.event for each in log if isinstance(each.event, ev.ModeChanged | ev.ModelChanged)]
     assert [type(each) for each in changed] == [ev.ModeChanged, ev.ModelChanged]
+
+
+def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["bin/agent-tui"])
+    monkeypatch.setenv("PATH", "")
+    assert farewell(ViewState(session="ses_1", workspace=str(project)), project) == ""
+    waits = (Bulk(root="out", kind="generated", files=1, bytes=1),)
+    here = ViewState(session="ses_1", workspace=str(project), turns={"trn_1": 1}, bulks=waits)
+    assert farewell(here, project) == (
+        "Go on: bin/agent-tui -c   (this session: --resume ses_1)   1 hunk waits for your review.\n"
+    )
+    there = ViewState(session="ses_1", workspace="/copy", demo=True, turns={"trn_1": 1})
+    assert farewell(there, project) == (
+        "Go on: bin/agent-tui --demo -c   (this session: --resume ses_1)\nThe demo's project: /copy\n"
+    )
+    monkeypatch.chdir(project.parent)
+    assert farewell(here, project).startswith(f"Go on: bin/agent-tui {project} -c ")

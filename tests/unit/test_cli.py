@@ -112,7 +112,7 @@ def test_the_engine_takes_the_options_of_a_session(project):
         (["--model", "/gpt-5"], "does not name a model"),
         (["--resume", "../../etc"], "not a session id"),
         (["-c", "--resume", "s-1"], "not allowed with"),
-        (["--demo", "-c"], "not allowed with"),
+        (["--demo", "--resume", "ses_1"], "leave --demo out"),
         (["--demo", "-p", "x"], "--demo shows the screen"),
         (["--demo", "--model", "openai/x"], "brings its own scripted model"),
         (["--accept", "all"], "--accept only goes with -p"),
