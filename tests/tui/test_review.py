@@ -391,3 +391,25 @@ async def test_a_verdict_that_nothing_comes_of_brings_the_cursor_back_to_what_wa
         assert said in str(app.query_one(".review--conflict").render())
         app.pane.set_refused({PRICES.change.path: "Of an earlier day."})
         assert app.pane._path() == TESTS.change.path
+
+
+async def test_a_long_line_is_marked_where_it_is_cut_and_arrows_home_and_end_move_along_it():
+    long = "x = " + "1234567890" * 20
+    app = ReviewApp([diff_of("long.py", [(" ", "short"), ("-+", f"=>{long}")])])
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        def line(view: DiffView) -> str:
+            return next(row for row in text_of(view).split("\n") if "1234567890" in row)
+
+        view = await settle(pilot)
+        assert line(view).endswith("›")
+        assert sum("›" in row for row in text_of(view).split("\n")) == 1
+        await settle(pilot, "right")
+        assert view.scroll_offset.x >= view.line_room() // 2
+        assert ("‹" in line(view), "›" in line(view)) == (True, True)
+        await settle(pilot, "end")
+        assert line(view).endswith("67890")
+        assert "›" not in line(view)
+        await settle(pilot, "left", "home")
+        assert view.scroll_offset.x == 0
+        assert "x = 123" in line(view)

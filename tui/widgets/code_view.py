@@ -175,6 +175,37 @@ class CodeView(ScrollView, can_focus=True):
                 parts.append(text[span[0] : len(text) if span[1] == -1 else span[1]])
         return "\n".join(parts), "\n"
 
+    # Lines that are wider than the pane
+
+    def line_room(self) -> int:
+        """How many cells of a line are seen."""
+        return self.size.width
+
+    def window(self, code: Strip, style: Style, *, shift: int, room: int) -> Strip:
+        """The part of a line that is seen, with a mark at each edge behind which it goes on."""
+        width, base = code.cell_length, style.rich_style
+        shown = code.crop_extend(shift, shift + room, base)
+        mark = style + self.app.stylesheet.parse_style("bold $accent")
+        if room > 2 and width > shift + room:
+            shown = Strip.join([shown.crop(0, room - 1), self.paint([("›", mark)])])
+        if room > 2 and shift and width:
+            shown = Strip.join([self.paint([("‹", mark)]), shown.crop(1, room)])
+        return shown.adjust_cell_length(room, base)
+
+    def action_shift(self, step: int) -> None:
+        """Half a pane to the right, or to the left."""
+        self.scroll_to(x=self.scroll_offset.x + step * max(self.line_room() // 2, 8), animate=False)
+
+    def action_line_start(self) -> None:
+        self.scroll_to(x=0, animate=False)
+
+    def action_line_end(self) -> None:
+        """Where the longest of the lines on screen ends."""
+        top = self.scroll_offset.y
+        seen = range(top, min(top + self.size.height, self.row_count()))
+        widest = max((cells(self.row_text(row)) for row in seen), default=0)
+        self.scroll_to(x=max(widest + 2 - self.line_room(), 0), animate=False)
+
     def action_top(self) -> None:
         self.scroll_to(y=0, animate=False)
 

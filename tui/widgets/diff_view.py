@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual import events
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -19,6 +20,7 @@ from textual.style import Style
 
 from core.protocol.review import ChangeDiff, Verdict
 from tui.highlight import Painting
+from tui.keymap import bindings
 from tui.text import one_line
 from tui.widgets.code_view import CodeView, cells
 from tui.widgets.diff_rows import Line, Page, Row, breaks, kept, lines, split, unified
@@ -43,6 +45,10 @@ SENT: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting
 class DiffView(CodeView):
     """Shows a `ChangeDiff`. `current` is the index of the hunk under the cursor, -1 without any; `picked` the index of
     a line in it that was clicked, or walked to, -1 = none."""
+
+    DEFAULT_CSS = "DiffView { scrollbar-size-horizontal: 0; }"
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
 
     @dataclass
     class HunkChosen(Message):
@@ -225,6 +231,9 @@ class DiffView(CodeView):
         """Bar, number or numbers, sign, and a space."""
         return 1 + (2 * self._digits + 1 if self._has_two_numbers() else self._digits) + 3
 
+    def line_room(self) -> int:
+        return max(self._half() - self._gutter(), 1)
+
     # Rows
 
     def row_count(self) -> int:
@@ -292,7 +301,7 @@ class DiffView(CodeView):
         gutter = self.paint([bar, *self._numbers(line, side, style)])
         code = self._code(row, line, index, side, style)
         room = max(width - gutter.cell_length, 0)
-        return Strip.join([gutter, code.crop_extend(shift, shift + room, style.rich_style)])
+        return Strip.join([gutter, self.window(code, style, shift=shift, room=room)])
 
     def _numbers(self, line: Line, side: int, style: Style) -> list[tuple[str, Style]]:
         parse = self.app.stylesheet.parse_style

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -16,6 +17,7 @@ from textual.worker import Worker, WorkerState
 
 from core.protocol.queries import FileText
 from tui.highlight import Painting
+from tui.keymap import bindings
 from tui.text import clean, one_line, shortened
 from tui.widgets.code_view import CodeView, cells
 
@@ -27,6 +29,10 @@ ABOVE: Final = 5
 
 class FilePage(CodeView):
     """The text of one file. `marked` is the 1-indexed line that was asked for, 0 for none."""
+
+    DEFAULT_CSS = "FilePage { scrollbar-size-horizontal: 0; }"
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,6 +69,9 @@ class FilePage(CodeView):
     def _gutter(self) -> int:
         return max(len(str(len(self._lines))), 3) + 3
 
+    def line_room(self) -> int:
+        return max(self.size.width - self._gutter(), 1)
+
     def row_count(self) -> int:
         return self.size.height if self._message else len(self._lines)
 
@@ -80,7 +89,7 @@ class FilePage(CodeView):
         gutter = self.paint([bar, (number, style + parse("$foreground 65%" if is_marked else "$foreground 38%"))])
         code = self.code(self._lines[row], style, row=row, spans=self.spans(self._painting, row))
         room = max(width - gutter.cell_length, 0)
-        return Strip.join([gutter, code.crop_extend(shift, shift + room, style.rich_style)])
+        return Strip.join([gutter, self.window(code, style, shift=shift, room=room)])
 
 
 class Preview(Vertical):
