@@ -59,6 +59,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key(
         "app.rewind", "f5", "rewind", "Go back…", "Go back to an earlier prompt; esc twice does it, too", priority=True
     ),
+    Key("app.cancel", "ctrl+c", "copy_or_clear", "Copy / clear", "Copy what is selected, else empty the prompt"),
     Key("app.quit", "ctrl+q", "leave", "Quit", "Leave; asks first while a turn runs", priority=True),
     Key("prompt.send", "enter", "send", "Send", "Send; while a turn runs: steer it"),
     Key("prompt.newline", "shift+enter,ctrl+j", "newline", "New line", "Start a new line"),

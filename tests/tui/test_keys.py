@@ -188,3 +188,23 @@ async def test_a_word_that_is_no_command_stays_in_the_prompt_unless_a_space_or_a
             on.prompt.submit()
         await on.until(lambda: len(on.sent(c.TurnSubmit)) == len(sent))
         assert [each.text for each in on.sent(c.TurnSubmit)] == sent
+
+
+async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_second_press_if_nothing_runs(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"some", "ctrl+c")
+        await on.until(lambda: not on.prompt.text)
+        await on.pilot.press("ctrl+z")
+        await on.until(lambda: on.prompt.text == "some")
+        await on.pilot.press("shift+home", "ctrl+c")
+        assert (on.prompt.text, on.app.clipboard) == ("some", "some")
+        await on.pilot.press("end", "ctrl+c", "ctrl+c")
+        await on.until(lambda: on.app._notifications)
+        await on.emit(START)
+        await on.pilot.press("ctrl+c", "ctrl+c")
+        assert on.app.return_code is None
+        assert "esc stops what runs" in [*on.app._notifications][-1].message
+        await on.emit(e.TurnFinished(reason="interrupted"))
+        await on.pilot.press("ctrl+c", "ctrl+c")
+        await on.until(lambda: on.app.return_code == 0)
+        assert on.sent(c.TurnInterrupt) == []

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import tempfile
+import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tui.screens.panes import Panes
 
 _KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
+LEAVE_WITHIN: Final = 2.0  # seconds between two presses of the key
 MODES: Final[tuple[ModeName, ...]] = get_args(ModeName)
 PERFORMERS: Final = {
     "prompt": "#prompt",
@@ -55,6 +57,7 @@ class ActingScreen(Screen[None]):
     """The commands of the main screen. What is shown is the business of its heir."""
 
     bridge: Bridge
+    _wanted_to_leave = float("-inf")
 
     @property
     def state(self) -> ViewState:
@@ -352,6 +355,27 @@ class ActingScreen(Screen[None]):
             except Exception as problem:  # an editor may fail in any way; the text stays as it was
                 self.say(f"The editor {editor!r} did not work: {problem}", "Set $EDITOR.", is_error=True)
         return None
+
+    def action_copy_or_clear(self) -> None:
+        """What is selected is copied; else the prompt is emptied; twice on an empty prompt leaves if nothing runs."""
+        prompt = self.query_one(Prompt)
+        if selected := self.get_selected_text():
+            self.app.copy_to_clipboard(selected)
+        elif prompt.has_focus:
+            prompt.call_later(self._clear_prompt, prompt)  # behind the letters that were typed before it
+        else:
+            self.say("esc goes back to the prompt, ctrl+q leaves.")
+
+    def _clear_prompt(self, prompt: Prompt) -> None:
+        if prompt.text:
+            prompt.clear()
+        elif self.state.running or self.state.runs_command:
+            self.say("esc stops what runs, ctrl+q leaves.")
+        elif time.monotonic() - self._wanted_to_leave < LEAVE_WITHIN:
+            self.app.exit()
+        else:
+            self._wanted_to_leave = time.monotonic()
+            self.say("ctrl+q leaves, or ctrl+c once more.")
 
     def action_leave(self) -> None:
         """Leave; asks first while a turn runs."""
