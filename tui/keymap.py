@@ -107,7 +107,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("review.todo", "T", "todo", "Todo", "Show the todo that this was changed for"),
     Key("review.list", "l", "toggle_list", "List", "All that waits, as a list; a and r judge its rows"),
     Key("review.filter", "/", "filter", "Filter", "Find files in the list by words"),
-    Key("review.split", "v", "split", "Columns", "One column or two (two need 100 columns)"),
+    Key("review.split", "v", "split", "Columns", "One column or two; two take the whole window if need be"),
     Key("review.open", "o", "open", "Open", "Show the file at this hunk"),
     Key("changes.open", "enter", "open", "Open", "Show the hunks of the file, or open the directory"),
     Key("changes.fold", "space,left,right", "fold", "Fold", "Open or close the directory"),

@@ -254,3 +254,27 @@ async def test_a_hunk_that_can_not_be_edited_says_why(stage, clock, answer):
         await on.pilot.press("e")
         await on.until(lambda: on.app._notifications)
         assert not on.screen.query("HunkEditor")
+
+
+@pytest.mark.parametrize("size", [(120, 30), (80, 24)])
+async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(stage, clock, size):
+    async with stage(proposed(change("src/a.py")), size=size, answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        view = on.screen.query_one("DiffView")
+        await on.until(lambda: view.diff is not None)
+        assert not view.is_split
+        await on.pilot.press("v")
+        if size[0] == 80:
+            told = "Two columns need a window of 101 columns; this one has 80."
+            await on.until(lambda: told in [each.message for each in on.app._notifications])
+            return
+        await on.until(lambda: view.is_split)
+        assert not on.screen.query_one("#centre").region
+        await on.pilot.press("v")
+        await on.until(lambda: on.screen.query_one("#centre").region)
+        assert not view.is_split
+        await on.pilot.press("v")
+        await on.until(lambda: view.is_split)
+        await on.pilot.press("escape")
+        await on.until(lambda: on.prompt.has_focus)
+        assert on.screen.query_one("#centre").region

@@ -81,7 +81,8 @@ class Panes:
         self._screen.query_one("FileTree").focus()
 
     async def hide_side_if_narrow(self) -> None:
-        """Below 100 columns one pane at a time is shown."""
+        """Below 100 columns one pane at a time is shown; a review that has taken the whole window gives room."""
+        self._screen.remove_class("-whole")
         if not self._screen.has_class("-wide") and not self._screen.has_class("-broad"):
             await self.hide()
 
@@ -139,6 +140,8 @@ class Panes:
         side = await self._mounted_side()
         pane: Any = await side.show(name)
         self._screen.add_class("-side")
+        if name != "review":
+            self._screen.remove_class("-whole")
         self._feed_side(frozenset({"review", "plan", "debug"}))
         if name == "review":
             pane.arm()
@@ -166,7 +169,7 @@ class Panes:
         """Hide the side pane."""
         if (side := self.side) is not None:
             await side.show("")
-        self._screen.remove_class("-side")
+        self._screen.remove_class("-side", "-whole")
 
     def _has_focus(self, widget: Widget) -> bool:
         focused = self._screen.focused

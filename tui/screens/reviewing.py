@@ -94,6 +94,14 @@ class ReviewingScreen(ActingScreen):
         """A command of the review."""
         self.send(event.command)
 
+    def on_review_pane_wants_room(self, event: Any) -> None:
+        """The review takes the whole window for what needs it, as every pane does in a narrow one."""
+        here = self.size.width
+        if event.width > here:
+            self.say(f"Two columns need a window of {event.width} columns; this one has {here}.")
+        elif (review := self._review) is not None:
+            self.set_class(event.width > review.size.width, "-whole")
+
     async def on_review_pane_open_file(self, event: Any) -> None:
         """Show the file of a change."""
         await self.panes.preview(event.path, event.line)

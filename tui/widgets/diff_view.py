@@ -164,9 +164,9 @@ class DiffView(CodeView):
             place, self.comments = self._place(), dict(comments)
             self._lay_out(place)
 
-    def toggle_split(self) -> None:
-        place = self._place()
-        self.wants_split = not self.wants_split
+    def split(self, wants: bool) -> None:
+        """Two columns as soon as there is room, or one."""
+        place, self.wants_split = self._place(), wants
         self._lay_out(place)
 
     def reveal(self) -> None:

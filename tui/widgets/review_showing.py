@@ -6,6 +6,7 @@ The cursor stays where it is while changes come and go. Nothing here gives a ver
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal
 
@@ -14,13 +15,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Origin, Verdict
 from tui.text import clean, one_line, plain
-from tui.widgets.diff_view import DiffView
+from tui.widgets.diff_view import SPLIT_WIDTH, DiffView
 from tui.widgets.review_files import ReviewFiles
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.review_list import ReviewList
@@ -41,6 +43,12 @@ Goal = Literal["first", "last", "keep"] | int
 
 class ShowingReview(Vertical):
     """`load(path)` gives a change with its lines, or None when nothing is pending there any more."""
+
+    @dataclass
+    class WantsRoom(Message, namespace="review_pane"):
+        """What is shown needs so many columns; 0 = no more than the pane has by itself."""
+
+        width: int
 
     def __init__(
         self,
@@ -346,8 +354,10 @@ class ShowingReview(Vertical):
         self._show_file(goal)
 
     def action_split(self) -> None:
-        """One column or two."""
-        self._view.toggle_split()
+        """One column or two; two ask for the room that they need."""
+        wants = not self._view.is_split
+        self._view.split(wants)
+        self.post_message(self.WantsRoom(SPLIT_WIDTH + 1 if wants else 0))
 
     @on(DiffView.HunkChosen)
     def _choose_hunk(self, event: DiffView.HunkChosen) -> None:
