@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.markdown import Markdown
 
-from tui.widgets.rows import Piece, Row, cells, part, wrap
+from tui.widgets.rows import Piece, Row, breaks, cells, part, wrap
 
 Highlight = Callable[[str, str], list[list[Piece]]]
 
 _EMPHASIS: Final = {"strong": "strong", "em": "em", "s": "muted"}
 _NARROWEST_COLUMN: Final = 4
+_LONGEST_WORD: Final = 24  # that a column is kept wide for
+_BREAKS: Final = frozenset({"<br>", "<br/>", "<br />"})
 
 
 class _Layout:
@@ -115,6 +118,8 @@ def _leaf(token: Any, role: str) -> Piece:
             return " ", role
         case "hardbreak":
             return "\n", role
+        case "html_inline" if token.content.lower() in _BREAKS:
+            return "\n", role
         case "image":
             return f"{token.content} ({token.attrs.get('src', '')})", "link"
         case _:
@@ -131,9 +136,12 @@ def _lines(pieces: Iterator[Piece]) -> list[list[Piece]]:
     return lines
 
 
+Cell = list[list[Piece]]  # its lines
+
+
 def _table(layout: _Layout, tokens: Sequence[Any]) -> None:
-    """Columns as wide as they need to be while they fit; else the widest ones give way and are cut with an ellipsis."""
-    table: list[list[list[Piece]]] = []
+    """Columns as wide as they need to be while they fit; else the widest give way, and what is in them is wrapped."""
+    table: list[list[Cell]] = []
     sources: list[tuple[int, int]] = []
     for token in tokens:
         if token.type == "tr_open":
@@ -141,32 +149,74 @@ def _table(layout: _Layout, tokens: Sequence[Any]) -> None:
             first, last = token.map or layout.source
             sources.append((first, last))
         elif token.type == "inline":
-            table[-1].append(list(_pieces(token.children or (), "strong" if len(table) == 1 else "")))
+            table[-1].append(_lines(_pieces(token.children or (), "strong" if len(table) == 1 else "")))
     columns = max((len(row) for row in table), default=0)
     if not columns:
         return
     layout.gap()
-    sizes = [max(cells(row[column]) for row in table if column < len(row)) for column in range(columns)]
     room = layout.width - _length(layout.rest) - 3 * (columns - 1)
-    while sum(sizes) > room and max(sizes) > _NARROWEST_COLUMN:
-        sizes[sizes.index(max(sizes))] -= 1
-    for index, row in enumerate(table):
-        pieces: list[Piece] = []
+    if room < columns * _NARROWEST_COLUMN:
+        _records(layout, table, sources)
+        return
+    sizes = _sizes(table, columns, room)
+    wrapped = [_abreast(row, sizes) for row in table]
+    is_ruled = any(len(lines) > 1 for lines in wrapped[1:])
+    rule = ("─┼─".join("─" * size for size in sizes), "muted")
+    lead = _length(layout.rest)
+    for index, (lines, source) in enumerate(zip(wrapped, sources, strict=True)):
+        layout.add([Row([*layout.rest, *pieces], lead=lead) for pieces in lines], source)
+        if index == 0 or (is_ruled and index < len(wrapped) - 1):
+            layout.add([Row([*layout.rest, rule])], source)
+
+
+def _sizes(table: Sequence[Sequence[Cell]], columns: int, room: int) -> list[int]:
+    """How wide each column is to be. Words are kept whole where there is room for those of all columns."""
+    full, words = [1] * columns, [1] * columns
+    for row in table:
         for column, cell in enumerate(row):
-            pieces += ([(" │ ", "muted")] if column else []) + _fitted(cell, sizes[column])
-        layout.add([Row([*layout.rest, *pieces], lead=_length(layout.rest))], sources[index])
-        if index == 0:
-            rule = ("─┼─".join("─" * size for size in sizes), "muted")
-            layout.add([Row([*layout.rest, rule])], sources[index])
+            for line in cell:
+                full[column] = max(full[column], cells(line))
+                longest = max(map(cell_len, "".join(text for text, _ in line).split()), default=1)
+                words[column] = max(words[column], min(longest, _LONGEST_WORD))
+    if sum(words) > room:
+        words = [min(size, room // columns) for size in words]
+    level = min(max(full), room)
+    while sum(sizes := [max(low, min(size, level)) for size, low in zip(full, words, strict=True)]) > room:
+        level -= 1
+    return sizes
 
 
-def _fitted(pieces: list[Piece], size: int) -> list[Piece]:
-    if (taken := cells(pieces)) <= size:
-        return [*pieces, (" " * (size - taken), "")]
-    kept = part(pieces, 0, size - 1)
-    while cells(kept) > size - 1:
-        kept = part(kept, 0, _length(kept) - 1)
-    return [*kept, ("…" + " " * (size - 1 - cells(kept)), "muted")]
+def _abreast(row: Sequence[Cell], sizes: Sequence[int]) -> list[list[Piece]]:
+    """The lines of a row of a table, its cells beside each other."""
+    columns = [
+        [part(line, *span) for line in cell for span in breaks("".join(text for text, _ in line), size)]
+        for cell, size in zip(row, sizes, strict=False)
+    ]
+    found: list[list[Piece]] = []
+    for at in range(max(map(len, columns), default=0)):
+        pieces: list[Piece] = []
+        for number, (lines, size) in enumerate(zip(columns, sizes, strict=False)):
+            line = lines[at] if at < len(lines) else []
+            pieces += [*([(" │ ", "muted")] if number else []), *line]
+            if number < len(columns) - 1:
+                pieces.append((" " * (size - cells(line)), ""))
+        found.append(pieces)
+    return found
+
+
+def _records(layout: _Layout, table: Sequence[Sequence[Cell]], sources: Sequence[tuple[int, int]]) -> None:
+    """A table of too many columns for the width: what is in its cells one below the other, each with its heading."""
+    if len(table) == 1:
+        table, sources = [[], *table], [*sources, *sources]
+    head, *rest = table
+    for index, (row, source) in enumerate(zip(rest, sources[1:], strict=True)):
+        if index:
+            layout.gap()
+        layout.source = source
+        for column, cell in enumerate(row):
+            name = [*head[column][0], (": ", "muted")] if column < len(head) else []
+            for number, line in enumerate(cell):
+                layout.line([*(name if number == 0 else []), *line])
 
 
 def _take(layout: _Layout, token: Any) -> None:

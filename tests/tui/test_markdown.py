@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from tui.markdown import render
+from tui.widgets.blocks import highlight
+
+LONG = "a long explanation that is certainly much wider than any column of a window, and goes on"
+TABLE = f"""\
+| name | what it is<br>and more | since |
+|---|---|---|
+| `first` | {LONG} | 1.0 |
+| 日本 | **bold** words | 2.0 |
+"""
+
+
+def columns(width: int) -> list[list[str]]:
+    rows = [row.text for row in render(TABLE, width, highlight)]
+    assert max(map(cell_len, rows)) <= width
+    return [[part.strip() for part in row.split("│")] for row in rows if "│" in row]
+
+
+@pytest.mark.parametrize("width", [30, 58, 78, 118])
+def test_the_cells_of_a_table_wrap_within_their_columns(width):
+    found = columns(width)
+    names, texts, since = ([part for part in column if part] for column in zip(*found, strict=True))
+    assert names == ["name", "first", "日本"]
+    assert since == ["since", "1.0", "2.0"]
+    assert " ".join(texts) == f"what it is and more {LONG} bold words"
+
+
+def test_a_table_with_too_many_columns_shows_each_cell_with_its_heading():
+    table = "|" + "|".join("abcdefgh") + "|\n" + "|-" * 8 + "|\n" + ("|" + "|".join("12345678") + "|\n") * 2
+    rows = [row.text for row in render(table, 40, highlight)]
+    record = [f"{name}: {value}" for name, value in zip("abcdefgh", "12345678", strict=True)]
+    assert rows == [*record, "", *record]
