@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 import psutil
@@ -26,7 +27,7 @@ from tests.support.boxes import boxed as case_in_a_box
 from tests.support.boxes import command
 from tests.support.terminals import all_of
 
-KEY = "sk-planted-0123456789abcdef"
+KEY = f"sk-planted-{uuid4().hex}"  # other tests run at the same time, and some tiers show their command lines
 LONG = str(7_000_000 + os.getpid())  # seconds that only our own processes sleep
 PROBE = """
 import ctypes, os, socket, sys

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -16,7 +17,7 @@ from core.sandbox.places import TOOLCHAINS
 from tests.support.box_cases import ROOT, Boxed
 from tests.support.terminals import all_of
 
-SECRET = "sk-planted-0123456789abcdef"
+SECRET = f"sk-planted-{uuid4().hex}"
 PROBE = """
 import socket, sys, os
 def attempt(what, act):
