@@ -18,7 +18,7 @@ from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
-from core.protocol.review import Change, Comment
+from core.protocol.review import Bulk, Change, Comment
 
 ReviewCommand = (
     cmd.HunkResolve
@@ -122,6 +122,8 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
     still = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
     if named := [change for change in still if change.protected or change.conflict]:
         runtime.emit(_left_out(named))
+    if not (command.origin or command.paths) and runtime.review.bulks:
+        runtime.emit(_in_bulk(runtime.review.bulks))
     tick_settled(live, "")
 
 
@@ -132,6 +134,15 @@ def _left_out(changes: list[Change]) -> Notice:
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
     message = f"{count} left for you: {', '.join(paths[:MAX_NAMED])}{more}."
     return Notice(level="warning", message=message, hint="Decide on each of them by itself.")
+
+
+def _in_bulk(bulks: Sequence[Bulk]) -> Notice:
+    """What no verdict on everything touches: it is decided on as a whole, by its own row or name."""
+    named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in bulks[:MAX_NAMED]]
+    more = f" and {len(bulks) - MAX_NAMED} more" if len(bulks) > MAX_NAMED else ""
+    waits = "1 bulk still waits" if len(bulks) == 1 else f"{len(bulks)} bulks still wait"
+    hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
+    return Notice(level="info", message=f"{waits}: {', '.join(named)}{more}.", hint=hint)
 
 
 def _undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:

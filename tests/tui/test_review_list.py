@@ -180,6 +180,9 @@ async def test_bulks_alone_open_the_list():
         await settle(pilot)
         assert app.query_one(ReviewList).display
         app.now += 1
+        await settle(pilot, "l")
+        assert app.query_one(ReviewList).display
+        assert "1 in bulk" in str(app.query_one(".review--origin").render())
         await settle(pilot, "a")
         (asked,) = app.posted
         assert (asked.root, asked.verdict) == (".git", "accept")

@@ -238,6 +238,9 @@ class ActingScreen(Screen[None]):
         if not path:
             self.say(f"Say which file to {verdict}, or /{verdict} all.", "Ctrl+R shows them hunk by hunk.")
             return
+        if path == "all" and not (self.state.changes or self.state.bulks):
+            self.say(f"Nothing waits that you could {verdict}.")
+            return
         chosen = "" if path == "all" else path
         self.send(commands.HunkResolve(path=chosen, verdict="accept" if verdict == "accept" else "reject"))
 

@@ -240,7 +240,9 @@ class ShowingReview(Vertical):
         parts: list[Part] = [(f" {' · '.join(waits)} ", "$text-warning")] if waits else []
         if self._lists:
             count, pattern = len(self._changes), one_line(self._list.pattern, 40)
-            parts.append((f" {count:,} file{'' if count == 1 else 's'}", "bold"))
+            named = [f"{count:,} file{'' if count == 1 else 's'}"] if count else []
+            named += [f"{len(self._bulks)} in bulk, judged as a whole"] if self._bulks else []
+            parts.append((f" {' · '.join(named)}", "bold"))
             parts += [(f"  / {pattern}", "$text-primary")] if pattern else []
         elif change is not None and (found := origin(_whole(change), *self._names)):
             says, style = check(change)
@@ -314,7 +316,7 @@ class ShowingReview(Vertical):
     def action_toggle_list(self) -> None:
         """All that waits, or the hunks again."""
         if self._changes or self._bulks:
-            self._show_list(not self._lists)
+            self._show_list(not self._lists or not self._changes)  # bulks have no hunks
 
     def _set_filter(self, pattern: str) -> None:
         self._list.filter(pattern)
