@@ -302,9 +302,12 @@ class Bridge:
             self._switched = True
             if old:
                 await self._client.submit(commands.SessionClose(session=old))
-            self.state = ViewState(session=reply.session)
-            self._listener.ready()
+            self._take_session(reply)
         return reply
+
+    async def caught_up(self) -> None:
+        """Until all is folded that the session held when it was opened."""
+        await self._caught_up.wait()
 
     async def _end_client(self) -> None:
         client, self._client = self._client, None

@@ -5,11 +5,13 @@ import pytest
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.documents import Text
-from core.protocol.queries import Models, ModelsQuery
+from core.protocol.queries import Models, ModelsQuery, SessionInfo, Sessions, SessionsQuery
 from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import FLUSH_INTERVAL, TYPING_INTERVAL, TYPING_LASTS, Wish
+from tui.elsewhere import waits_elsewhere
+from tui.widgets.greeting import Greeting
 
 
 async def test_a_session_is_opened_with_what_was_wished_for(stage):
@@ -197,3 +199,22 @@ async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_
         on.prompt.text = ""
         await on.pilot.pause()
         assert bridge._typed < 0
+
+
+def held(name: str, **more: object) -> SessionInfo:
+    return SessionInfo(
+        **{"id": name, "title": "Fix it", "started": 1, "updated": 1, "model": "m", "mode": "agent"} | more
+    )
+
+
+async def test_opening_a_session_says_what_waits_in_another_one_and_how_to_get_there(stage):
+    one = (held(SESSION, pending=9), held("ses_b", pending=7), held("ses_c", pending=1, locked=True), held("ses_d"))
+    assert waits_elsewhere((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files wait")
+    said = "7 changed files wait for your review in “Fix it”: /resume ses_b"
+    async with stage(recorded.opening(), answers={SessionsQuery: Sessions(sessions=one)}) as on:
+        await on.until(lambda: said in str(on.screen.query_one(Greeting).visual))
+        assert not on.app._notifications
+    went_on = [*recorded.opening(), *recorded.turn()]
+    async with stage(went_on, wish=Wish(resume=""), answers={SessionsQuery: Sessions(sessions=one)}) as on:
+        await on.until(lambda: [each.message for each in on.app._notifications] == [said])
+        assert on.screen.state.blocks

@@ -50,6 +50,7 @@ class MainScreen(AskingScreen):
         self._wish = wish
         self._panes: Panes | None = None
         self._note = "starting…"
+        self._elsewhere = ""
         self._is_set_up = False
         self._is_shown = False
 
@@ -92,6 +93,7 @@ class MainScreen(AskingScreen):
         self._show_blocks()
         self._show_status()
         self.run_worker(self._load_history(), group="history", exclusive=True)
+        self.run_worker(self._look_elsewhere(), group="elsewhere", exclusive=True)
         if self._panes is not None or self.query("#approval, #question, #trust"):  # another session may have been shown
             self.changed(frozenset({"ask", "review", "plan", "debug", "files"}))
         if self._wish.pane and not self._is_shown:
@@ -104,6 +106,18 @@ class MainScreen(AskingScreen):
         answer = await self.bridge.query(queries.PromptHistoryQuery())
         if isinstance(answer, queries.PromptHistory):
             self.query_one(Prompt).set_history(answer.prompts)
+
+    async def _look_elsewhere(self) -> None:
+        answer = await self.bridge.query(queries.SessionsQuery())
+        found = answer.sessions if isinstance(answer, queries.Sessions) else ()
+        if found:
+            from tui.elsewhere import waits_elsewhere
+
+            self._elsewhere = waits_elsewhere(found, self.state.session)
+            self._greet()
+            await self.bridge.caught_up()
+            if self._elsewhere and self.state.blocks:  # else the greeting says it
+                self.say(self._elsewhere)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         if "blocks" in topics:
@@ -154,7 +168,7 @@ class MainScreen(AskingScreen):
         self._greet()
 
     def _greet(self) -> None:
-        self.query_one(Greeting).greet(getattr(self.app, "keymap", {}))
+        self.query_one(Greeting).greet(getattr(self.app, "keymap", {}), self._elsewhere)
 
     # What is shown.
 
