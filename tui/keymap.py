@@ -152,6 +152,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plan.lower", "J,shift+down", "move(1)", "Lower", "Move the marked todo down"),
     Key("plan.higher", "K,shift+up", "move(-1)", "Higher", "Move the marked todo up"),
     Key("plan.filter", "/", "ask('filter')", "Filter", "Find todos by words or by state"),
+    Key("plan.unfilter", "escape", "unfilter", "Show all", "Drop the filter, so that all todos are seen again"),
     Key("plan.hunks", "o", "hunks", "Hunks", "Show what was changed for the marked todo"),
     Key("plan.body", "E", "write", "Edit text", "Edit the text of the plan here, in the place of the panel"),
     Key("plan.text", "t", "edit_text", "Text in $EDITOR", "Edit the text of the plan in your $EDITOR"),

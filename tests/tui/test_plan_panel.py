@@ -146,6 +146,31 @@ async def test_a_filter_finds_by_words_and_by_state_until_escape():
         assert len(rows.shown) == 5
 
 
+async def test_a_filter_in_force_is_told_and_dropped_by_escape_and_another_plan():
+    async with plan_app().run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        rows, note = pilot.app.query_one(TodoList), pilot.app.query_one(".plan--note", Static)
+        other = replace(PLAN, path=".cursor/plans/other.plan.md")
+        for drop in ("escape", "another plan"):
+            await typed(pilot, "/", *"doing", "enter")
+            assert (len(rows.shown), note.display) == (1, True)
+            assert "Filter: doing · 1 of 5 · esc shows all" in str(note.render())
+            await (typed(pilot, drop) if drop == "escape" else shown(pilot, other))
+            assert (len(rows.shown), note.display) == (5, False)
+
+
+async def test_a_todo_that_was_added_is_the_marked_one():
+    app = plan_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        await shown(pilot)
+        await typed(pilot, "/", *"doing", "enter", "n", *"Ship it", "enter")
+        await shown(pilot, replace(PLAN, todos=app.posted[0].todos))
+        assert app.query_one(TodoList).marked.id == "ship-it"
+        await typed(pilot, "down")
+        await shown(pilot)
+        assert app.query_one(TodoList).marked.id == "receipt"
+
+
 async def test_the_cursor_goes_to_a_todo_that_is_asked_for():
     async with plan_app().run_test(size=(60, 30)) as pilot:
         await shown(pilot)

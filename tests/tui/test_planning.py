@@ -88,9 +88,10 @@ async def test_a_new_todo_becomes_an_edit_of_the_plan(stage):
 
 async def test_a_build_may_be_of_one_todo_or_begin_afresh(stage):
     async with stage(START) as on:
-        assert (await opened(on)).mark("fix")
-        await on.pilot.press("b", "B", "F")
+        rows = await opened(on)
+        await on.pilot.press("/", *"fix", "enter", "b", "B", "F")
         await on.until(lambda: len(on.sent(c.PlanBuild)) == 3)
+        assert len(rows.shown) == 3  # all that is built is seen
         assert [(each.todo, each.fresh) for each in on.sent(c.PlanBuild)] == [("", False), ("fix", False), ("", True)]
 
 

@@ -75,12 +75,14 @@ class PlanningScreen(RewindingScreen):
             self.say(f"{one_line(count, 40)} is not how many can work at once.", f"From 1 to {MOST_AT_ONCE} can.")
 
     def _build(self, command: commands.PlanBuild) -> None:
-        """Where no plan is at hand, one of the project's is looked for first."""
+        """Where no plan is at hand, one of the project's is looked for first. All that is built is to be seen."""
 
         async def found() -> None:
             if path := await self._plan_called(""):
                 self.send(replace(command, path=path))
 
+        if self._plan_panel is not None:
+            self._plan_panel.action_unfilter()
         if command.path:
             self.send(command)
         else:
@@ -151,7 +153,7 @@ class PlanningScreen(RewindingScreen):
     def on_plan_panel_build(self, event: Any) -> None:
         """Work the plan, or one todo of it."""
         build = commands.PlanBuild(path=event.path, todo=event.todo, fresh=event.fresh, workers=event.workers)
-        self.send(build)
+        self._build(build)
 
     def on_plan_panel_edited(self, event: Any) -> None:
         """The user changed the todos."""

@@ -17,7 +17,7 @@ PLACEHOLDERS: Final[Mapping[Purpose, str]] = {
     "edit": "What is to be done. Enter changes it",
     "needs": "Ids that it waits for, with commas between them; empty: it waits for nothing",
     "verify": "A command that has to pass before it is completed; empty: none",
-    "filter": "Words, or ready, blocked, done. Enter stays with what was found, Escape shows all",
+    "filter": "Words, or ready, doing, blocked, done; esc: all",
     "comment": "Your comment. Enter keeps it for S, empty removes it",
 }
 

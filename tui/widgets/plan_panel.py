@@ -5,7 +5,7 @@ Todos of a plan and todos without one look the same. A key asks for a change; it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, get_args
 
 from textual import on
@@ -18,7 +18,8 @@ from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import TodoVerified
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
-from tui.keymap import bindings
+from tui.keymap import bindings, key_of
+from tui.text import one_line
 from tui.widgets.hunk_editor import is_plain
 from tui.widgets.plan_asking import PlanAsking
 from tui.widgets.plan_editor import PlanEditor
@@ -48,7 +49,7 @@ class PlanPanel(PlanAsking):
     PlanPanel > .plan--title { height: auto; max-height: 4; padding: 0 1; background: $surface; }
     PlanPanel > .plan--note { height: auto; padding: 0 1; color: $text-warning; display: none; }
     PlanPanel.-reading > TodoList { max-height: 30%; }
-    PlanPanel.-capped > .plan--note { display: block; }
+    PlanPanel.-noted > .plan--note { display: block; }
     PlanPanel.-bare > TodoList, PlanPanel.-empty > .plan--title { display: none; }
     PlanPanel.-writing > .plan--title, PlanPanel.-writing > .plan--note { display: none; }
     PlanPanel.-writing > TodoList, PlanPanel.-writing > PlanText { display: none; }
@@ -73,10 +74,11 @@ class PlanPanel(PlanAsking):
         self._proofs: dict[str, TodoVerified] = {}
         self._is_graph = False
         self._pattern = ""
+        self._new = ""  # a todo that was asked for and has not come yet
 
     def compose(self) -> ComposeResult:
         yield Static(classes="plan--title")
-        yield Static(CAPPED, classes="plan--note", markup=False)
+        yield Static(classes="plan--note", markup=False)
         yield TodoList()
         yield PlanText()
         line = PlanLine(compact=True, select_on_focus=False)
@@ -110,6 +112,8 @@ class PlanPanel(PlanAsking):
         is_other = self._plan is None or plan is None or plan.path != self._plan.path
         self._plan, self._todos, self._proofs, self._comments, self._hunks = wanted
         self._by_id = {todo.id: todo for todo in live}
+        if is_other:
+            self._pattern = self._new = ""
         if self.is_mounted:
             self._show(again=not is_other)
             if is_other and self.query_one(PlanText).has_focus:
@@ -136,7 +140,7 @@ class PlanPanel(PlanAsking):
         rows = self._graph_rows() if self._is_graph else [Row("", todo) for todo in self._todos]
         if self._pattern:
             rows = [row for row in rows if fits(row.todo, self._by_id, self._pattern)]
-        self.set_class(self._is_graph and any(row.lines.endswith(MORE) for row in rows), "-capped")
+        self._note(rows)
         listed = self.query_one(TodoList)
         listed.disabled = not self._todos  # so that nothing gives the focus to what is not seen
         listed.show(
@@ -147,6 +151,18 @@ class PlanPanel(PlanAsking):
             doing=self._doing,
             is_graph=self._is_graph,
         )
+        if self._new in self._by_id:
+            key, self._new = self._new, ""
+            self.mark(key)
+
+    def _note(self, rows: Sequence[Row]) -> None:
+        """What is not seen, and why."""
+        notes = [CAPPED] if self._is_graph and any(row.lines.endswith(MORE) for row in rows) else []
+        if pattern := one_line(self._pattern, 40):
+            key = key_of("plan.unfilter", getattr(self.app, "keymap", {}))
+            notes.append(f"Filter: {pattern} · {len(rows)} of {len(self._todos)} · {key} shows all")
+        self.set_class(bool(notes), "-noted")
+        self.query_one(".plan--note", Static).update("\n".join(notes))
 
     def _graph_rows(self) -> list[Row]:
         """The graph is laid out anew when who waits for whom has changed, and not for a status."""
@@ -164,9 +180,13 @@ class PlanPanel(PlanAsking):
         """Go to a todo; a filter that hides it is dropped."""
         listed = self.query_one(TodoList)
         if not listed.mark(key) and self._pattern:
-            self._pattern = ""
-            self._show_todos()
+            self.action_unfilter()
             listed.mark(key)
+
+    def action_unfilter(self) -> None:
+        """Show all todos again."""
+        self._pattern = ""
+        self._show_todos()
 
     def on_resize(self) -> None:
         heading = self.query_one(".plan--title", Static)
@@ -249,7 +269,10 @@ class PlanPanel(PlanAsking):
             self.post_message(self.Edited(self._plan.path, todos))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What is done to the marked todo is not done from the text, where no todo is marked."""
+        """What is done to the marked todo is not done from the text, where no todo is marked; and a filter that is not
+        there is not dropped: the key goes on to the screen."""
+        if action == "unfilter":
+            return bool(self._pattern)
         is_about_todo = action in ABOUT_TODO and parameters != ("filter",)
         return not (is_about_todo and self.query_one(PlanText).has_focus)
 
@@ -345,7 +368,9 @@ class PlanPanel(PlanAsking):
         key = todo.id if todo else ""
         match purpose:
             case "add" if text:
-                self._edit(added(self._todos, key, text))
+                todos = added(self._todos, key, text)
+                self._new = next(each.id for each in todos if each.id not in self._by_id)
+                self._edit(todos)
             case "edit" if text:
                 self._edit(with_content(self._todos, key, text))
             case "needs":
@@ -359,8 +384,7 @@ class PlanPanel(PlanAsking):
     def _cancelled(self, event: PlanLine.Cancelled) -> None:
         event.stop()
         if self.query_one(PlanLine).purpose == "filter":
-            self._pattern = ""
-            self._show_todos()
+            self.action_unfilter()
         self._close_line()
 
     def _close_line(self) -> None:
