@@ -115,6 +115,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("changes.up", "up", "move(-1)", "Above", "The row above"),
     Key("editor.save", "ctrl+s", "save", "Save", "Make this the pending state of the hunk"),
     Key("editor.cancel", "escape", "cancel", "Cancel", "Leave the hunk as it was"),
+    Key("reason.submit", "enter", "submit", "Done", "Reject with the reason, keep the comment, go to what was found"),
     Key("reason.cancel", "escape", "cancel", "Cancel", "Back to the hunk as it was"),
     Key("conflict.mine", "m", "take('mine')", "Keep mine", "Keep what your file has here"),
     Key("conflict.theirs", "t", "take('theirs')", "Take theirs", "Take what the agent has here"),

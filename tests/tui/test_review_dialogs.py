@@ -122,8 +122,10 @@ async def test_comments_are_looked_at_removed_and_sent(stage, clock):
         await on.pilot.press("j", "d")
         await on.until(lambda: on.sent(c.HunkComment))
         assert on.sent(c.HunkComment)[0] == replace(on.sent(c.HunkComment)[0], path="src/b.py", hunk="h", text="")
+        on.transcript._follows = False
         await on.pilot.press("s")
         await on.until(lambda: on.sent(c.CommentsSend))
+        assert on.transcript._follows
         await on.emit(e.CommentsSent())
         assert on.screen.state.comments == {}
         await on.pilot.press("S")
@@ -278,3 +280,25 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
         await on.pilot.press("escape")
         await on.until(lambda: on.prompt.has_focus)
         assert on.screen.query_one("#centre").region
+
+
+@pytest.mark.parametrize(
+    ("waits", "words"),
+    [
+        ([change("src/a.py")], "a accept  r reject  j next  u undo  c comment  l list  esc back"),
+        (
+            [change("src/a.py", conflict="It was edited.")],
+            "t settle  r reject  w why  j next  u undo  l list  esc back",
+        ),
+        ([], "u undo  esc back"),
+    ],
+)
+async def test_the_keys_at_the_foot_are_those_that_can_be_used_and_name_the_way_out(stage, clock, waits, words):
+    one = q.Diff(diff=replace(diff("src/a.py").diff, change=waits[0])) if waits else None
+    async with stage(proposed(*waits), size=(80, 24), answers={q.DiffQuery: one}) as on:
+        await reviewing(on, clock)
+        foot = on.screen.query_one("#side-hint")
+        await on.until(lambda: str(foot.render()).strip() == words)
+        await on.pilot.press("w")
+        await on.pilot.pause(0.05)
+        assert ("enter reject  esc back" in str(foot.render())) == bool(waits)

@@ -240,7 +240,6 @@ class ActingScreen(Screen[None]):
             return
         if path == "all" and not (self.state.changes or self.state.bulks):
             self.say(f"Nothing waits that you could {verdict}.")
-            return
         chosen = "" if path == "all" else path
         self.send(commands.HunkResolve(path=chosen, verdict="accept" if verdict == "accept" else "reject"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 from textual import on
@@ -21,7 +21,14 @@ from tui.keymap import bindings
 from tui.screens.dialog import Dialog
 from tui.text import one_line, plain
 from tui.widgets.review_input import ReviewInput
-from tui.widgets.side import hint
+from tui.widgets.side import HINTS, hint
+
+KEYS: Final = (
+    ("comments.send", "send"),
+    ("comments.edit", "edit"),
+    ("comments.drop", "remove the marked one"),
+    ("comments.leave", "back"),
+)
 
 
 class Comments(Dialog[bool]):
@@ -48,14 +55,11 @@ class Comments(Dialog[bool]):
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False
-        named = (
-            ("comments.send", "send"),
-            ("comments.edit", "edit"),
-            ("comments.drop", "remove the marked one"),
-            ("comments.leave", "back"),
-        )
-        self.query_one("#comments-keys", Static).update(hint(named, getattr(self.app, "keymap", {})))
+        self._show_keys(KEYS)
         self._fill(0)
+
+    def _show_keys(self, named: tuple[tuple[str, str], ...]) -> None:
+        self.query_one("#comments-keys", Static).update(hint(named, getattr(self.app, "keymap", {})))
 
     def _fill(self, at: int) -> None:
         options = self.query_one(OptionList)
@@ -81,6 +85,7 @@ class Comments(Dialog[bool]):
         at = self.query_one(OptionList).highlighted
         if at is not None:
             self.query_one(ReviewInput).ask("comment", self._comments[at].text)
+            self._show_keys(HINTS["comment"])
 
     @on(Input.Submitted)
     def _edited(self, event: Input.Submitted) -> None:
@@ -99,6 +104,7 @@ class Comments(Dialog[bool]):
     @on(ReviewInput.Cancelled)
     def _close_line(self) -> None:
         self.query_one(ReviewInput).display = False
+        self._show_keys(KEYS)
         self.set_focus(None)
 
     def action_drop(self) -> None:

@@ -19,10 +19,12 @@ from tui.keymap import bindings, key_of
 from tui.screens.dialog import Dialog
 from tui.text import one_line
 from tui.widgets.clash_view import NAMES, ClashView, Side
+from tui.widgets.side import hint
 
 CHOSEN: Final = {"mine": "yours is kept", "theirs": "the agent's is taken", "both": "both", "text": "as you wrote it"}
 OF_TODOS: Final = {**CHOSEN, "mine": "what is pending is kept", "theirs": "the other one is taken"}
 HINTS: Final = (("mine", "mine"), ("theirs", "theirs"), ("both", "both"), ("edit", "edit"), ("next", "next"))
+WRITING: Final = (("editor.save", "take this text"), ("editor.cancel", "leave the place as it was"))
 
 
 class PlaceEditor(TextArea):
@@ -78,6 +80,7 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
     def _show(self) -> None:
         clash, choice = self._sides.clashes[self._at], self._choices[self._at]
         count, left = len(self._choices), self._choices.count(None)
+        keymap = getattr(self.app, "keymap", {})
         title = [("Conflict  ", "bold $text-warning"), (one_line(self._sides.path, 60), "bold")]
         where = "the whole file" if self._sides.whole else f"line {clash.start}"
         title.append((f"   place {self._at + 1} of {count}, {where}", "$foreground 60%"))
@@ -86,7 +89,8 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
         title.append(decided)
         self.query_one("#conflict-title", Static).update(Content.assemble(*title))
         self.query_one(ClashView).show(clash, choice)
-        self.query_one("#conflict-keys", Static).update(self._hint(left))
+        writes = self.query_one(PlaceEditor).display
+        self.query_one("#conflict-keys", Static).update(hint(WRITING, keymap) if writes else self._hint(left))
 
     def _hint(self, left: int) -> Content:
         keymap = getattr(self.app, "keymap", {})
@@ -131,6 +135,7 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
         self.query_one(ClashView).display = False
         editor.display = True
         editor.focus()
+        self._show()
 
     def written(self, text: str | None) -> None:
         """The editor of a place closes; None: without a result."""
@@ -138,6 +143,7 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
         view = self.query_one(ClashView)
         view.display = True
         view.focus()
+        self._show()
         if text is not None:
             self._decide(Choice(take="text", text=text))
 

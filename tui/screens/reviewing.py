@@ -11,6 +11,7 @@ from core.protocol import commands, queries
 from core.protocol.review import Change, Origin, Verdict
 from tui.screens.actions import ActingScreen
 from tui.text import one_line
+from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from tui.screens.picker import Choice
@@ -139,6 +140,7 @@ class ReviewingScreen(ActingScreen):
 
     def _comments_decided(self, sends: bool | None) -> None:
         if sends:
+            self.query_one(Transcript).follow()  # what is said and what is answered is seen, as after a prompt
             self.send(commands.CommentsSend())
 
     # Origins

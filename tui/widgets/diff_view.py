@@ -73,7 +73,7 @@ class DiffView(CodeView):
         self.sent: Mapping[str, Verdict] = {}
         self.comments: Mapping[str, str] = {}
         self.picked = -1
-        self._text = ""
+        self._text, self._is_settled = "", False
         self._lines: list[Line] = []
         self._page = Page((), (), ())
         self._paintings: tuple[Painting | None, Painting | None] = (None, None)
@@ -85,15 +85,17 @@ class DiffView(CodeView):
     @property
     def keys_of(self) -> str:
         """Which keys the footer names."""
-        return "clash" if self.diff is not None and self.diff.change.conflict else ""
+        if self.diff is None:
+            return "settled" if self._is_settled else ""
+        return "clash" if self.diff.change.conflict else ""
 
     @property
     def is_split(self) -> bool:
         return self.wants_split and self.size.width >= SPLIT_WIDTH
 
-    def show_text(self, text: str) -> None:
-        """No diff: a calm text of ours in the middle of the pane."""
-        self.diff, self.current, self._text = None, -1, text
+    def show_text(self, text: str, *, is_settled: bool = False) -> None:
+        """No diff: a calm text of ours in the middle of the pane. `is_settled`: nothing waits at all."""
+        self.diff, self.current, self._text, self._is_settled = None, -1, text, is_settled
         self.post_message(KeysChanged())
         self._lines, self._page = [], Page((), (), ())
         self.virtual_size = Size(0, 0)

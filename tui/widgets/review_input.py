@@ -30,6 +30,11 @@ class ReviewInput(Input):
 
     purpose: Purpose = "reason"
 
+    @property
+    def keys_of(self) -> Purpose:
+        """Which keys the footer names."""
+        return self.purpose
+
     def ask(self, purpose: Purpose, value: str = "") -> None:
         """Come up for a purpose, with the focus."""
         self.purpose = purpose

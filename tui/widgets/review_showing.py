@@ -257,7 +257,7 @@ class ShowingReview(Vertical):
         if not self._changes:
             self.workers.cancel_group(self, "review.load")
             self._stop_waiting()
-            self._view.show_text(EMPTY)
+            self._view.show_text(EMPTY, is_settled=True)
             self._show_list(bool(self._bulks))
             return
         self._show_header()

@@ -24,6 +24,7 @@ HINTS: Final = {
         ("review.comment", "comment"),
         ("review.list", "list"),
     ),
+    "settled": (("review.undo", "undo"),),
     "clash": (
         ("review.settle", "settle"),
         ("review.reject", "reject"),
@@ -32,6 +33,9 @@ HINTS: Final = {
         ("review.undo", "undo"),
         ("review.list", "list"),
     ),
+    "reason": (("reason.submit", "reject"), ("reason.cancel", "back")),
+    "comment": (("reason.submit", "keep"), ("reason.cancel", "back")),
+    "filter": (("reason.submit", "go there"), ("reason.cancel", "show all")),
     "editor": (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR")),
     "changes": (
         ("review.accept", "accept row"),
@@ -62,7 +66,7 @@ HINTS: Final = {
         ("debug.compare", "compare"),
         ("debug.hypothesis", "hypothesis"),
     ),
-    "preview": (("code.top", "top"), ("code.bottom", "bottom"), ("app.interrupt", "back")),
+    "preview": (("code.top", "top"), ("code.bottom", "bottom")),
 }
 PLACES: Final = {
     "HunkEditor": "editor",
@@ -70,6 +74,7 @@ PLACES: Final = {
     "PlanText": "plantext",
     "PlanEditor": "planeditor",
 }
+WAY_OUT: Final = ("app.interrupt", "back")
 RARE: Final = frozenset({"debug"})  # not named before it was shown
 TITLES: Final = {"review": "Review", "plan": "Plan", "debug": "Debug", "preview": "Preview"}
 
@@ -130,6 +135,9 @@ class SidePane(Vertical):
     def on_descendant_focus(self, _: events.DescendantFocus) -> None:
         self.draw_hint()
 
+    def on_resize(self, _: events.Resize) -> None:
+        self.draw_hint()
+
     def on_descendant_blur(self, _: events.DescendantBlur) -> None:
         self.draw_hint()
 
@@ -148,7 +156,11 @@ class SidePane(Vertical):
             place = getattr(focused, "keys_of", "") or PLACES.get(type(focused).__name__, self.current)
             place = self.current if is_bare else place
             named = HINTS[place] if is_here else ((f"app.{self.current}", "goes here"),)
-            self.query_one("#side-hint", Static).update(hint(named, keymap))
+            shown = hint(named, keymap)
+            if is_here and not any(name.endswith(".cancel") for name, _ in named):
+                longer = hint((*named, WAY_OUT), keymap)
+                shown = longer if longer.cell_length <= self.size.width else shown
+            self.query_one("#side-hint", Static).update(shown)
 
     def count(self, name: str, text: str) -> None:
         """A number beside the title of a pane."""

@@ -1,0 +1,70 @@
+"""Verdicts that nothing comes of, and lines that do not fit: what the review says where the cursor is."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
+from tests.tui.test_review import settle, text_of
+from tui.widgets.diff_view import DiffView
+
+
+async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the_reason():
+    why = "the file was edited in the same place."
+    clash = replace(TESTS, change=replace(TESTS.change, conflict=why))
+    app = ReviewApp([clash, PRICES])
+    async with app.run_test(size=(80, 24)) as pilot:
+        view = await settle(pilot, "a", "A")
+        assert not app.posted
+        assert app.pane._path() == TESTS.change.path
+        assert f"Not accepted: {why}" in str(app.query_one(".review--conflict").render())
+        assert view.keys_of == "clash"
+        assert "settle t" in text_of(view)
+        assert "accept" not in text_of(view)
+        await settle(pilot, "l", "a")
+        assert not app.posted
+        assert f"{TESTS.change.path}: Not accepted" in str(app.query_one(".review--conflict").render())
+        await settle(pilot, "enter", "r")
+        assert [each.verdict for each in app.posted] == ["reject"]
+
+
+@pytest.mark.parametrize("refuse", ["conflict", "fault"])
+async def test_a_verdict_that_nothing_comes_of_brings_the_cursor_back_to_what_was_judged(refuse):
+    app = ReviewApp([TESTS, PRICES])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, "a")
+        assert app.pane._path() == PRICES.change.path
+        if refuse == "conflict":
+            app.diffs[TESTS.change.path] = replace(TESTS, change=replace(TESTS.change, conflict="It was edited."))
+            app.pane.set_changes(app.changes)
+        app.pane.set_refused({TESTS.change.path: "The disk is full."})
+        await settle(pilot)
+        assert app.pane._path() == TESTS.change.path
+        assert not app.pane._sent
+        said = "Not accepted: It was edited." if refuse == "conflict" else "Not done: The disk is full."
+        assert said in str(app.query_one(".review--conflict").render())
+        app.pane.set_refused({PRICES.change.path: "Of an earlier day."})
+        assert app.pane._path() == TESTS.change.path
+
+
+async def test_a_long_line_is_marked_where_it_is_cut_and_arrows_home_and_end_move_along_it():
+    long = "x = " + "1234567890" * 20
+    app = ReviewApp([diff_of("long.py", [(" ", "short"), ("-+", f"=>{long}")])])
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        def line(view: DiffView) -> str:
+            return next(row for row in text_of(view).split("\n") if "1234567890" in row)
+
+        view = await settle(pilot)
+        assert line(view).endswith("›")
+        assert sum("›" in row for row in text_of(view).split("\n")) == 1
+        await settle(pilot, "right")
+        assert view.scroll_offset.x >= view.line_room() // 2
+        assert ("‹" in line(view), "›" in line(view)) == (True, True)
+        await settle(pilot, "end")
+        assert line(view).endswith("67890")
+        assert "›" not in line(view)
+        await settle(pilot, "left", "home")
+        assert view.scroll_offset.x == 0
+        assert "x = 123" in line(view)
