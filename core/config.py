@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -199,13 +199,29 @@ def _read(path: Path) -> tuple[Settings, dict[str, Any]]:
     try:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
-        raise _explained(path, text, str(error)) from None
-    _check_rules(path, text, settings.permissions)
+        raise _together(list(_problems(path, text, table)) or [_explained(path, text, str(error))]) from None
+    if wrong := list(_wrong_rules(path, text, settings.permissions)):
+        raise _together(wrong)
     return settings, table
 
 
-def _check_rules(path: Path, text: str, permissions: PermissionSettings) -> None:
-    """Raises `ConfigError` for the first text that is no rule, with its key and its line."""
+def _problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
+    """What is wrong with each key by itself, so that all of it can be mended at once."""
+    for section, key in _keys(table):
+        part = {section: {key: table[section][key]}} if section else {key: table[key]}
+        try:
+            msgspec.convert(part, Settings)
+        except msgspec.ValidationError as error:
+            yield _explained(path, text, str(error))
+
+
+def _together(problems: Sequence[ConfigError]) -> ConfigError:
+    """One error that tells all of them, one a line."""
+    return problems[0] if len(problems) == 1 else ConfigError("\n".join(each.explained() for each in problems))
+
+
+def _wrong_rules(path: Path, text: str, permissions: PermissionSettings) -> Iterator[ConfigError]:
+    """Every text that is no rule, with its key and its line."""
     for choice, rules in permissions.by_choice():
         for rule in rules:
             try:
@@ -213,7 +229,7 @@ def _check_rules(path: Path, text: str, permissions: PermissionSettings) -> None
             except ConfigError as problem:
                 line = _line_of_rule(text, rule) or _line_of(text, f"permissions.{choice}")
                 place = f"{path}, line {line}" if line else str(path)
-                raise ConfigError(f"{place}: `permissions.{choice}`: {problem.message}", hint=problem.hint) from None
+                yield ConfigError(f"{place}: `permissions.{choice}`: {problem.message}", hint=problem.hint)
 
 
 def _line_of_rule(text: str, rule: str) -> int:

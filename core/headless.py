@@ -20,7 +20,9 @@ from core.exits import ExitCode
 from core.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.documents import ErrorDocument
 from core.response import refusal, response_of
+from core.sessions.fold import TurnState
 from core.transports.startup import engine_options
 
 MAX_STDIN = 16 * 1024 * 1024
@@ -84,6 +86,10 @@ class _Run:
         self._session = ""
         self._interrupts = 0
 
+    @property
+    def _resumed(self) -> bool:
+        return bool(self._options.resume or self._options.continue_last)
+
     async def go(self) -> int:
         try:
             return await self._go()
@@ -103,8 +109,9 @@ class _Run:
                 return self._refused(reply)
         await self._engine.settled(self._session)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
-        resumed = bool(self._options.resume or self._options.continue_last)
-        following = asyncio.create_task(self._follow(opened.seq - resumed))  # `session.resumed` says what was mended
+        following = asyncio.create_task(
+            self._follow(opened.seq - self._resumed)
+        )  # `session.resumed` says what was mended
         try:
             await asyncio.sleep(0)  # the events are being followed before the turn can begin
             reply = await self._engine.submit(cmd.TurnSubmit(session=self._session, text=self._prompt))
@@ -117,14 +124,14 @@ class _Run:
 
     async def _open(self) -> cmd.Reply:
         options = self._options
-        if options.resume or options.continue_last:
+        if self._resumed:
             return await self._engine.submit(cmd.SessionResume(session=options.resume or ""))
         return await self._engine.submit(cmd.SessionOpen(mode=options.mode or "agent", model=options.model or ""))
 
     def _changes(self) -> list[cmd.AnyCommand]:
         """What the command line says otherwise than a resumed session has it."""
         options, found = self._options, list[cmd.AnyCommand]()
-        if not (options.resume or options.continue_last):
+        if not self._resumed:
             return found
         if options.mode is not None:
             found.append(cmd.ModeSet(session=self._session, mode=options.mode))
@@ -164,6 +171,8 @@ class _Run:
             await self._accept_all()
         accepted = tuple(sorted(before - set(state.changes)))
         self._printer.end(response_of(turn, state, accepted=accepted))
+        if not self._resumed and _lacked_key(turn):  # nothing to go on with, and `-c` would open it
+            await self._engine.discard(self._session)
         match turn.reason:
             case "done":
                 left = self._options.accept == "all" and bool(state.changes)
@@ -193,3 +202,11 @@ class _Run:
         model = self._options.model or ""
         self._printer.end(refusal(reply.code, reply.message, hint=reply.hint, model=model, mode=mode, at=now_ms()))
         return ExitCode.FAILED
+
+
+def _lacked_key(turn: TurnState) -> bool:
+    """Whether a turn ended for want of a key, before anything was sent."""
+    said = turn.finished_documents()
+    return bool(said) and all(
+        isinstance(each, ErrorDocument) and each.metadata.error_code == "KEY_MISSING" for each in said
+    )

@@ -12,6 +12,7 @@ from core.errors import ProviderError
 from core.exits import ExitCode
 from core.headless import prompt_of, run_print
 from core.response import schema_text
+from core.sessions.store import SessionStore
 from tests.support.agent_case import calls, says
 from tests.support.configured import ASKS, configured
 from tests.support.story import MODEL, PROSE, access, planning, project_at, story
@@ -139,6 +140,12 @@ def test_without_a_model_three_lines_say_what_to_do(project, capsys):
     assert err.startswith("agent-tui: no model is chosen.\n")
     assert "OPENAI_API_KEY" in err
     assert len(err.splitlines()) <= 3
+
+
+def test_a_prompt_that_fails_for_want_of_a_key_leaves_no_session(project, capsys):
+    assert run_print(options(project, model="openai/any")) == ExitCode.FAILED
+    assert "paste a key with /login" in capsys.readouterr().err
+    assert SessionStore(project).latest() == ""
 
 
 def test_a_prompt_that_can_not_begin_is_a_response_object_too(project, capsys):

@@ -83,6 +83,21 @@ def test_p11_a_pipe_in_place_of_the_file_is_refused_at_once(user_file):
         load_settings()
 
 
+def test_all_mistakes_of_a_file_are_told_at_once_each_with_its_line(user_file):
+    user_file.write_text('mode = "yes"\n[limits]\nmax_stps = 3\nmax_cost = -1\nmax_steps = 4\n')
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    told = caught.value.explained().splitlines()
+    assert [line.split(": ")[:2] for line in told] == [
+        [f"{user_file}, line 1", "`mode`"],
+        [f"{user_file}, line 3", "`limits.max_stps`"],
+        [f"{user_file}, line 4", "`limits.max_cost`"],
+    ]
+    user_file.write_text('[permissions]\nallow = ["Fly(high)"]\ndeny = ["Swim("]\n')
+    with pytest.raises(ConfigError, match=r"(?s)line 2: .*\n.*line 3: ") as caught:
+        load_settings()
+
+
 def test_m10_a_project_can_lower_limits_and_tighten_policies(user_file, project):
     user_file.write_text('[limits]\nmax_steps = 50\n[edits]\npolicy = "auto"\n[commands]\npolicy = "auto"\n')
     (project / ".agent-tui" / "config.toml").write_text(
