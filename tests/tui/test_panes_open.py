@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.protocol import commands as c
-from core.protocol.queries import FileQuery, FileText, Tree, TreeEntry, TreeQuery
+from core.protocol.queries import FileQuery, FileText, FindQuery, Found, Tree, TreeEntry, TreeQuery
 from tests.support import recorded
 
 TREE = Tree(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
@@ -39,6 +39,27 @@ async def test_the_files_are_shown_and_hidden(stage, size):
         await on.pilot.press("ctrl+b")
         await on.until(lambda: not on.screen.query_one("#left").display)
         assert on.prompt.has_focus
+
+
+async def test_in_a_narrow_window_escape_puts_away_what_covers_the_prompt_one_by_one(stage):
+    tree = Tree(path="", entries=(TreeEntry(name="README.md", kind="file"),))
+    answers = {**ANSWERS, TreeQuery: tree, FindQuery: Found(paths=("README.md", "shop/a.py"))}
+    async with stage(recorded.opening(), size=(80, 24), answers=answers) as on:
+        await on.pilot.press("ctrl+b")
+        await on.until(lambda: type(on.screen.focused).__name__ == "FileTree")
+        await on.pilot.press("/")
+        await on.until(lambda: type(on.screen.focused).__name__ == "FindLine")
+        await on.pilot.press(*"re")
+        await on.until(lambda: on.screen.query("FilePane OptionList").last().option_count == 2)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.current == "preview")
+        await on.until(lambda: not on.screen.query_one("#left").display)
+        await on.pilot.press("escape")
+        await on.until(lambda: type(on.screen.focused).__name__ == "FileTree")
+        await on.until(lambda: on.screen.focused.cursor_node.data.path == "README.md")
+        await on.pilot.press("escape")
+        await on.until(lambda: on.prompt.has_focus)
+        assert not on.screen.query_one("#left").display
 
 
 async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(stage):

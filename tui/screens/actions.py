@@ -77,6 +77,8 @@ class ActingScreen(Screen[None]):
     def say(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
         """A toast. Foreign text is welcome."""
         text = one_line(f"{message} {hint}".strip(), 400)
+        if not self.has_class("-tall"):  # there is room for one
+            self.app.clear_notifications()
         self.app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
 
     async def deliver(self, command: commands.AnyCommand) -> bool:
@@ -158,10 +160,8 @@ class ActingScreen(Screen[None]):
 
     async def action_interrupt(self) -> None:
         """From a pane back to the prompt; from the prompt: stop the turn."""
-        prompt = self.query_one(Prompt)
-        if not prompt.has_focus:
-            await self.panes.hide_side_if_narrow()
-            prompt.focus()
+        if not self.query_one(Prompt).has_focus:
+            await self.panes.leave()
         elif self.state.running or self.state.runs_command:
             self.send(commands.TurnInterrupt())
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from textual.containers import Vertical
 from textual.widget import Widget
-from textual.widgets import Static
 
 from core.errors import AgentTuiError
 from core.protocol import queries
@@ -15,14 +13,14 @@ from core.protocol.review import Change, ChangeDiff
 from tui.crew_fold import at_work
 from tui.state import Topic, ViewState
 from tui.text import one_line
-from tui.widgets.side import SidePane, hint
+from tui.widgets.side import SidePane
 
 if TYPE_CHECKING:
     from tui.screens.main import MainScreen
     from tui.widgets.review import ReviewPane
 
 SEEN_FILES: Final = 8
-FILES_HINT: Final = (("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
+FOUND: Final = 50
 
 
 class Panes:
@@ -39,6 +37,10 @@ class Panes:
     async def _load_tree(self, path: str) -> queries.Tree:
         answer = await self._bridge.query(queries.TreeQuery(path=path))
         return answer if isinstance(answer, queries.Tree) else queries.Tree(path=path, entries=())
+
+    async def _find(self, words: str) -> tuple[str, ...]:
+        answer = await self._bridge.query(queries.FindQuery(pattern=words, limit=FOUND))
+        return answer.paths if isinstance(answer, queries.Found) else ()
 
     async def _load_file(self, path: str) -> queries.FileText:
         answer = await self._bridge.query(queries.FileQuery(path=path))
@@ -59,32 +61,47 @@ class Panes:
         """Mount the files on the left and show them."""
         screen = self._screen
         if not screen.query("#left"):
-            from tui.widgets.tree import FileTree
+            from tui.widgets.file_pane import FilePane
 
-            keymap = getattr(screen.app, "keymap", {})
-            left = Vertical(FileTree(self._load_tree), Static(hint(FILES_HINT, keymap), id="files-hint"), id="left")
-            await screen.query_one("#body").mount(left, before="#centre")
+            await screen.query_one("#body").mount(FilePane(self._load_tree, self._find, id="left"), before="#centre")
             self._feed_tree(frozenset())
-        screen.query_one("#left").display = True
         screen.add_class("-files")
 
     async def toggle_files(self) -> None:
         """Show and focus the files, or hide them."""
         left = self._screen.query("#left")
         if left and left.first().display:
-            left.first().display = False
             self._screen.remove_class("-files")
             self._screen.focus_prompt()
             return
         await self.hide_side_if_narrow()
         await self.show_files()
-        self._screen.query_one("FileTree").focus()
+        self._screen.query_one("#left").focus()
 
     async def hide_side_if_narrow(self) -> None:
         """Below 100 columns one pane at a time is shown; a review that has taken the whole window gives room."""
         self._screen.remove_class("-whole")
-        if not self._screen.has_class("-wide") and not self._screen.has_class("-broad"):
+        if self._is_narrow:
             await self.hide()
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether a pane covers the conversation and the prompt."""
+        return not self._screen.has_class("-wide") and not self._screen.has_class("-broad")
+
+    async def leave(self) -> None:
+        """Back to the prompt. What covers it is put away: a side pane, or the files, which may have been below one."""
+        side = self.side
+        if self._is_narrow and (side is None or not side.current):
+            self._screen.remove_class("-files")
+        await self.hide_side_if_narrow()
+        self._focus_below()
+
+    def _focus_below(self) -> None:
+        if self._is_narrow and self._screen.has_class("-files"):
+            self._screen.query_one("#left").focus()
+        else:
+            self._screen.focus_prompt()
 
     def _feed_tree(self, paths: frozenset[str]) -> None:
         state = self._screen.state
@@ -161,7 +178,7 @@ class Panes:
         side = self.side
         if side is not None and side.current == name and self._has_focus(side):
             await self.hide()
-            self._screen.focus_prompt()
+            self._focus_below()
         else:
             await self.show(name)
 
@@ -185,7 +202,7 @@ class Panes:
     async def preview(self, path: str, line: int = 0) -> None:
         """Show a file, at a line."""
         self.open_files = (path, *(each for each in self.open_files if each != path))[:SEEN_FILES]
-        await self.show("preview", focus=False)
+        await self.show("preview", focus=self._is_narrow)
         pane: Any = self.side.pane("preview") if self.side else None
         if pane is not None:
             shown = pane.show(path, line)

@@ -26,7 +26,7 @@ from tui.text import one_line
 from tui.widgets.code_view import cells
 
 SLICE: Final = 500
-SHOWN: Final = 5_000  # entries of one directory; nobody reads on, and search finds the rest
+SHOWN: Final = 5_000  # entries of one directory; nobody reads on, and `find` knows the rest
 MARKS: Final = {
     "create": ("+", "$text-success"),
     "edit": ("●", "$text-warning"),
@@ -76,6 +76,9 @@ class FileTree(TreeWidget[Place]):
         """A file was chosen."""
 
         path: str
+
+    class Seeks(Message):
+        """A file is to be found by its name."""
 
     def __init__(self, load: Callable[[str], Awaitable[Tree]], *, id: str | None = None) -> None:  # noqa: A002
         root = Place("", TreeEntry(name="files", kind="directory"))
@@ -229,6 +232,27 @@ class FileTree(TreeWidget[Place]):
         place = event.node.data
         if place is not None and place.path and place.entry.kind in {"file", "symlink"}:
             self.post_message(self.Selected(place.path))
+
+    def reveal(self, path: str) -> None:
+        """Open the directories that a file lies in, and go to it."""
+        self.run_worker(self._reveal(path), group="reveal", exclusive=True, exit_on_error=False)
+
+    async def _reveal(self, path: str) -> None:
+        node = self.root
+        for part in path.split("/"):
+            if node.data is not None and not node.data.is_read:
+                node.data.is_read = True
+                await self._fill(node)
+            node.expand()
+            found = next((each for each in node.children if each.data and each.data.entry.name == part), None)
+            if found is None:
+                break
+            node = found
+        self.call_after_refresh(self.move_cursor, node)
+
+    def action_find(self) -> None:
+        """Find a file by its name."""
+        self.post_message(self.Seeks())
 
     def action_unfold(self) -> None:
         node = self.cursor_node
