@@ -19,7 +19,8 @@ def effects_line(effects: EffectsRecorded) -> str:
         for verb, paths in (("edited", effects.edited), ("created", effects.created), ("deleted", effects.deleted))
         if paths
     ]
-    parts = [*reviewed, *([f"{effects.generated:,} generated files"] if effects.generated else [])]
+    count = f"{effects.generated:,} generated file{'' if effects.generated == 1 else 's'}"
+    parts = [*reviewed, *([count] if effects.generated else [])]
     if not parts:
         return "; ".join(("changed nothing", *effects.notes))
     waiting = ["pending review"] if reviewed else ["kept beside the review"]

@@ -24,7 +24,13 @@ async def report(context: SessionContext | None, state: SessionState) -> Context
         ContextPart(name="tools", tokens=estimate(tools), detail=f"{len(made.prefix.tools)} tools"),
     ]
     for name, messages in _by_kind(state.messages).items():
-        parts.append(ContextPart(name=name, tokens=estimate(size_of(messages)), detail=f"{len(messages)} messages"))
+        parts.append(
+            ContextPart(
+                name=name,
+                tokens=estimate(size_of(messages)),
+                detail=f"{len(messages)} message{'' if len(messages) == 1 else 's'}",
+            )
+        )
     used = context.meter.tokens(made.size, state.messages)
     return ContextReport(parts=tuple(parts), used=used, window=state.context_window or context.route.window)
 

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Verdict = Literal["accept", "reject"]
 Operation = Literal["create", "edit", "delete", "rename", "mode"]
@@ -24,6 +25,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
     """One contiguous difference. Lines are 1-indexed; a count of 0 means the position before `start`.
 
     `id` depends on content only, so it stays the same while other hunks come and go. `todo`: what it was made for.
+    `yours`: the user edited it in the review.
     """
 
     id: str
@@ -32,6 +34,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
     new_start: int
     new_lines: int
     todo: str = ""
+    yours: bool = False
 
 
 class Rival(Struct, frozen=True, kw_only=True):
@@ -76,13 +79,18 @@ class Change(Struct, frozen=True, kw_only=True):
 
 class Origin(Struct, frozen=True, kw_only=True):
     """Where the latest edit of a change came from. `command`: the text of the command whose side effect it is.
-    `tool` "you": the user edited it in the review."""
+    `tool` "you": the user edited in the review what the tool `over` made; all else is as it was before."""
 
     turn: str = ""
     call: str = ""
     tool: str = ""
     todo: str = ""
     command: str = ""
+    over: str = ""
+
+    def unedited(self) -> Origin:
+        """Where it came from before the user edited it."""
+        return replace(self, tool=self.over, over="") if self.tool == "you" and self.over else self
 
     def covers(self, other: Origin | None) -> bool:
         """Whether `other` agrees in every field that is not "" here."""
@@ -132,7 +140,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     Accepting moves the base (and the file on disk) from `base_before` to `base_after`; rejecting moves the pending
     state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant. `directories` were
     made for the file when it was accepted, outermost first; they go with it when that is undone. With a `bulk`, the
-    verdict is on that, `path` is its root, and it has no hunks and no states. `rivals` were rejected with the change.
+    verdict is on that, `path` is its root, and it has no hunks and no states. `rivals` were rejected with the change,
+    which came from `origin`.
     """
 
     id: str
@@ -148,6 +157,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     directories: tuple[str, ...] = ()
     bulk: Bulk | None = None
     rivals: tuple[Rival, ...] = ()
+    origin: Origin | None = None
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

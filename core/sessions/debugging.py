@@ -118,6 +118,6 @@ class DebugState:
         is_agents = origin is not None and bool(origin.turn and origin.call) and origin.tool != "you"
         if not self.is_confirmed or not is_agents or (before is not None and before.pending == change.pending):
             return
-        if before is None or known != origin:
+        if before is None or known is None or known.unedited() != origin:
             self.fixes.setdefault(change.path, before.pending if before else None)
             self.shown_by, self.judged = "", None

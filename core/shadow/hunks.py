@@ -50,7 +50,7 @@ def replaced(
         for part in parts
         if old[part[0] : part[1]] != new[part[2] : part[3]]
     )
-    return (*every[:at], *inner, *after)
+    return (*every[:at], *(replace(each, yours=hunk.yours) for each in inner), *after)
 
 
 def halves(old: Sequence[bytes], new: Sequence[bytes], at: int, encoding: Encoding) -> list[Region]:

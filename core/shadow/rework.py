@@ -67,8 +67,10 @@ class Rework:
         whole = split_lines(new)
         whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
         edited = self._edited(change, hunk, whole, lines)
-        origin = Origin(turn=_of(change, "turn"), todo=_of(change, "todo"), tool="you")
-        edited = replace(edited, origin=origin, check=None, conflict=otherwise(change), rivals=())
+        known = {each.id: each.yours for each in change.hunks if each is not hunk}
+        hunks = tuple(replace(each, yours=known.get(each.id, True)) for each in edited.hunks)
+        edited = replace(edited, hunks=hunks, origin=_edited_over(change.origin))
+        edited = replace(edited, check=None, conflict=otherwise(change), rivals=())
         edited = with_rivals(edited, change.rivals, self._contents)
         if edited.base == edited.pending:
             self._emit(ChangeResolved(path=path))
@@ -182,9 +184,10 @@ def _need_text(change: Change) -> None:
         raise CommandRejected(f"{change.path} is {what}; it can't be edited here.", code="not_text")
 
 
-def _of(change: Change, field: str) -> str:
-    found: str = getattr(change.origin, field, "")
-    return found
+def _edited_over(origin: Origin | None) -> Origin:
+    """That the user edited what came from there."""
+    before = origin or Origin()
+    return replace(before, tool="you", over=before.over if before.tool == "you" else before.tool)
 
 
 def _side(data: bytes, hunk: Hunk, *, is_old: bool = False) -> list[bytes]:

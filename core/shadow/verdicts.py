@@ -22,7 +22,7 @@ from core.protocol.events import (
     VerdictGiven,
     VerdictUndone,
 )
-from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
+from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, VerdictRecord
 from core.shadow.contents import Contents, Sides, narrowed
 from core.shadow.difflines import excerpt
 from core.shadow.disk import Disk, together
@@ -169,8 +169,9 @@ class Verdicts:
             excerpt=excerpt(change, chosen, old, new),
             directories=self._made_for(change, sides, verdict),
             rivals=() if left else change.rivals,
+            origin=change.origin,
         )
-        found = narrowed(change, sides, left) if left else None
+        found = replace(narrowed(change, sides, left), origin=_of_the_rest(change.origin, left)) if left else None
         if found is not None and found.rivals:
             found = with_rivals(replace(found, conflict=""), found.rivals, self._contents)
             found = found if found.base != found.pending else None
@@ -235,14 +236,12 @@ class Verdicts:
             base=record.base_after, pending=record.pending_after
         ):
             rest = change.hunks if change else ()
-            found = narrowed(
-                change or self._contents.change(record.path, sides),
-                sides,
-                inserted(rest, record.hunks, record.verdict),
-            )
+            known = change or self._contents.change(record.path, sides)
+            found = narrowed(known, sides, inserted(rest, record.hunks, record.verdict))
+            found = replace(found, origin=(record.origin if change else _come_back(record)) or known.origin)
         else:
             found = self._contents.change(record.path, sides, (*(change.hunks if change else ()), *record.hunks))
-            found = replace(found, origin=change.origin if change else None)
+            found = replace(found, origin=change.origin if change else _come_back(record))
         found = with_rivals(found, (*(change.rivals if change else ()), *record.rivals), self._contents)
         events: list[AnyEvent] = [*_pending_events(found, known=change is not None)]
         events.append(VerdictUndone(id=record.id, path=record.path))
@@ -294,6 +293,16 @@ def _events(planned: _Planned) -> list[AnyEvent]:
     events.append(ChangeRevised(change=planned.left) if planned.left else ChangeResolved(path=path))
     events.append(VerdictGiven(verdict=record))
     return events
+
+
+def _come_back(record: VerdictRecord) -> Origin | None:
+    """Where what comes back came from; it is no new edit of that call."""
+    return replace(record.origin, call="") if record.origin else None
+
+
+def _of_the_rest(origin: Origin | None, left: Iterable[Hunk]) -> Origin | None:
+    """Where the hunks that are left came from: when none of those that the user edited is, from the tool alone."""
+    return origin if origin is None or any(each.yours for each in left) else origin.unedited()
 
 
 def why_moved_on(change: Change, disk: FileState) -> str:

@@ -152,7 +152,10 @@ async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
     ("more", "words"),
     [
         ({"origin": Origin(tool="write", turn="t1")}, ["by write", "turn 3", "untested"]),
-        ({"origin": Origin(tool="you", todo="d")}, ["edited by you", "todo “Round half up”"]),
+        (
+            {"origin": Origin(tool="you", todo="d", over="write")},
+            ["edited by you · by write", "todo “Round half up”"],
+        ),
         (
             {
                 "origin": Origin(command="npm  run\nbuild", tool="run_terminal_cmd"),
@@ -177,6 +180,25 @@ async def test_a_line_says_where_the_change_came_from_and_whether_it_was_checked
         await settle(pilot)
         shown = str(app.query_one(".review--origin").render())
         assert all(word in shown for word in words)
+
+
+async def test_the_line_cuts_commands_once_and_leaves_nothing_half_said():
+    long = "python3 -m py_compile anthropic/_files.py && sed -i s/a/b/ x && git status"
+    more = {"origin": Origin(command=long, turn="t1"), "check": Check(call="c", command=long, exit_code=0)}
+    app = ReviewApp([replace(TESTS, change=replace(TESTS.change, **more))])
+    async with app.run_test(size=(80, 24)) as pilot:
+        around(app)
+        await settle(pilot)
+        line = app.query_one(".review--origin")
+        shown = str(line.render()).rstrip()
+        assert len(shown) <= 80
+        assert shown.count("…`") == 2
+        assert shown.endswith("turn 3")
+        await pilot.resize_terminal(50, 24)
+        await settle(pilot)
+        shown = str(line.render()).rstrip()
+        assert shown.endswith("…`")
+        assert len(shown) <= 50
 
 
 async def test_d12_a_red_change_says_why_and_a_labelled_one_only_that():

@@ -172,7 +172,7 @@ class ReviewingScreen(ActingScreen):
         todos = {each.id: each.content for each in self.state.todos}
         shown = {
             "command": f"command {one_line(origin.command, 50)}",
-            "call": f"this call of {one_line(origin.tool, 30)}",
+            "call": f"this call of {one_line(origin.over or origin.tool, 30)}",
             "todo": f"todo “{one_line(todos.get(origin.todo, origin.todo), 50)}”",
             "turn": f"turn {self.state.turns.get(origin.turn, '')}".rstrip(),
         }

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal
 
-from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -20,16 +19,18 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
-from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Origin, Verdict
+from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Verdict
 from tui.text import clean, one_line, plain
+from tui.widgets.code_view import cells
 from tui.widgets.diff_view import SPLIT_WIDTH, DiffView
 from tui.widgets.review_files import ReviewFiles
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.review_list import ReviewList
-from tui.widgets.review_words import MUTED, Part, check, origin, risk, trouble
+from tui.widgets.review_words import Part, risk, told, trouble
 
 PATIENCE: Final = 0.5
 GRACE: Final = 0.5  # seconds
+PLENTY: Final = 1_000  # columns, as long as the width is not known
 
 EMPTY: Final = (
     "Nothing to review\n\n"
@@ -89,6 +90,9 @@ class ShowingReview(Vertical):
 
     def on_mount(self) -> None:
         self._show_file("first")
+
+    def on_resize(self) -> None:
+        self._show_header()
 
     # What the screen tells
 
@@ -244,11 +248,9 @@ class ShowingReview(Vertical):
             named += [f"{len(self._bulks)} in bulk, judged as a whole"] if self._bulks else []
             parts.append((f" {' · '.join(named)}", "bold"))
             parts += [(f"  / {pattern}", "$text-primary")] if pattern else []
-        elif change is not None and (found := origin(_whole(change), *self._names)):
-            says, style = check(change)
-            if change.broken:
-                parts.append((f" ✗ does not parse: {one_line(change.broken, 60)} ·", "$text-error"))
-            parts += [(f" {says}", style), (f" · {found}", MUTED)]
+        elif change is not None:
+            room = (self.size.width or PLENTY) - sum(cells(text) for text, _ in parts)
+            parts += told(change, *self._names, room)
         line = self.query_one(".review--origin", Static)
         line.display = bool(parts)
         line.update(Content.assemble(*parts))
@@ -381,9 +383,3 @@ class ShowingReview(Vertical):
 
     def _advance(self) -> None:
         raise NotImplementedError
-
-
-def _whole(change: Change) -> Origin | None:
-    """Where a change came from; of one that was made for several todos, each hunk says its own."""
-    is_mixed = len({each.todo for each in change.hunks}) > 1
-    return replace(change.origin, todo="") if change.origin is not None and is_mixed else change.origin

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from core.protocol.review import Bulk, Change, FileState, Origin
 from tui.text import one_line
+from tui.widgets.code_view import cells
 
 Part = tuple[str, str]
 
@@ -76,22 +79,21 @@ def badges(change: Change) -> list[Part]:
     return [*found, *((f" {words} ", MUTED) for words in special(change))]
 
 
-def command(text: str) -> str:
+def command(text: str, shown: int = SHOWN) -> str:
     """A command between backquotes, on one line."""
-    return f"`{one_line(text, SHOWN)}`"
+    return f"`{one_line(text, shown)}`"
 
 
-def origin(found: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str]) -> str:
-    """Where a change came from, "" = not known."""
+def origin(found: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str], shown: int = SHOWN) -> str:
+    """Where a change came from, "" = not known. `shown`: characters of a command."""
     if found is None:
         return ""
-    parts = []
-    if found.tool == "you":
-        parts.append("edited by you")
-    elif found.command:
-        parts.append(f"by {command(found.command)}")
-    elif found.tool:
-        parts.append(f"by {one_line(found.tool, 40)}")
+    parts = ["edited by you"] if found.tool == "you" else []
+    tool = found.over if found.tool == "you" else found.tool
+    if found.command:
+        parts.append(f"by {command(found.command, shown)}")
+    elif tool:
+        parts.append(f"by {one_line(tool, 40)}")
     if found.turn in turns:
         parts.append(f"turn {turns[found.turn]}")
     if found.todo:
@@ -99,14 +101,35 @@ def origin(found: Origin | None, turns: Mapping[str, int], todos: Mapping[str, s
     return " · ".join(parts)
 
 
-def check(change: Change) -> Part:
+def check(change: Change, shown: int = SHOWN) -> Part:
     """Whether the latest command that checks passed over this very state."""
     if change.check is None:
         return "untested", MUTED
-    ran = command(change.check.command)
+    ran = command(change.check.command, shown)
     if change.check.passed:
         return f"✓ verified by {ran}", "$text-success"
     return f"✗ failing: {ran} ended with {change.check.exit_code}", "$text-error"
+
+
+def told(change: Change, turns: Mapping[str, int], todos: Mapping[str, str], room: int) -> list[Part]:
+    """Where a change came from and whether it was checked, in `room` cells: commands are cut before it is left out
+    where the change came from. [] = nothing is known."""
+    for shown in (SHOWN, 32, 20, 12):
+        parts: list[Part] = []
+        if change.broken:
+            parts.append((f" ✗ does not parse: {one_line(change.broken, 60)} ·", "$text-error"))
+        says, style = check(change, shown)
+        parts.append((f" {says}", style))
+        came = origin(_whole(change), turns, todos, shown)
+        if came and sum(cells(text) for text, _ in parts) + cells(came) + 3 <= room:
+            return [*parts, (f" · {came}", MUTED)]
+    return parts if came else []
+
+
+def _whole(change: Change) -> Origin | None:
+    """Where a change came from; of one that was made for several todos, each hunk says its own."""
+    is_mixed = len({each.todo for each in change.hunks}) > 1
+    return replace(change.origin, todo="") if change.origin is not None and is_mixed else change.origin
 
 
 def risk(change: Change) -> str:

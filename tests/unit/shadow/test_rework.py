@@ -167,7 +167,7 @@ def test_an_edit_changes_the_pending_bytes_only_and_is_marked_as_the_users(desk)
     desk.emit(CheckRecorded(check=Check(call="c", command="pytest", exit_code=0)))
     change = desk.shadow.rework.edit("a", hunk, "mine\n")
     assert (desk.shadow.read("a"), desk.disk("a")) == (TEN + b"mine\n", TEN)
-    assert (change.origin, change.check) == (Origin(turn="t", todo="d", tool="you"), None)
+    assert (change.origin, change.check) == (Origin(turn="t", todo="d", tool="you", over="write"), None)
     assert isinstance(desk.events[-1], HunkEdited)
     assert desk.events[-1].excerpt == "+mine"
     desk.shadow.resolve("a")
@@ -287,3 +287,23 @@ def one_step(desk: Desk, chance: random.Random) -> None:
                 desk.shadow.resolve("a", (chance.choice(ids),), verdict)
     except (CommandRejected, ReviewConflict):
         pass  # nothing to split, nothing to undo, or another edit in the same place: refused, with no effect
+
+
+def test_what_came_from_a_command_is_known_beside_the_users_edit_and_after_it_is_rejected_or_undone(desk):
+    origin = Origin(turn="t", call="c", tool="run_terminal_cmd", command="make")
+    desk.put("a", TEN)
+    desk.shadow.write("a", edited(TEN, 3) + BLOCK, origin)
+    first, last = desk.ids("a")[0], desk.ids("a")[-1]
+    assert first != last
+    edited_one = desk.shadow.rework.edit("a", last, "mine\n")
+    assert edited_one.origin == Origin(turn="t", call="c", tool="you", command="make", over="run_terminal_cmd")
+    assert [each.yours for each in edited_one.hunks] == [False, True]
+    desk.shadow.resolve("a", (edited_one.hunks[-1].id,), "reject", "")
+    assert desk.shadow.state.changes["a"].origin == origin
+    desk.shadow.undo("")
+    assert [each.yours for each in desk.shadow.state.changes["a"].hunks] == [False, True]
+    assert desk.shadow.state.changes["a"].origin == edited_one.origin
+    desk.shadow.resolve("a", (), "accept", "")
+    assert "a" not in desk.shadow.state.changes
+    desk.shadow.undo("")
+    assert desk.shadow.state.changes["a"].origin.command == "make"
