@@ -120,9 +120,10 @@ class Bridge:
         self._open.clear()
         await self._end_client()
         pause = PAUSES[min(failures, len(PAUSES)) - 1] if failures else PAUSES[0]
-        detail = str(problem).strip().splitlines()
+        said = problem.detail if isinstance(problem, EngineGone) else str(problem)
+        detail = said.strip().splitlines()
         again = "Starting it again; the session goes on from its log." if self.state.session else "Starting it again."
-        self._listener.trouble(f"The engine ended: {detail[-1] if detail else 'no reason given'}", again)
+        self._listener.trouble(f"The engine ended: {detail[-1]}" if detail else "The engine ended.", again)
         await asyncio.sleep(pause)
 
     async def _open_session(self) -> bool:

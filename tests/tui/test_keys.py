@@ -6,6 +6,9 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.queries import ContextPart, ContextQuery, ContextReport, ModelChoice, Models, ModelsQuery
 from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tui.app import AgentApp
+from tui.bridge import Wish
 from tui.commands import SLASHES, parsed
 from tui.keymap import KEYS, checked
 from tui.widgets.approval import GRACE
@@ -208,3 +211,19 @@ async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_s
         await on.pilot.press("ctrl+c", "ctrl+c")
         await on.until(lambda: on.app.return_code == 0)
         assert on.sent(c.TurnInterrupt) == []
+
+
+@pytest.mark.parametrize(("size", "kept"), [((60, 16), 1), ((120, 40), 2)])
+async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in_a_small_window(size, kept):
+    async def connect() -> ScriptedClient:
+        return ScriptedClient(recorded.opening())
+
+    app = AgentApp(connect, Wish(model="m"))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        app.main.say("One thing.", is_error=True)
+        await pilot.pause()
+        app.main.say("Another thing, which is so long that it takes more than a single line. " * 2)
+        await pilot.pause(0.1)
+        told = [toast.region for toast in app.main.query("Toast")]
+        assert len(told) == kept
+        assert not any(region.overlaps(app.main.query_one("#prompt").region) for region in told)
