@@ -7,6 +7,8 @@ import pytest
 from core.protocol import documents as d
 from core.protocol import events as e
 from tests.support import recorded
+from tui.state import Block
+from tui.widgets.calls import command_row
 
 START = e.TurnStarted(prompt="go", mode="plan", model="m")
 
@@ -89,3 +91,22 @@ async def test_how_a_long_command_ended_is_not_cut(stage, size, end):
         (row,) = [line.rstrip() for line in on.lines() if "▸ $ make" in line]
         assert row.endswith(f"…{end}")
         assert size[0] - 10 <= len(row) < size[0]
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (120, "edited a.py; created gen/two.txt; 1 generated file"),
+        (80, "edited a.py; created gen/two.txt and 1 more"),
+        (58, "edited a.py and 2 more"),
+        (36, ""),
+    ],
+)
+def test_a_command_row_says_as_much_of_what_was_changed_as_fits(width, told):
+    effects = "changed: edited a.py; created gen/two.txt; 1 generated file; pending review; a note"
+    run = d.TerminalCommandMetadata(command="make", exit_code=0, duration_ms=1200, effects=effects)
+    block = Block("t", "terminal_command", "turn", document=d.TerminalCommand(id="t", sequence=1, metadata=run))
+    (row,) = command_row(block, width, opened=False)
+    text = "".join(piece[0] for piece in row.pieces)
+    assert text.endswith(f" · {told}" if told else "1.2 s")
+    assert "pending" not in text

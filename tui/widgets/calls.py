@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from rich.cells import cell_len, set_cell_size
@@ -20,6 +21,7 @@ OPEN_ROWS: Final = 400
 OWN_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
 ALL_OF_IT: Final = f"{key_of('app.chat', {})}, then {key_of('transcript.toggle', {})}"
 LEAST: Final = 16  # columns for what a call was about
+SETTLED: Final = ("pending review", "kept beside the review")  # ends what was changed; what follows are notes
 MARGIN: Final = 5  # columns for the gutter and the signs
 
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
@@ -185,9 +187,17 @@ def changed_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
     return [("⋯", "") if line.startswith("@@") else (line[:1], line[1:]) for line in lines if line]
 
 
-def _changed(effects: str) -> str:
-    """What a command changed, for its one line: no more than the first thing."""
-    return one_line(effects.removeprefix("changed: ").partition("; ")[0], 60) if effects.startswith("changed: ") else ""
+def _changed(effects: str, room: int) -> str:
+    """What a command changed, for its one line: as much of it as fits, and how much more there is."""
+    if not effects.startswith("changed: "):
+        return ""
+    done = list(takewhile(lambda each: each not in SETTLED, effects.removeprefix("changed: ").split("; ")))
+    for count in range(len(done), 0, -1):
+        more = f" and {len(done) - count} more" if count < len(done) else ""
+        text = "; ".join(one_line(each, 60) for each in done[:count]) + more
+        if cell_len(text) <= room:
+            return text
+    return ""
 
 
 def _own_lines(run: documents.TerminalCommandMetadata, width: int) -> list[Row]:
@@ -225,8 +235,7 @@ def command_row(block: Block, width: int, opened: bool) -> list[Row]:
         pieces += [(f" · {told or 'did not run'}", "warn")]
     elif run:
         came = [(f" · exit {run.exit_code}", "bad" if run.exit_code else "ok"), *details(seconds(run.duration_ms))]
-        changed = details(_changed(run.effects))
-        came += changed if cells([*pieces, *came, *changed]) + MARGIN <= width else []
+        came += details(_changed(run.effects, width - MARGIN - cells([*pieces, *came, *details("-")]) + 1))
     rows = [head(_sign(block, opened), pieces, width, came=came)]
     if opened and run:
         more = [exposed(run.command)] if "\n" in run.command.strip() else []
