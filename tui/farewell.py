@@ -11,7 +11,7 @@ from tui.text import one_line
 
 
 def farewell(state: ViewState, directory: Path) -> str:
-    """One or two lines with their newline; "" for a session in which nothing was done, since nothing of it is kept.
+    """Up to three lines with their newlines; "" for a session in which nothing was done, since nothing of it is kept.
 
     `directory` is the one that was opened; a demo is held in a copy of its own.
     """
@@ -24,7 +24,7 @@ def farewell(state: ViewState, directory: Path) -> str:
     if state.demo:
         lines.append(f"The demo's project: {one_line(state.workspace, 400)}")
     if waiting:
-        lines[-1] += f"   {waiting} {'hunk waits' if waiting == 1 else 'hunks wait'} for your review."
+        lines.append(f"{waiting} {'hunk waits' if waiting == 1 else 'hunks wait'} for your review.")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -28,10 +28,9 @@ class Greeting(Static):
 
     def greet(self, keymap: Mapping[str, str], note: str = "") -> None:
         """Draw it with the user's keys, and what else is to be known at the start."""
-        parts = [("Say what you want done and press Enter.\n", "bold"), (f"{_LAW}\n\n", _MUTED)]
+        parts = [("Say what you want done and press Enter.\n", "bold"), (f"{_LAW}\n", _MUTED)]
+        parts.append((f"{note}\n\n" if note else "\n", "$text-warning"))
         for way, what in _WAYS:
             how = key_of(way, keymap) if "." in way else way
             parts += [(f"{how:<11}", "$accent"), (f"{what}\n", _MUTED)]
-        if note:
-            parts.append((f"\n{note}", "$text-warning"))
         self.update(Content.assemble(*parts))
