@@ -28,6 +28,7 @@ from tui.keymap import bindings, key_of
 from tui.widgets.board_log import Row, compared_rows, log_rows
 from tui.widgets.board_rows import Chip, card_rows, top_rows
 from tui.widgets.code_view import CodeView
+from tui.widgets.side import KeysChanged
 
 EMPTY: Final = (
     "Nothing is debugged yet\n\nIn Debug mode the agent writes down what may be the cause, puts probes in place, and "
@@ -56,10 +57,17 @@ class BoardRows(CodeView):
     def show(self, rows: Sequence[Row], chips: Sequence[Chip] = ()) -> None:
         """Show these rows; none: a calm text."""
         self._chips = chips
+        if bool(rows) != bool(self._rows):
+            self.post_message(KeysChanged())
         if list(rows) != self._rows:
             self._rows = list(rows)
             self.virtual_size = Size(0, len(self._rows))
             self.redraw()
+
+    @property
+    def keys_of(self) -> str:
+        """Which keys the footer names; "" = those of the board."""
+        return "" if self._rows else "nothing"
 
     def row_count(self) -> int:
         return len(self._rows) or self.size.height
@@ -88,6 +96,7 @@ class BoardLine(Input):
     """The line at the foot: what is looked for in the log."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("reason")
+    keys_of: Final = "sifting"
 
     def action_cancel(self) -> None:
         """Show the whole log again."""
@@ -129,7 +138,7 @@ class DebugBoard(Vertical):
 
     def compose(self) -> ComposeResult:
         yield BoardRows()
-        yield BoardLine(placeholder="Words of the log. Enter stays with what was found, Escape shows all")
+        yield BoardLine(placeholder="Words of the log")
 
     def focus(self, scroll_visible: bool = True) -> DebugBoard:
         """The rows have the focus."""

@@ -28,6 +28,11 @@ class PlanLine(Input):
     BINDINGS: ClassVar[list[BindingType]] = bindings("reason")
     purpose: Purpose = "add"
 
+    @property
+    def keys_of(self) -> str:
+        """Which keys the footer names."""
+        return {"comment": "comment", "filter": "sifting"}.get(self.purpose, "planline")
+
     class Cancelled(Message):
         """The user changed their mind."""
 

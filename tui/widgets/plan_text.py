@@ -178,9 +178,9 @@ class PlanText(CodeView):
         return Strip.join([margin, code]).crop_extend(shift, shift + width, base.rich_style)
 
     @property
-    def is_bare(self) -> bool:
-        """Whether there is no text."""
-        return not self._rows
+    def keys_of(self) -> str:
+        """Which keys the footer names; "" = those of a text."""
+        return "" if self._rows else "nothing" if self._message else "plan"
 
     # The cursor
 

@@ -47,11 +47,14 @@ HINTS: Final = {
     "plan": (
         ("plan.cycle", "status"),
         ("plan.build", "build"),
-        ("plan.view", "graph"),
         ("plan.add", "new"),
         ("plan.filter", "find"),
         ("todos.read", "text"),
+        ("plan.view", "graph"),
     ),
+    "planline": (("reason.submit", "done"), ("reason.cancel", "back")),
+    "sifting": (("reason.submit", "stay with it"), ("reason.cancel", "show all")),
+    "nothing": (("app.mode_next", "mode"),),
     "plantext": (
         ("plantext.comment", "comment"),
         ("plantext.mark_down", "mark"),
@@ -152,15 +155,13 @@ class SidePane(Vertical):
             keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
             focused = self.screen.focused
             is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
-            is_bare = bool(getattr(focused, "is_bare", False))  # it has nothing that its own keys could be used on
             place = getattr(focused, "keys_of", "") or PLACES.get(type(focused).__name__, self.current)
-            place = self.current if is_bare else place
-            named = HINTS[place] if is_here else ((f"app.{self.current}", "goes here"),)
-            shown = hint(named, keymap)
+            named = list(HINTS[place]) if is_here else [(f"app.{self.current}", "goes here")]
             if is_here and not any(name.endswith(".cancel") for name, _ in named):
-                longer = hint((*named, WAY_OUT), keymap)
-                shown = longer if longer.cell_length <= self.size.width else shown
-            self.query_one("#side-hint", Static).update(shown)
+                while named and hint((*named, WAY_OUT), keymap).cell_length - 1 > self.size.width:
+                    named.pop()
+                named.append(WAY_OUT)
+            self.query_one("#side-hint", Static).update(hint(named, keymap))
 
     def count(self, name: str, text: str) -> None:
         """A number beside the title of a pane."""
