@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Final
 
 from msgspec.structs import replace
@@ -112,18 +113,18 @@ def check(change: Change, shown: int = SHOWN) -> Part:
 
 
 def told(change: Change, turns: Mapping[str, int], todos: Mapping[str, str], room: int) -> list[Part]:
-    """Where a change came from and whether it was checked, in `room` cells: commands are cut before it is left out
-    where the change came from. [] = nothing is known."""
-    for shown in (SHOWN, 32, 20, 12):
-        parts: list[Part] = []
-        if change.broken:
-            parts.append((f" ✗ does not parse: {one_line(change.broken, 60)} ·", "$text-error"))
+    """Where a change came from and whether it was checked, in `room` cells: commands are cut first, then what is said
+    last of where it came from. [] = nothing is known."""
+    found, broken = _whole(change), f" ✗ does not parse: {one_line(change.broken, 60)} ·" if change.broken else ""
+    if not origin(found, turns, todos):
+        return []
+    for left_out, shown in product(range(5), (SHOWN, 32, 20, 12)):
         says, style = check(change, shown)
-        parts.append((f" {says}", style))
-        came = origin(_whole(change), turns, todos, shown)
-        if came and sum(cells(text) for text, _ in parts) + cells(came) + 3 <= room:
-            return [*parts, (f" · {came}", MUTED)]
-    return parts if came else []
+        pieces = origin(found, turns, todos, shown).split(" · ")
+        came = "".join(f" · {each}" for each in pieces[: max(len(pieces) - left_out, 0)])
+        if cells(broken) + 1 + cells(says) + cells(came) <= room:
+            break
+    return [(broken, "$text-error"), (f" {says}", style), (came, MUTED)]
 
 
 def _whole(change: Change) -> Origin | None:
