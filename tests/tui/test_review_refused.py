@@ -68,3 +68,17 @@ async def test_a_long_line_is_marked_where_it_is_cut_and_arrows_home_and_end_mov
         await settle(pilot, "left", "home")
         assert view.scroll_offset.x == 0
         assert "x = 123" in line(view)
+
+
+async def test_the_line_that_is_read_in_a_tall_hunk_stays_while_a_reason_is_typed():
+    app = ReviewApp([diff_of("a.py", [("-+", "=>" + "\n".join(f"row {number}" for number in range(60)))])])
+    async with app.run_test(size=(80, 20)) as pilot:
+        view = await settle(pilot, "G")
+        assert "row 59" in text_of(view)
+        await settle(pilot, "w")
+        assert "row 59" in text_of(view)
+        await settle(pilot, "escape", "pageup", "pageup")
+        seen = text_of(view).split("\n")[0]
+        assert "row 5" not in seen
+        await settle(pilot, "w")
+        assert text_of(view).split("\n")[0] == seen

@@ -218,7 +218,20 @@ class DiffView(CodeView):
 
     def on_resize(self, _: events.Resize) -> None:
         self._lay_out(self._place())
-        self.reveal()
+        if not self._is_inside():
+            self.reveal()
+
+    def _is_inside(self) -> bool:
+        """Whether a hunk that is taller than the pane is being read; its end stays in view when that gets lower."""
+        if self.current < 0:
+            return False
+        head, tail = self._page.heads[self.current], self._page.tails[self.current]
+        height, top = max(self.size.height, 1), self.scroll_offset.y
+        if tail - head <= height or not head < top < tail:
+            return False
+        if tail <= top + height + ABOVE:
+            self.scroll_to(y=tail - height, animate=False, force=True)
+        return True
 
     # Geometry
 
