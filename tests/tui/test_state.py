@@ -158,3 +158,28 @@ async def test_at_sixty_columns_the_status_says_what_waits_rather_than_a_whole_n
         assert "4 to review" in line
         assert "Agent" in line
         assert len(line) == 60
+
+
+async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_of_them_to_go():
+    from textual.app import App, ComposeResult
+
+    from core.protocol import events as e
+    from tui.widgets.status import StatusBar
+
+    class Bar(App[None]):
+        def compose(self) -> ComposeResult:
+            yield StatusBar()
+
+    state = ViewState(model="openrouter/anthropic/claude-sonnet-4.5-with-a-date", prompt_tokens=9000, cost=0.0)
+    state.box, state.context_used, state.context_window = e.BoxFound(tier="T1"), 10, 100
+    shown = {}
+    async with Bar().run_test(size=(160, 3)) as pilot:
+        bar = pilot.app.query_one(StatusBar)
+        bar.show(state, "")
+        for width in (160, 80, 60):
+            await pilot.resize_terminal(width, 3)
+            shown[width] = bar.render().plain.split()
+    facts = ["box", "T1", "9.0k", "tokens", "$0.00", "━╌╌╌╌╌╌╌", "10%"]
+    assert shown[160] == ["Agent", state.model, *facts]
+    assert shown[80] == ["Agent", "…e-sonnet-4.5-with-a-date", *facts]
+    assert shown[60] == ["Agent", "…ude-sonnet-4.5-with-a-date", "box", "T1", "━╌╌╌╌╌╌╌", "10%"]

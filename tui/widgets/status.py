@@ -4,8 +4,9 @@ user's own, runs."""
 from __future__ import annotations
 
 from time import monotonic
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
+from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.style import Style
 from textual.timer import Timer
@@ -20,8 +21,21 @@ FRAME_TIME: Final = 0.25
 COMMANDS_ASK: Final = ("agent", "debug")
 _METER: Final = 8
 _SHORTEST: Final = 12
+_NAME: Final = 20  # columns of a model's name that are kept before facts give way
+WAITS: Final = 6  # the rank of what waits for the user
 
 Part = tuple[str, str | Style]
+
+
+class Fact(NamedTuple):
+    """What stands on the right. Where there is no room for all, those of the lowest rank give way."""
+
+    rank: int
+    parts: list[Part]
+
+
+def _muted(rank: int, text: str) -> Fact:
+    return Fact(rank, [(text, "$foreground 60%")])
 
 
 def compact(tokens: int) -> str:
@@ -49,7 +63,7 @@ def _containment(state: ViewState) -> Part:
 
 
 class StatusBar(Widget):
-    """Draws a few facts of the state; drops the least important ones when the line is too short."""
+    """Draws a few facts of the state. Where the line is too short, the model's name is cut first."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"status--mode", "status--accent"}
 
@@ -77,26 +91,26 @@ class StatusBar(Widget):
         self._frame = (self._frame + 1) % len(FRAMES)
         self.refresh()
 
-    def _right(self) -> list[list[Part]]:
-        """Facts with the most important last."""
+    def _right(self) -> list[Fact]:
+        """Facts as they stand beside each other."""
         state = self._state
         tokens = state.prompt_tokens + state.completion_tokens
-        facts: list[list[Part]] = [[_containment(state)]]
+        facts = [Fact(5 if state.box is not None and state.box.tier == "T4" else 2, [_containment(state)])]
         if state.jobs:
-            facts.append([(f"{len(state.jobs)} {'job' if len(state.jobs) == 1 else 'jobs'}", "$foreground 60%")])
+            facts.append(_muted(3, f"{len(state.jobs)} {'job' if len(state.jobs) == 1 else 'jobs'}"))
         if tokens:
-            facts.append([(f"{compact(tokens)} tokens", "$foreground 60%")])
+            facts.append(_muted(1, f"{compact(tokens)} tokens"))
         if state.cost is not None:
-            facts.append([(f"${state.cost:.2f}", "$foreground 60%")])
+            facts.append(_muted(4 if state.cost else 0, f"${state.cost:.2f}"))
         if state.context_window and state.context_used:
             share = state.context_used / state.context_window
-            facts.append(
-                [(meter(state.context_used, state.context_window), "$warning" if share > 0.8 else "$foreground 60%")]
-            )
+            style = "$warning" if share > 0.8 else "$foreground 60%"
+            facts.append(Fact(5, [(meter(state.context_used, state.context_window), style)]))
         if state.pending_hunks:
-            facts.append([(f"{state.pending_hunks} to review", "$warning")])
+            facts.append(Fact(WAITS, [(f"{state.pending_hunks} to review", "$warning")]))
         if (work := self._work()) is not None:
-            facts.append([(FRAMES[self._frame], self.get_visual_style("status--accent")), (work, "$foreground 60%")])
+            sign = (FRAMES[self._frame], self.get_visual_style("status--accent"))
+            facts.append(Fact(WAITS + 1, [sign, (work, "$foreground 60%")]))
         return facts
 
     def _work(self) -> str | None:
@@ -108,35 +122,29 @@ class StatusBar(Widget):
             return f" {count} at work"
         return f" step {state.step}" if state.step else ""
 
-    def _kept(self) -> int:
-        """How many facts, counted from the last, stay as long as the mode has room beside them."""
-        return bool(self._state.pending_hunks) + (self._work() is not None)
-
-    def _left(self) -> list[Part]:
+    def _left(self, room: int) -> Content:
+        """The mode, and the model with as much of the end of its name as there is room for."""
         state = self._state
-        left: list[Part] = [(f" {state.mode.capitalize()} ", self.get_visual_style("status--mode")), ("  ", "")]
+        mode = Content.assemble((f" {state.mode.capitalize()} ", self.get_visual_style("status--mode")), "  ")
+        note = Content.styled(f"  {self._note}", "$foreground 60%") if state.model and self._note else Content("")
         if state.demo:
-            left.append(("scripted demo", "$warning"))
-        else:
-            left.append((one_line(state.model, 40) or self._note, "" if state.model else "$foreground 60%"))
-        if state.model and self._note:
-            left.append((f"  {self._note}", "$foreground 60%"))
-        return left
+            return Content.assemble(mode, ("scripted demo", "$warning"), note)
+        name = one_line(state.model, 200) or self._note
+        most = max(room - mode.cell_length - note.cell_length, _NAME)
+        name = name if cell_len(name) <= most else f"…{set_cell_size(name[::-1], most - 1)[::-1].lstrip()}"
+        return Content.assemble(mode, (name, "" if state.model else "$foreground 60%"), note)
 
     def render(self) -> Content:
         width = self.size.width
-        left = Content.assemble(*self._left())
         facts = self._right()
         while facts:
-            pieces: list[Part] = []
-            for fact in facts:
-                pieces += [*fact, ("   ", "")]
-            right = Content.assemble(*pieces[:-1], (" ", ""))
-            space = width - left.cell_length - right.cell_length
-            if space < 2 and len(facts) <= self._kept():  # what waits for the user counts more than a model's name
-                left = left.truncate(max(width - right.cell_length - 2, _SHORTEST), ellipsis=True)
-                space = width - left.cell_length - right.cell_length
-            if space >= 2:
-                return Content.assemble(left, " " * space, right)
-            facts.pop(0)
-        return left.truncate(width, ellipsis=True)
+            right = Content("   ").join(Content.assemble(*fact.parts) for fact in facts)
+            room = width - right.cell_length - 3
+            left = self._left(room)
+            least = min(facts, key=lambda fact: fact.rank)
+            if left.cell_length > room and least.rank >= WAITS:  # it counts more than a model's name
+                left = left.truncate(max(room, _SHORTEST), ellipsis=True)
+            if left.cell_length <= room:
+                return Content.assemble(left, " " * (room - left.cell_length + 2), right, " ")
+            facts.remove(least)
+        return self._left(width).truncate(width, ellipsis=True)
