@@ -56,16 +56,14 @@ KEYS: Final[tuple[Key, ...]] = (
         priority=True,
     ),
     Key("app.editor", "ctrl+g", "external_editor", "Editor", "Write the prompt in your $EDITOR", priority=True),
-    Key(
-        "app.rewind", "f5", "rewind", "Go back…", "Go back to an earlier prompt; esc twice does it, too", priority=True
-    ),
+    Key("app.rewind", "f5", "rewind", "Go back…", "Go back to an earlier prompt, as esc twice does", priority=True),
     Key("app.cancel", "ctrl+c", "copy_or_clear", "Copy / clear", "Copy what is selected, else empty the prompt"),
     Key("app.quit", "ctrl+q", "leave", "Quit", "Leave; asks first while a turn runs", priority=True),
     Key("prompt.send", "enter", "send", "Send", "Send; while a turn runs: steer it"),
     Key("prompt.newline", "shift+enter,ctrl+j", "newline", "New line", "Start a new line"),
     Key("prompt.older", "up", "older", "Older prompt", "On the first line: the prompt before"),
     Key("prompt.newer", "down", "newer", "Newer prompt", "On the last line: the prompt after"),
-    Key("prompt.page_up", "pageup", "page(-1)", "Page up", "A screenful of the conversation up; of a long prompt"),
+    Key("prompt.page_up", "pageup", "page(-1)", "Page up", "A screenful up, here or in the conversation"),
     Key("prompt.page_down", "pagedown", "page(1)", "Page down", "A screenful down"),
     Key("prompt.complete", "tab", "complete", "Complete", "Take the completion, or open it for @ and /"),
     Key("transcript.previous", "up,k", "previous", "Block above", "Go to the block above"),
@@ -115,7 +113,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("changes.up", "up", "move(-1)", "Above", "The row above"),
     Key("editor.save", "ctrl+s", "save", "Save", "Make this the pending state of the hunk"),
     Key("editor.cancel", "escape", "cancel", "Cancel", "Leave the hunk as it was"),
-    Key("reason.submit", "enter", "submit", "Done", "Reject with the reason, keep the comment, go to what was found"),
+    Key("reason.submit", "enter", "submit", "Done", "Reject with the reason, keep the comment, go to the match"),
     Key("reason.cancel", "escape", "cancel", "Cancel", "Back to the hunk as it was"),
     Key("conflict.mine", "m", "take('mine')", "Keep mine", "Keep what your file has here"),
     Key("conflict.theirs", "t", "take('theirs')", "Take theirs", "Take what the agent has here"),
@@ -145,11 +143,11 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("find.take", "enter", "submit", "Open", "Show the file, in the tree, too"),
     Key("find.leave", "escape", "leave", "Tree", "Back to the tree"),
     Key("plan.cycle", "space", "cycle", "Next status", "Pending, in progress, completed, cancelled in turn"),
-    Key("plan.build", "b", "build", "Build", "Work through this plan in Agent mode, from where it stands"),
+    Key("plan.build", "b", "build", "Build", "Work through this plan in Agent mode, where it stands"),
     Key("plan.build_one", "B", "build('one')", "Build todo", "Do the marked todo alone"),
     Key("plan.build_fresh", "F", "build('fresh')", "Build afresh", "Build, and send nothing of the conversation"),
     Key("plan.build_parallel", "P", "build('parallel')", "In parallel", "Build, with up to four subagents at once"),
-    Key("plan.view", "v", "toggle_view", "Graph", "The todos as a list, or as a graph of who waits for whom"),
+    Key("plan.view", "v", "toggle_view", "Graph", "The todos as a list, or a graph of who waits for whom"),
     Key("plan.add", "n", "ask('add')", "New todo", "Add a todo below the marked one"),
     Key("plan.edit", "e", "ask('edit')", "Edit todo", "Change what the marked todo says"),
     Key("plan.needs", "w", "ask('needs')", "Waits for…", "Change which todos the marked one waits for"),
@@ -160,7 +158,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plan.filter", "/", "ask('filter')", "Filter", "Find todos by words or by state"),
     Key("plan.unfilter", "escape", "unfilter", "Show all", "Drop the filter, so that all todos are seen again"),
     Key("plan.hunks", "o", "hunks", "Hunks", "Show what was changed for the marked todo"),
-    Key("plan.body", "E", "write", "Edit text", "Edit the text of the plan here, in the place of the panel"),
+    Key("plan.body", "E", "write", "Edit text", "Edit the text of the plan in the place of the panel"),
     Key("plan.text", "t", "edit_text", "Text in $EDITOR", "Edit the text of the plan in your $EDITOR"),
     Key("plan.send", "S", "send", "Send comments", "Look at your comments and send them as one message"),
     Key("todos.down", "j,down", "move(1)", "Below", "The todo below"),
@@ -178,7 +176,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plantext.page_up", "pageup", "page(-1)", "Page up", "A screenful up"),
     Key("plantext.top", "g,home", "top", "First line", "Go to the first line"),
     Key("plantext.bottom", "G,end", "bottom", "Last line", "Go to the last line"),
-    Key("plantext.comment", "c", "comment", "Comment", "Say something about the marked lines, or change what you said"),
+    Key("plantext.comment", "c", "comment", "Comment", "Comment the marked lines, or change what you said"),
     Key("plantext.uncomment", "d,delete", "uncomment", "Remove", "Remove the comment that is marked"),
     Key("plantext.todos", "enter", "todos", "Todos", "Go back to the todos"),
     Key("planeditor.save", "ctrl+s", "save", "Save", "Make this the text of the plan"),
@@ -213,10 +211,10 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("approval.up", "k,up", "page(-1)", "Scroll up", "The beginning of a long command"),
     Key("approval.back", "escape", "cancel_pattern", "Back", "From a pattern back to the choices"),
     Key("approval.reject", "n", "answer('reject_once')", "Reject", "Do not run it; the model is told"),
-    Key("question.accept", "enter", "accept_option", "Answer", "Take the marked option; 1 to 9 take one by its number"),
-    Key("question.down", "down", "move(1)", "Down", "The option below; after the last one, your own words"),
+    Key("question.accept", "enter", "accept_option", "Answer", "Take the marked option; 1 to 9 take one by number"),
+    Key("question.down", "down", "move(1)", "Down", "The option below; after the last, your own words"),
     Key("question.up", "up", "move(-1)", "Up", "The option above"),
-    Key("question.tick", "space", "tick", "Mark", "Choose the option among others, where several can hold"),
+    Key("question.tick", "space", "tick", "Mark", "Choose it among others, where several can hold"),
     Key("question.next", "tab,right", "turn(1)", "Next question", "The tab to the right"),
     Key("question.previous", "shift+tab,left", "turn(-1)", "Question before", "The tab to the left"),
     Key("question.page_down", "pagedown", "page(1)", "Scroll down", "The rest of a long question"),
@@ -289,9 +287,7 @@ def bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
 def checked(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The part of a user's keymap that names keys we have, and a sentence for each that does not."""
     known = {each.id for each in KEYS}
-    wrong = [
-        f"keymap: there is no key {name!r}; the key help (F1) lists the ids" for name in keymap if name not in known
-    ]
+    wrong = [f"keymap: there is no key {name!r}; docs/keys.md lists the ids" for name in keymap if name not in known]
     return {name: keys for name, keys in keymap.items() if name in known and keys.strip()}, wrong
 
 

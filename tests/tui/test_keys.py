@@ -10,7 +10,8 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import Wish
 from tui.commands import SLASHES, parsed
-from tui.keymap import KEYS, checked
+from tui.keymap import KEYS, checked, shown
+from tui.screens.notes import keys_text
 from tui.widgets.approval import GRACE
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
@@ -227,3 +228,14 @@ async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in
         told = [toast.region for toast in app.main.query("Toast")]
         assert len(told) == kept
         assert not any(region.overlaps(app.main.query_one("#prompt").region) for region in told)
+
+
+def test_the_page_of_keys_has_one_row_a_key_at_eighty_columns_and_loses_no_word_at_sixty():
+    rows = keys_text({}, 68).plain.split("\n")
+    for key in KEYS:
+        assert any(row.strip().startswith(shown(key.keys)) and row.endswith(key.tooltip) for row in rows), key.id
+    for width in (50, 68, 93):
+        text = keys_text({}, width).plain
+        assert max(map(len, text.split("\n"))) <= width
+        assert all(key.tooltip in " ".join(text.split()) for key in KEYS)
+        assert ("app.mode_next" in text) == (width == 93)

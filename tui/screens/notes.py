@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import ClassVar, Final
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -16,6 +17,10 @@ from core.protocol.queries import ContextReport
 from tui.keymap import PLACES, bindings, by_scope, shown
 from tui.screens.dialog import Dialog
 from tui.text import clean, one_line, plain
+from tui.widgets.rows import breaks
+
+KEYS_AT_MOST: Final = 14  # columns for keys before what they do; more keys than that push it to the right
+MARGINS: Final = 6  # columns before the keys, and between them, what they do, and their id
 
 
 class Confirm(Dialog[bool]):
@@ -52,12 +57,23 @@ class Confirm(Dialog[bool]):
             self.give(answer)
 
 
+class PageText(Static):
+    """`draw(width)` gives the text for so many columns."""
+
+    def __init__(self, draw: Callable[[int], Content]) -> None:
+        super().__init__()
+        self._draw = draw
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.update(self._draw(event.size.width))
+
+
 class Page(Dialog[None]):
-    """Text to read."""
+    """Text to read: the same for every width, or drawn for one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("page")
 
-    def __init__(self, title: str, content: Content) -> None:
+    def __init__(self, title: str, content: Content | Callable[[int], Content]) -> None:
         super().__init__()
         self._title, self._content = title, content
 
@@ -65,7 +81,7 @@ class Page(Dialog[None]):
         with Vertical(classes="dialog page"):
             yield Static(Content(self._title), classes="dialog-title")
             with VerticalScroll():
-                yield Static(self._content)
+                yield Static(self._content) if isinstance(self._content, Content) else PageText(self._content)
 
     def action_leave(self) -> None:
         """Close the page."""
@@ -74,21 +90,38 @@ class Page(Dialog[None]):
 
 def keys_page(keymap: Mapping[str, str]) -> Page:
     """All keys by place, with the user's own in force."""
+    return Page("Keys", lambda width: keys_text(keymap, width))
+
+
+def keys_text(keymap: Mapping[str, str], width: int) -> Content:
+    """One row a key while there is room for what it does; the ids stand behind if there is room for all of them."""
     parts: list[tuple[str, str]] = []
-    for scope, keys in by_scope().items():
+    scopes = {scope: [(shown(keymap.get(key.id, key.keys)), key) for key in keys] for scope, keys in by_scope().items()}
+    widest = {scope: min(max(len(keys) for keys, _ in rows), KEYS_AT_MOST) for scope, rows in scopes.items()}
+    with_ids = all(
+        max(widest[scope], len(keys)) + len(key.tooltip) + len(key.id) + MARGINS <= width
+        for scope, rows in scopes.items()
+        for keys, key in rows
+    )
+    for scope, rows in scopes.items():
         parts.append((f"\n{PLACES[scope]}\n" if parts else f"{PLACES[scope]}\n", "bold $accent"))
-        for key in keys:
-            parts += [
-                (f"  {shown(keymap.get(key.id, key.keys)):<22}", "bold"),
-                (f"{key.tooltip}", ""),
-                (f"  {key.id}\n", "$foreground 60%"),
-            ]
-    return Page("Keys", Content.assemble(*parts))
+        for keys, key in rows:
+            first, *rest = _wrapped(key.tooltip, width - max(widest[scope], len(keys)) - 4)
+            parts += [(f"  {keys:<{widest[scope]}}  ", "bold"), (first, "")]
+            parts += [(f"  {key.id}", "$foreground 60%")] if with_ids else []
+            parts += [(f"\n{' ' * (max(widest[scope], len(keys)) + 4)}{line}", "") for line in rest] + [("\n", "")]
+    if not with_ids:
+        parts.append(("\nIds for ui.keymap: docs/keys.md, or a wider window", "$foreground 60%"))
+    return Content.assemble(*parts)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return [text[start:end] for start, end in breaks(text, width)]
 
 
 _HELP: Final = """\
-Type what you want and press Enter. The agent works in a shadow of your project: what it
-changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
+Type what you want and press Enter. The agent works in a shadow of your project: \
+what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
 
 """
 
