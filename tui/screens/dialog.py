@@ -12,6 +12,7 @@ T = TypeVar("T")
 class Dialog(ModalScreen[T]):
     """A modal screen that closes itself with an answer."""
 
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-tall")]  # noqa: RUF012
 
     def give(self, answer: T) -> None:
