@@ -123,7 +123,7 @@ def review_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParse
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain")
-    which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: everything that is pending")
+    which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk")
     return parser
 
 
