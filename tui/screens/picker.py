@@ -47,6 +47,7 @@ class Picker(Dialog[str | None]):
         self._title, self._choices, self._current, self._free = title, choices, current, free
         self._about, self._check = about, check
         self._shown: list[Choice] = []
+        self._told = Static(classes="dialog-about")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -58,15 +59,12 @@ class Picker(Dialog[str | None]):
             options.can_focus = False
             self._fill(options, "")
             yield options
-            yield Static(classes="dialog-about")
-
-    def on_mount(self) -> None:
-        self._tell(self._about)
+            self._tell(self._about)
+            yield self._told
 
     def _tell(self, problem: str) -> None:
-        about = self.query_one(".dialog-about", Static)
-        about.display = bool(problem)
-        about.update(Content(one_line(problem, 400)))
+        self._told.display = bool(problem)
+        self._told.update(Content(one_line(problem, 400)))
 
     def _fill(self, options: OptionList, text: str) -> None:
         words = text.lower().split()
