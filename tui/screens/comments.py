@@ -53,7 +53,7 @@ class Comments(Dialog[bool]):
             yield line
             yield Static(id="comments-keys")
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self.query_one(OptionList).can_focus = False
         self._show_keys(KEYS)
         self._fill(0)

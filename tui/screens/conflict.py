@@ -73,7 +73,7 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
             "theirs": f"for {one_line(sides.theirs_is, 60)}",
         }
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self._show()
         self.query_one(ClashView).focus()
 

@@ -48,7 +48,7 @@ class Welcome(Dialog[Answer | None]):
             yield Input(password=True, compact=True, id="welcome-key", placeholder="paste the key, then enter")
             yield Static(id="welcome-hint")
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self.query_one("#welcome-key", Input).display = False
         self._show()
         self.query_one("#welcome-ways").focus()

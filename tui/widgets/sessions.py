@@ -10,19 +10,19 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.protocol.queries import SessionInfo
 from tui.keymap import bindings
+from tui.screens.dialog import Dialog
 from tui.text import one_line
 
 MINUTE: Final = 60_000
 TITLE: Final = 70
 
 
-class SessionPicker(ModalScreen[str | None]):
+class SessionPicker(Dialog[str | None]):
     """Dismissed with the id of a session, or with None. One that is open elsewhere or damaged can't be chosen."""
 
     DEFAULT_CSS = """
@@ -51,7 +51,7 @@ class SessionPicker(ModalScreen[str | None]):
             yield OptionList(markup=False, compact=True)
             yield Static("", classes="sessions--none")
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self._fill("")
         field = self.query_one(Input)
         field.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
