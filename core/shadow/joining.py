@@ -73,17 +73,16 @@ class Work:
 
     def left_behind(self) -> Delta | None:
         """What its commands left beside the review; None: it is not known any more what was there before."""
-        layers = self._shadow.layers
-        if not layers.kept.layers and not self._begun.generated:
+        if not self._shadow.layers.kept.layers and not self._begun.generated:
             return Delta(Stack(()), Stack(()))
-        kept = layers.thawed(self._name) if self._begun.generated else Kept()
-        if kept is None:
-            return None
-        begun = Stack([layers.upper(each) for each in reversed(kept.layers)])
-        return Delta(begun, self._shadow.seen.stack)
+        return self._since_begun(self._shadow)
 
     def others(self, shadow: Shadow) -> Delta | None:
         """What has changed beside the review in another session since this one was copied from it."""
+        return self._since_begun(shadow)
+
+    def _since_begun(self, shadow: Shadow) -> Delta | None:
+        """From what this session began with to what is beside the review of `shadow` now."""
         layers = self._shadow.layers
         kept = layers.thawed(self._name) if self._begun.generated else Kept()
         if kept is None:
