@@ -9,17 +9,17 @@ from pathlib import Path
 import msgspec
 
 from core.cli import Options
-from core.engine.runtime import PlanFolder
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.plans.graph import blocked_by, problems, ready
-from core.plans.model import FOLDER, SUFFIX
 from core.plans.store import PlanStore
 from core.plans.transitions import refuse_early
 from core.printer import plain
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 from core.workspace import Workspace
+from core.workspace.names import PLAN_SUFFIX, PLANS
+from core.workspace.plan_folder import PlanFolder
 
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
@@ -47,11 +47,11 @@ def found(workspace: Workspace, store: PlanStore, name: str) -> str:
         return workspace.relative(str(given.resolve()))
     listed = store.list()
     known = [*(plan.path for plan in listed.plans), *(each.path for each in listed.broken)]
-    fitting = [path for path in known if path.removeprefix(f"{FOLDER}/").startswith(name)]
-    exact = [path for path in fitting if path in {f"{FOLDER}/{name}", f"{FOLDER}/{name}{SUFFIX}"}]
+    fitting = [path for path in known if path.removeprefix(f"{PLANS}/").startswith(name)]
+    exact = [path for path in fitting if path in {f"{PLANS}/{name}", f"{PLANS}/{name}{PLAN_SUFFIX}"}]
     if len(exact or fitting) == 1:
         return (exact or fitting)[0]
-    shown = ", ".join(path.removeprefix(f"{FOLDER}/") for path in sorted(fitting or known)) or "none"
+    shown = ", ".join(path.removeprefix(f"{PLANS}/") for path in sorted(fitting or known)) or "none"
     what = f"{len(fitting)} plans" if fitting else "no plan"
     wanted = f" begin with {name!r}" if name and fitting else f" is called {name!r}" if name else " here"
     raise CommandRejected(f"{what}{wanted}.", hint=f"There are: {shown}.", code="plan_unknown")
@@ -69,7 +69,7 @@ def _list(store: PlanStore, *, json: bool) -> int:
     for broken in listing.broken:
         _write(f"broken: {broken.problem}")
     if not listing.plans and not listing.broken:
-        _write(f"there is no plan in {FOLDER}.")
+        _write(f"there is no plan in {PLANS}.")
     return ExitCode.DONE
 
 

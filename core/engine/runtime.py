@@ -36,9 +36,9 @@ from core.shadow import BlobStore, ReviewState, Shadow
 from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
 from core.workspace import Workspace
+from core.workspace.plan_folder import PlanFolder
 
 TITLE_LENGTH = 60
-MAX_PLAN = 1_000_000
 TOGETHER = 250  # files that are promoted in one transaction
 
 
@@ -53,25 +53,6 @@ class Surroundings:
     boxes: Boxes
     interactive: bool = True
     trusted: bool = True
-
-
-class PlanFolder:
-    """The plan files of a workspace, for the plan store."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    def read(self, rel: str) -> bytes | None:
-        rel = self._workspace.relative(rel)
-        return None if self._workspace.stat(rel) is None else self._workspace.read_bytes(rel, MAX_PLAN)
-
-    def write(self, rel: str, data: bytes) -> None:
-        self._workspace.write_atomic(self._workspace.relative(rel), data)
-
-    def names(self, rel: str) -> list[str]:
-        if self._workspace.stat(rel) is None:
-            return []
-        return [entry.name for entry in self._workspace.list_dir(rel)]
 
 
 class SessionRuntime:

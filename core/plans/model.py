@@ -13,9 +13,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.plans.graph import check
 from core.protocol.documents import Todo, TodoStatus
-
-FOLDER = ".cursor/plans"
-SUFFIX = ".plan.md"
+from core.workspace.names import PLAN_SUFFIX, PLANS
 
 
 class TodoUpdate(Struct, frozen=True, kw_only=True):
@@ -36,7 +34,7 @@ def slug(name: str) -> str:
 
 def new_path(name: str) -> str:
     """`.cursor/plans/<slug>_<8 hex>.plan.md`"""
-    return f"{FOLDER}/{slug(name)}_{secrets.token_hex(4)}{SUFFIX}"
+    return f"{PLANS}/{slug(name)}_{secrets.token_hex(4)}{PLAN_SUFFIX}"
 
 
 def merge_todos(existing: Sequence[Todo], updates: Sequence[TodoUpdate], *, merge: bool) -> tuple[Todo, ...]:

@@ -1,4 +1,5 @@
-"""The plan files of a workspace. They are written to the project itself: the one exception to the shadow.
+"""The plan files of a workspace. They are written to the project itself: the one exception to the shadow, whose border
+`core/workspace/plan_folder.py` draws.
 
 A file may be edited by its user and by other tools at any moment, so every change starts from the file as it is.
 """
@@ -11,16 +12,19 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.errors import PathRefused
 from core.plans.frontmatter import Fault, Page, PlanError, changed, fault_lines, new_text, parse, read
 from core.plans.graph import check
 from core.plans.merging import Merged, merge
-from core.plans.model import FOLDER, SUFFIX, new_path
+from core.plans.model import new_path
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
+from core.workspace.names import PLAN_SUFFIX, PLANS
 
 
 class PlanFiles(Protocol):
-    """What the store needs of a workspace: whole files by workspace-relative path, writes atomic."""
+    """What the store needs of a workspace: whole files by workspace-relative path, writes atomic. `PathRefused` for a
+    path that is no plan's."""
 
     def read(self, rel: str) -> bytes | None:
         """None: there is no such file."""
@@ -68,13 +72,13 @@ class PlanStore:
     def list(self) -> PlanListing:
         """Every plan in the plans folder, by path."""
         plans, broken = [], []
-        for name in sorted(self._files.names(FOLDER)):
-            if not name.endswith(SUFFIX):
+        for name in sorted(self._files.names(PLANS)):
+            if not name.endswith(PLAN_SUFFIX):
                 continue
-            path = f"{FOLDER}/{name}"
+            path = f"{PLANS}/{name}"
             try:
                 plans.append(self.load(path))
-            except PlanError as error:
+            except (PlanError, PathRefused) as error:
                 broken.append(BrokenPlan(path=path, problem=error.message))
         return PlanListing(plans=tuple(plans), broken=tuple(broken))
 

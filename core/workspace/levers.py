@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.workspace.names import folded, is_git_internal
+from core.workspace.names import folded, is_git_internal, is_plan
 
 _AGENT: Final = "changes what the agent may do, or what it is told"
 _EDITOR: Final = "runs by itself when an editor opens the project"
@@ -70,7 +70,7 @@ class Lever(Struct, frozen=True):
 
 
 def is_protected(rel: str) -> bool:
-    """Whether a change of this path is never accepted in bulk; plan files in `.cursor/plans/` are not protected."""
+    """Whether a change of this path is never accepted in bulk; plan files (`is_plan`) are not protected."""
     lever = lever_of(rel)
     return lever is not None and lever.is_red
 
@@ -78,7 +78,7 @@ def is_protected(rel: str) -> bool:
 def lever_of(rel: str, old: bytes = b"", new: bytes = b"") -> Lever | None:
     """What a file makes happen; None: nothing that is known. `old`, `new`: its content before and after a change."""
     parts = [folded(part) for part in rel.split("/")]
-    if parts[:2] == [".cursor", "plans"] and len(parts) > 2:
+    if is_plan(rel):
         return None
     if (risk := _red(rel, parts)) is not None:
         return Lever(risk, is_red=True)

@@ -1,4 +1,4 @@
-"""Names of files: their form on the wire, and which of them some file system takes for `.git`.
+"""Names of files: their form on the wire, which of them some file system takes for `.git`, and which are plans.
 
 A name is any bytes but NUL and "/". On the wire it is valid Unicode: a byte that is no UTF-8 becomes one character
 of a private range (U+10FF80 ... U+10FFFF), and a character that really is of that range becomes its bytes in this
@@ -11,6 +11,9 @@ import unicodedata
 
 from core.errors import PathRefused
 
+PLANS = ".cursor/plans"
+PLAN_SUFFIX = ".plan.md"
+_LONGEST = 255  # bytes of a name, on every file system in use
 _PRIVATE = 0x10FF00
 _ESCAPED = 0xDC00  # Python's surrogateescape
 _IGNORED_BY_HFS = dict.fromkeys(
@@ -64,3 +67,10 @@ def is_git_internal(rel: str) -> bool:
 
 def _is_git(name: str) -> bool:
     return name.partition(":")[0].rstrip(". ") in {".git", "git~1"}
+
+
+def is_plan(rel: str) -> bool:
+    """Whether a workspace-relative path is that of a plan file, by its spelling alone."""
+    folder, _, name = rel.rpartition("/")
+    is_odd = name.startswith(".") or "\0" in name
+    return folder == PLANS and name.endswith(PLAN_SUFFIX) and not is_odd and len(to_os(name)) <= _LONGEST

@@ -21,6 +21,7 @@ from core.errors import PathRefused
 from core.protocol.review import FileState
 from core.workspace import levers, names
 from core.workspace.beneath import DIRECTORY, LinkTarget, follow, open_direct, resolve
+from core.workspace.roots import default_state_dir, refuse_too_wide
 
 Kind = Literal["file", "directory", "symlink", "other"]
 
@@ -59,7 +60,7 @@ class Workspace:
             raise PathRefused(
                 f"{root} can't be opened as a workspace: {error.strerror}.", hint="Name an existing directory."
             ) from error
-        _refuse_too_wide(self.root, state_dir or _default_state_dir())
+        refuse_too_wide(self.root, state_dir or default_state_dir())
         self._root = os.fsencode(self.root)
         self._spellings = tuple({str(self.root), str(root.expanduser().absolute())})
         umask = os.umask(0o077)
@@ -230,17 +231,17 @@ class Workspace:
                 os.rmdir(name, dir_fd=descriptor)
 
     def write_atomic(self, rel: str, data: bytes, mode: int | None = None) -> None:
-        """Create or replace a file: whole or not at all. Missing directories are made; `mode` None keeps the file's.
+        """Create or replace a regular file: whole or not at all. Missing directories are made; `mode` None keeps the
+        file's. No link is passed or replaced, and no file that has a second name (`PathRefused`).
 
         For files that are the program's own business (plans); accepted changes go through the journal instead.
         """
-        target = self.canonical(rel)
-        present = self.stat(target)
-        wanted = mode if mode is not None else present.mode if present else self.new_file_mode
         temporary = temporary_name()
         try:
-            self.make_directories(self.missing_directories(target))
-            with self.directory(target) as (descriptor, name):
+            self.make_directories(self.missing_directories(rel))
+            with self.directory(rel) as (descriptor, name):
+                present = _mode_of_file(descriptor, name, rel)
+                wanted = mode if mode is not None else self.new_file_mode if present is None else present
                 write_new(descriptor, temporary, data, wanted)
                 try:
                     os.rename(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
@@ -311,6 +312,19 @@ def state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, bytes | 
     return FileState(kind="file", blob=_digest(data), mode=mode & PERMISSIONS, size=len(data)), data
 
 
+def _mode_of_file(directory: int, name: bytes, rel: str) -> int | None:
+    """The permissions of a file that may be replaced; None: nothing is there."""
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise PathRefused(f"{rel!r} is not a regular file but {_what(found.st_mode)}.", code="not_a_file")
+    if found.st_nlink > 1:
+        raise PathRefused(f"{rel!r} has a second name (a hard link).", hint="Copy it to a file of its own.")
+    return found.st_mode & PERMISSIONS
+
+
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -377,24 +391,3 @@ def _refusal(rel: str, error: OSError) -> PathRefused:
             return PathRefused(f"{rel!r} is not a regular file.", code="not_a_file")
         case _:
             return PathRefused(f"{rel!r}: {error.strerror or error}.")
-
-
-def _default_state_dir() -> Path:
-    if chosen := os.environ.get("AGENT_TUI_STATE_DIR"):
-        return Path(chosen)
-    from platformdirs import user_state_path
-
-    return user_state_path("agent-tui")
-
-
-def _refuse_too_wide(root: Path, state_dir: Path) -> None:
-    home = Path.home().resolve()
-    if root == Path(root.anchor):
-        what = "the root of the file system"
-    elif root == home or root in home.parents:
-        what = "your home directory" if root == home else "a directory above your home directory"
-    elif root in state_dir.resolve().parents or root == state_dir.resolve():
-        what = "a directory that holds this program's own state"
-    else:
-        return
-    raise PathRefused(f"{root} is {what}, not a project.", hint="Start in a project's own directory, or name it.")

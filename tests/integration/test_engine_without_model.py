@@ -231,6 +231,23 @@ async def test_a_plan_is_edited_and_its_todos_are_set(engine):
     assert isinstance(await engine.submit(cmd.PlanEdit(session=session, path="nope.plan.md", body="x")), cmd.Reject)
 
 
+@pytest.mark.parametrize("path", ["AGENTS.md", ".cursor/rules/a.mdc", "docs/a.plan.md"])
+async def test_n1_no_command_takes_another_file_for_a_plan(engine, project, path):
+    session, text = await opened(engine), "---\nname: X\ntodos:\n- id: a\n  content: A\n---\n"
+    (project / path).parent.mkdir(parents=True, exist_ok=True)
+    (project / path).write_text(text)
+    for command in (
+        cmd.PlanEdit(session=session, path=path, body="Obey."),
+        cmd.PlanEdit(session=session, path=path),
+        cmd.TodoSet(session=session, plan=path, id="a", status="completed"),
+        cmd.PlanBuild(session=session, path=path),
+    ):
+        reply = await engine.submit(command)
+        assert isinstance(reply, cmd.Reject)
+        assert reply.code == "no_plan"
+    assert (project / path).read_text() == text
+
+
 async def test_a_state_directory_that_can_not_be_used_is_a_rejection(project, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "file"))

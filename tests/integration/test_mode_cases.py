@@ -50,6 +50,31 @@ async def test_m3_in_plan_nothing_but_the_plan_is_written_whatever_its_name_is(t
         assert sorted(path.name for path in tmp_path.iterdir()) == ["project", "state"]
 
 
+HEAD = "---\nname: Old\ntodos: []\n---\nText\n"
+STEERED = (".cursor/rules/a.mdc", ".claude/agents/a.md", "skills/a/SKILL.md", "AGENTS.md", "docs/a.md", "l/a.plan.md")
+
+
+@pytest.mark.parametrize("target", [*STEERED, ".cursor/plans/l.plan.md", ".cursor/plans/../rules/a.mdc"])
+async def test_m3_n1_no_file_that_looks_like_a_plan_is_written_but_a_plan(tmp_path, target):
+    update = (
+        "update_plan",
+        {"path": target, "name": "New", "plan": "Obey me.", "todos": [{"id": "a", "content": "A"}]},
+    )
+    async with boxed(tmp_path, calls(update), says("."), mode="plan") as case:
+        for path in (*STEERED[:-1], ".git/a.plan.md"):
+            (case.project / path).parent.mkdir(parents=True, exist_ok=True)
+            (case.project / path).write_text(HEAD)
+        (case.project / "l").symlink_to(".git")
+        (case.project / ".cursor" / "plans").mkdir()
+        (case.project / ".cursor" / "plans" / "l.plan.md").symlink_to("../rules/a.mdc")
+        before = case.tree()
+        await case.turn()
+        assert [each.status for each in case.of(ev.ToolFinished)] == ["failed"]
+        assert "plan" in case.results()[0]
+        assert case.tree() == before
+        assert case.state.changes == {}
+
+
 async def test_m11_what_steers_the_agent_is_told_apart_and_left_when_everything_is_accepted(tmp_path):
     steps = [
         calls(*[("write", {"file_path": path, "contents": "allow = ['Shell(*)']\n"}) for path in STEERING[:3]]),

@@ -102,6 +102,19 @@ def test_what_is_not_there_is_told_with_what_is(project, words, told):
     assert told in refused.value.message
 
 
+@pytest.mark.parametrize("words", [("show",), ("check",), ("set",)])
+@pytest.mark.parametrize("target", ["docs/a.plan.md", ".cursor/rules/a.mdc", ".cursor/plans/l.plan.md"])
+def test_n1_no_other_file_is_read_or_written_as_a_plan(project, words, target):
+    for path in ("docs/a.plan.md", ".cursor/rules/a.mdc"):
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text(TEXT)
+    (project / ".cursor/plans/l.plan.md").symlink_to("../rules/a.mdc")
+    with pytest.raises(AgentTuiError) as refused:
+        run(words[0], str(project / target), *(("a", "in_progress") if words[0] == "set" else ()))
+    assert "plan" in refused.value.explained()
+    assert {(project / path).read_text() for path in ("docs/a.plan.md", ".cursor/rules/a.mdc")} == {TEXT}
+
+
 @pytest.mark.parametrize(
     "words",
     [

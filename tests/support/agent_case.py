@@ -13,7 +13,6 @@ from core.agent.loop import Turn
 from core.agent.session import Route, SessionContext
 from core.agent.terminal import Terminal, Unboxed
 from core.config import Settings
-from core.engine.runtime import PlanFolder
 from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
@@ -22,6 +21,7 @@ from core.providers.base import Delta, Finished, ModelInfo, ModelRequest, TextDe
 from core.sessions.fold import SessionState
 from core.shadow import BlobStore, ReviewState, Shadow
 from core.workspace import Workspace
+from core.workspace.plan_folder import PlanFolder
 
 E = TypeVar("E", bound=ev.Event)
 Step = Sequence[Delta | Exception | asyncio.Event | Callable[[], None]]

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from core.engine.models import ModelAccess
-from core.engine.runtime import PlanFolder
 from core.plans.graph import in_order, ready
 from core.plans.store import PlanStore
 from core.protocol.documents import Todo
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from core.providers.base import Delta, ModelInfo, ModelRequest
 from core.workspace import Workspace
+from core.workspace.plan_folder import PlanFolder
 from tests.support.agent_case import Step, calls, says
 from tests.support.story import MODEL
 

@@ -22,7 +22,7 @@ RED = {
 
 
 @pytest.mark.parametrize(("words", "path"), [(words, path) for words, paths in RED.items() for path in paths])
-def test_p16_d12_red_levers_are_known_in_any_spelling_and_say_why(words, path):
+def test_p16_red_levers_are_known_in_any_spelling_and_say_why(words, path):
     lever = lever_of(path)
     assert lever.is_red
     assert words in lever.risk
@@ -30,7 +30,7 @@ def test_p16_d12_red_levers_are_known_in_any_spelling_and_say_why(words, path):
 
 
 @pytest.mark.parametrize("path", ["conftest.py", "sub/Makefile", "package.json", "setup.py", ".cargo/config.toml"])
-def test_d12_what_runs_when_it_is_called_is_labelled_and_not_red(path):
+def test_what_runs_when_it_is_called_is_labelled_and_not_red(path):
     assert lever_of(path).risk
     assert not is_protected(path)
 
@@ -47,11 +47,18 @@ def test_p16_other_paths_are_no_levers(path):
     assert not is_protected(path)
 
 
+@pytest.mark.parametrize(
+    "path", [".cursor/plans/a.mdc", ".cursor/plans/.cursor/rules/a.mdc", ".Cursor/plans/a.plan.md"]
+)
+def test_n1_only_a_plan_is_let_off_in_the_folder_of_the_plans(path):
+    assert is_protected(path)
+
+
 def package(**scripts: str) -> bytes:
     return json.dumps({"name": "x", "scripts": scripts}).encode()
 
 
-def test_d12_a_package_is_red_when_what_an_install_runs_is_changed():
+def test_a_package_is_red_when_what_an_install_runs_is_changed():
     lever = lever_of("app/package.json", package(test="a"), package(test="a", postinstall="curl | sh", prepare="b"))
     assert lever.is_red
     assert lever.risk.endswith("(postinstall, prepare)")

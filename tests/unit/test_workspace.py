@@ -93,15 +93,18 @@ def test_p3_a_directory_swapped_for_a_link_never_lets_a_write_out(workspace):
     assert written > 0
 
 
-def test_p4_a_link_within_the_tree_is_followed_and_kept(workspace):
+def test_p4_n1_a_link_within_the_tree_is_followed_to_read_and_never_written_through(workspace):
     (workspace.root / "real").mkdir()
     (workspace.root / "real" / "f").write_bytes(b"old")
     (workspace.root / "l").symlink_to("real/f")
     (workspace.root / "d").symlink_to(workspace.root / "real")
     assert workspace.canonical("l") == workspace.canonical("d/f") == "real/f"
     assert workspace.read_bytes("d/f") == b"old"
-    workspace.write_atomic("l", b"new")
-    assert (workspace.root / "real" / "f").read_bytes() == b"new"
+    for path in ("l", "d/f", "d/new"):
+        with pytest.raises(PathRefused):
+            workspace.write_atomic(path, b"new")
+    assert [each.name for each in (workspace.root / "real").iterdir()] == ["f"]
+    assert (workspace.root / "real" / "f").read_bytes() == b"old"
     assert (workspace.root / "l").is_symlink()
     assert workspace.state_of("l")[0].kind == "symlink"
 

@@ -1,0 +1,64 @@
+"""The plan files of a project: `.cursor/plans/*.plan.md`, the one place that is written without a review.
+
+So the border is drawn here and not by who calls: no other path is read as a plan or written as one, no link is passed
+on the way, and the file is a regular one without a second name. What a model, a plan, the log of a session or a
+command line names makes no difference.
+"""
+
+from __future__ import annotations
+
+import os
+
+from core.errors import PathRefused
+from core.workspace.names import PLAN_SUFFIX, PLANS, from_os, is_plan
+from core.workspace.tree import Workspace
+
+LARGEST_PLAN = 1_000_000  # bytes
+
+
+class PlanFolder:
+    """Plans by workspace-relative path. Every method raises `PathRefused` for what is no plan file."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def read(self, rel: str) -> bytes | None:
+        """The whole file; None: there is none."""
+        path = self._plan(rel)
+        state, data = self._workspace.state_of(path)
+        if state.kind == "absent":
+            return None
+        if state.kind != "file":
+            raise PathRefused(
+                f"{path!r} is a symbolic link; a plan is a file of its own.", hint="Put the file itself there."
+            )
+        if state.size > LARGEST_PLAN:
+            raise PathRefused(f"{path!r} is too large for a plan ({state.size:,} bytes).", code="too_large")
+        return data
+
+    def write(self, rel: str, data: bytes) -> None:
+        """Create (with its folders) or replace, whole or not at all."""
+        self._workspace.write_atomic(self._plan(rel), data)
+
+    def names(self, rel: str = PLANS) -> list[str]:
+        """The names of the plans in a folder; none when there is no such folder."""
+        if rel != PLANS:
+            return []
+        try:
+            with self._workspace.directory(f"{PLANS}/.") as (folder, _):
+                found = [from_os(os.fsencode(name)) for name in os.listdir(folder)]  # noqa: PTH208  # by descriptor
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise PathRefused(
+                f"{PLANS} can't be listed: {error.strerror}.", hint="Plans need a directory there, not a link."
+            ) from error
+        return [name for name in found if is_plan(f"{PLANS}/{name}")]
+
+    def _plan(self, rel: str) -> str:
+        path = self._workspace.relative(rel)
+        if not is_plan(path):
+            raise PathRefused(
+                f"{rel!r} is no plan.", hint=f"Plans are files {PLANS}/*{PLAN_SUFFIX} of the project.", code="no_plan"
+            )
+        return path
