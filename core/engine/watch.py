@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from core.workspace import IgnoreRules, Workspace
+from core.workspace.renaming import is_temporary
 
 MAX_DIRECTORIES: Final = 8_192
 MAX_NAMED: Final = 100
@@ -78,7 +79,7 @@ class Watch:
         for each in absolute:
             rel = os.path.relpath(each, self._workspace.root)
             is_dir = Path(each).is_dir()
-            if rel != "." and not self._ignore.is_ignored(rel, is_dir):
+            if rel != "." and not is_temporary(Path(rel).name) and not self._ignore.is_ignored(rel, is_dir):
                 paths.add(rel)
                 grown = grown or is_dir
         return paths, grown

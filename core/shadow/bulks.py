@@ -56,7 +56,7 @@ class Bulks:
         self._seen = seen
         self._state = state
         self._step = step
-        self._transfer = Transfer(workspace, step)
+        self._transfer = Transfer(workspace, step, blobs.directory)
         self._notes = Notes(layers)
         self._guard = Guard(workspace, self._transfer, blobs)
         self.again = Again(layers, self._notes, state)
@@ -325,6 +325,7 @@ class Bulks:
 
     def _recovered(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> str:
         root = decided.verdict.path
+        self._transfer.clear([*self._ops(decided.tops), *self._back(decided)])
         match decided.phase:
             case "saving":
                 self._notes.forget(decided)

@@ -1,35 +1,35 @@
 """Promotion: accepted content into the user's files, all of a transaction or none of it, whatever dies meanwhile.
 
 intent (synced) -> temporary files beside their targets (synced) -> for each: does the disk still hold the base? then
-rename -> sync the directories -> commit (synced) -> events -> done. A removal is a rename to the temporary name, so
-that it can be taken back; it is deleted after the commit. `recover` finishes or takes back what a crash left.
+the two exchange their names (`swapping`) -> sync the directories -> has anybody written to what was replaced? -> commit
+(synced) -> events -> done. What was replaced or removed stays under its temporary name until the commit, so that it can
+be taken back. `recover` finishes or takes back what a crash left.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
-from core.errors import AgentTuiError, PathRefused, ReviewConflict
+from core.errors import AgentTuiError, PathRefused
 from core.ids import new_id
-from core.protocol.events import AnyEvent
+from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
 from core.shadow.disk import above, walked
 from core.shadow.journal import Abort, Commit, Done, Intent, Journal, Transaction, Write
 from core.shadow.parallel import for_each
-from core.workspace import ABSENT, Workspace, names
-from core.workspace.tree import state_at, sync_directory, temporary_name, write_new
+from core.shadow.swapping import Swaps, moved_on
+from core.workspace import Workspace
+from core.workspace.renaming import temporary_name
+from core.workspace.tree import sync_directory
 
 Emit = Callable[[AnyEvent], None]
 IsNews = Callable[[Intent, AnyEvent], bool]
-_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
-
-
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
@@ -60,6 +60,8 @@ class Promotion:
         self._journal = journal
         self._step = step
         self._gone = gone
+        self._swaps = Swaps(workspace, blobs, step)
+        self._told: list[Notice] = []
 
     def planned(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> Write:
         """A write of a transaction, with the directories that it makes, takes along or replaces."""
@@ -100,17 +102,25 @@ class Promotion:
         except OSError as error:
             raise PromotionFailed(f"Nothing was written: the session's journal: {error.strerror}.") from error
         self._step("intent")
-        self._carry_out(intent)
+        try:
+            self._carry_out(intent)
+        except AgentTuiError:
+            self._tell_kept(emit)
+            raise
         # Without these two records the next start finds all files in place and comes to the same end.
         with suppress(OSError):
             self._journal.append(Commit(id=intent.id), durable=True)
         self._step("commit")
         self._finish(intent, emit)
 
+    def _tell_kept(self, emit: Emit) -> None:
+        while self._told:
+            emit(self._told.pop(0))
+
     def verify(self, write: Write) -> None:
         """Raise unless the disk holds what the transaction starts from."""
         if not self._is_before(write):
-            raise _moved_on(write)
+            raise moved_on(write)
 
     def _is_before(self, write: Write) -> bool:
         """Whether the disk holds what the write starts from; of directories that give way, whether they are there or
@@ -145,6 +155,7 @@ class Promotion:
             self._finish(Intent(id=intent.id, writes=intent.writes, events=tuple(news)), emit)
             return f"Finished writing {paths}."
         self._take_back(intent)
+        self._tell_kept(emit)
         return f"An interrupted write of {paths} was taken back."
 
     def _rolled_forward(self, intent: Intent) -> bool:
@@ -156,15 +167,15 @@ class Promotion:
         try:
             if not all(self._is_before(write) for write in rest):
                 return False
+            self._discard(rest)
             for write in rest:
-                self._discard(write)
                 self._prepare(write)
             for write in rest:
                 self._swap(write)
             self._sync_directories(intent.writes)
         except (OSError, AgentTuiError):
             return False
-        return True
+        return all(self._swaps.is_as_it_was(write) for write in done)
 
     def _state(self, write: Write) -> FileState | None:
         try:
@@ -189,6 +200,9 @@ class Promotion:
                 self._swap(write)
                 self._step(f"swapped {path}")
             self._sync_directories(intent.writes)
+            for write in intent.writes:
+                if not self._swaps.is_as_it_was(write):
+                    raise moved_on(write)
         except OSError as error:
             self._take_back(intent)
             raise _unwritable(path, error) from error
@@ -209,14 +223,7 @@ class Promotion:
             return
         if write.aside is None:
             self._make(write)
-        data = self._blobs.get(write.after.blob)
-        with self._workspace.directory(write.temporary_path) as (directory, temporary):
-            if write.after.kind == "symlink":
-                os.symlink(data, temporary, dir_fd=directory)
-                return
-            write_new(directory, temporary, data, write.after.mode)
-            if write.aside is None:
-                _keep_owner(directory, names.to_os(write.path.rpartition("/")[2]), temporary)
+        self._swaps.prepare(write)
 
     def _make(self, write: Write) -> None:
         self._workspace.make_directories(list(write.directories))
@@ -225,22 +232,10 @@ class Promotion:
                 os.chmod(name, mode, dir_fd=directory)
 
     def _swap(self, write: Write) -> None:
-        """The one step that shows: the disk is compared with the base through the very descriptor that it uses."""
         if write.aside is not None and write.after.kind != "absent":
             self._make(write)
         self._give_way(write)
-        with self._workspace.directory(write.path) as (directory, name):
-            if _state_in(directory, name, write.path) != write.before:
-                raise _moved_on(write)
-            self._step(f"verified {write.path}")
-            with self._workspace.directory(write.temporary_path) as (aside, temporary):
-                if write.after.kind == "absent":
-                    if write.before.kind != "absent":
-                        os.rename(name, temporary, src_dir_fd=directory, dst_dir_fd=aside)
-                elif write.before.kind == "absent":
-                    _move_to_free_name((aside, temporary), (directory, name), write)
-                else:
-                    os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=directory)
+        self._swaps.swap(write)
 
     def _give_way(self, write: Write) -> None:
         """Remove the directories that the file takes the place of; what is in them has gone before."""
@@ -252,7 +247,7 @@ class Promotion:
                 continue
             except OSError as error:
                 if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-                    raise _moved_on(write) from None
+                    raise moved_on(write) from None
                 raise
 
     def _sync_directories(self, writes: Sequence[Write]) -> None:
@@ -272,37 +267,17 @@ class Promotion:
         for write in reversed(intent.writes):
             try:
                 if self._state(write) == write.after != write.before:
-                    self._restore(write)
+                    self._swaps.restore(write)
                 self._come_back(write)
             except (OSError, AgentTuiError):
                 whole = False  # the next start tries again; what is needed for that stays where it is
                 continue
-            self._discard(write)
+            whole = self._discard([write]) and whole
             if write.after.kind != "absent":
                 self._workspace.remove_directories(list(write.directories))
         if whole:
             with suppress(OSError):
                 self._journal.append(Abort(id=intent.id), durable=True)
-
-    def _restore(self, write: Write) -> None:
-        with self._workspace.directory(write.path) as (directory, name):
-            if write.before.kind == "absent":
-                os.unlink(name, dir_fd=directory)
-            elif write.after.kind == "absent":
-                with self._workspace.directory(write.temporary_path) as (aside, temporary):
-                    _move_to_free_name((aside, temporary), (directory, name), write)
-            else:
-                temporary = write.temporary.encode()
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=directory)
-                data = self._blobs.get(write.before.blob)
-                if write.before.kind == "symlink":
-                    os.symlink(data, temporary, dir_fd=directory)
-                else:
-                    write_new(directory, temporary, data, write.before.mode)
-                    _keep_owner(directory, name, temporary)
-                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            sync_directory(directory)
 
     def _come_back(self, write: Write) -> None:
         """Make the directories again that gave way, if nothing has taken their place."""
@@ -311,19 +286,44 @@ class Promotion:
                 os.mkdir(name, 0o700, dir_fd=directory)
                 os.chmod(name, mode, dir_fd=directory)
 
-    def _discard(self, write: Write) -> None:
-        with suppress(OSError), self._workspace.directory(write.temporary_path) as (directory, temporary):
-            os.unlink(temporary, dir_fd=directory)
+    def _discard(self, writes: Sequence[Write]) -> bool:
+        """Remove the temporary names, wherever their directories have been moved to. False: some may still be there."""
+        whole, strayed = True, dict[str, Write]()
+        for write in writes:
+            try:
+                self._keep(write, self._swaps.discard(write))
+            except (FileNotFoundError, NotADirectoryError):
+                strayed[write.temporary] = write
+            except OSError:
+                whole = False
+        for directory, name in _found(self._workspace, strayed) if strayed else ():
+            write = replace(strayed[name], aside=directory)
+            try:
+                self._keep(write, self._swaps.discard(write))
+            except OSError:
+                whole = False
+        return whole
+
+    def _keep(self, write: Write, kept: str) -> None:
+        if kept:
+            self._told.append(
+                Notice(
+                    level="warning",
+                    message=f"{write.path} was written by another program while it was being changed here.",
+                    hint=f"What that program wrote is kept as {kept}.",
+                )
+            )
 
     def _finish(self, intent: Intent, emit: Emit) -> None:
+        self._discard(intent.writes)
         for write in intent.writes:
-            self._discard(write)
             if write.after.kind == "absent":
                 self._workspace.remove_directories(list(write.directories))
         self._step("cleaned")
         for event in intent.events:
             emit(event)
             self._step("emitted")
+        self._tell_kept(emit)
         with suppress(OSError):
             self._journal.append(Done(id=intent.id), durable=False)
         self._step("done")
@@ -336,26 +336,12 @@ def _unwritable(path: str, error: OSError) -> PromotionFailed:
     )
 
 
-def _state_in(directory: int, name: bytes, path: str) -> FileState:
-    try:
-        return state_at(directory, name, path)[0]
-    except FileNotFoundError:
-        return ABSENT
-
-
-def _move_to_free_name(source: tuple[int, bytes], target: tuple[int, bytes], write: Write) -> None:
-    """Rename without ever replacing: by a hard link where the file system has them. Names in open directories."""
-    (aside, temporary), (directory, name) = source, target
-    try:
-        os.link(temporary, name, src_dir_fd=aside, dst_dir_fd=directory, follow_symlinks=False)
-    except FileExistsError:
-        raise _moved_on(write) from None
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=directory)
-        return
-    os.unlink(temporary, dir_fd=aside)
+def _found(workspace: Workspace, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The directories that hold one of these names, and the name."""
+    for path, kind in walked(workspace, ".") or ():
+        directory, _, name = path.removeprefix("./").rpartition("/")
+        if kind != "directory" and name in wanted:
+            yield directory, name
 
 
 def arranged(writes: Sequence[Write]) -> list[Write]:
@@ -373,19 +359,3 @@ def _beside(write: Write, moving: Collection[str]) -> Write:
         return write
     directories = write.directories if write.after.kind == "absent" else tuple(parents[parents.index(top) :])
     return replace(write, aside=top.rpartition("/")[0], directories=directories)
-
-
-def _keep_owner(directory: int, name: bytes, temporary: bytes) -> None:
-    """Give the new file the owner of the one that it replaces, as far as this user may."""
-    with suppress(OSError):
-        old = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
-        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-            os.chown(temporary, old.st_uid, old.st_gid, dir_fd=directory, follow_symlinks=False)
-
-
-def _moved_on(write: Write) -> ReviewConflict:
-    return ReviewConflict(
-        f"{write.path} is no longer what the change was made from; nothing was written.",
-        hint="Look at the change again, then accept or reject it.",
-    )

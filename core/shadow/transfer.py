@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,8 @@ from core.shadow.stack import Layered, Stack
 from core.workspace import ABSENT, Workspace
 from core.workspace.beneath import DIRECTORY, open_direct
 from core.workspace.names import to_os
-from core.workspace.tree import PERMISSIONS, Kind, sync_directory, temporary_name
+from core.workspace.renaming import temporary_name
+from core.workspace.tree import PERMISSIONS, Kind, sync_directory
 
 _CHUNK = 1 << 20
 _NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # the last: a link is where a directory would be
@@ -40,11 +42,12 @@ class Op(Struct, frozen=True, kw_only=True):
 
 
 class Transfer:
-    """Works on one workspace. `step` is called between any two effects."""
+    """Works on one workspace, for the `session` with this directory. `step` is called between any two effects."""
 
-    def __init__(self, workspace: Workspace, step: Callable[[str], None]) -> None:
+    def __init__(self, workspace: Workspace, step: Callable[[str], None], session: Path) -> None:
         self._workspace = workspace
         self._step = step
+        self._session = os.fsencode(session)
 
     # planning
 
@@ -186,17 +189,32 @@ class Transfer:
         assert op.source is not None
         if self.kind(op.path) == "directory":
             self._remove(op.path, None)
-        temporary = temporary_name()
+        temporary = self._temporary(op.path)
         place, _, name = op.source.place.rpartition(b"/")
         source = os.open(place, DIRECTORY)
         try:
             with self._workspace.directory(op.path) as (directory, target):
-                copy((source, name), (directory, temporary), sync=sync)
-                os.rename(temporary, target, src_dir_fd=directory, dst_dir_fd=directory)
+                _unlink(directory, temporary)
+                try:
+                    copy((source, name), (directory, temporary), sync=sync)
+                    os.rename(temporary, target, src_dir_fd=directory, dst_dir_fd=directory)
+                except OSError:
+                    _unlink(directory, temporary)
+                    raise
                 if sync:
                     sync_directory(directory)
         finally:
             os.close(source)
+
+    def _temporary(self, path: str) -> bytes:
+        """The name that a file has until it is whole: no other session's, and the same after a crash."""
+        return temporary_name(hashlib.sha256(self._session + b"\0" + to_os(path)).digest()[:8])
+
+    def clear(self, ops: Iterable[Op]) -> None:
+        """Remove what a crash in one of these steps left half written."""
+        for op in ops:
+            with suppress(OSError), self._workspace.directory(op.path) as (directory, _):
+                _unlink(directory, self._temporary(op.path))
 
     def _remove(self, path: str, saved: Path | None) -> None:
         with self._workspace.directory(path) as (directory, name):
@@ -217,6 +235,11 @@ class Transfer:
     def remove_empty(self, directories: Iterable[str]) -> None:
         """Remove directories that hold nothing, innermost first."""
         self._workspace.remove_directories(sorted(directories))
+
+
+def _unlink(directory: int, name: bytes) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
 
 
 def _objects_first(op: Op) -> tuple[int, str]:

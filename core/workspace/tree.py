@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from core.errors import PathRefused
 from core.protocol.review import FileState
 from core.workspace import levers, names
 from core.workspace.beneath import DIRECTORY, LinkTarget, follow, open_direct, resolve
+from core.workspace.renaming import temporary_name
 from core.workspace.roots import default_state_dir, refuse_too_wide
 
 Kind = Literal["file", "directory", "symlink", "other"]
@@ -260,11 +260,6 @@ class Workspace:
                 sync_directory(descriptor)
         except OSError as error:
             raise _refusal(rel, error) from error
-
-
-def temporary_name() -> bytes:
-    """A name for a file that will be renamed: short, hidden, ours, and nobody else's."""
-    return b".agent-tui-%s.tmp" % secrets.token_hex(8).encode()
 
 
 def sync_directory(descriptor: int) -> None:

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import ReviewConflict
+from core.protocol.events import Notice
+from core.shadow import swapping
 from core.shadow.promote import PromotionFailed
+from core.workspace import renaming
 from tests.unit.shadow.desk import Desk
 
 NOBODY = 65_534
@@ -149,3 +152,154 @@ def test_p18_directories_made_for_a_promotion_that_failed_are_removed_again(plac
     with pytest.raises(ReviewConflict):
         desk.shadow.resolve("")
     assert [each.name for each in desk.root.iterdir()] == ["a"]
+
+
+def racing(place: Path, at: str, do: Callable[[], object], content: dict[str, bytes]) -> Desk:
+    """A desk with these files, on which `do` is done once, at a step of the promotion."""
+    todo = [do]
+
+    def step(name: str) -> None:
+        if name == at and todo:
+            todo.pop()()
+
+    desk = Desk(place, step)
+    for path, data in content.items():
+        desk.put(path, data)
+    return desk
+
+
+def notices(desk: Desk) -> list[str]:
+    return [each.hint for each in desk.events if isinstance(each, Notice)]
+
+
+def test_n15_what_is_saved_after_the_last_check_is_on_disk_afterwards_and_the_change_is_merged_or_in_conflict(place):
+    root = place / "project"
+    desk = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
+    desk.shadow.write("a", b"new\n")
+    with pytest.raises(ReviewConflict):
+        desk.shadow.resolve("a")
+    assert desk.files() == {"a": b"mine\n"}
+    assert desk.state.changes["a"].conflict
+
+
+def test_n15_a_file_that_an_editor_replaces_after_the_last_check_keeps_what_the_editor_wrote(place):
+    root = place / "project"
+
+    def save() -> None:
+        (root / "saving").write_bytes(b"one\ntwo\nthree\nMINE\n")
+        (root / "saving").rename(root / "a")
+
+    desk = racing(place, "verified a", save, {"a": b"one\ntwo\nthree\nfour\n"})
+    desk.shadow.write("a", b"ONE\ntwo\nthree\nfour\n")
+    with pytest.raises(ReviewConflict):
+        desk.shadow.resolve("a")
+    assert desk.files() == {"a": b"one\ntwo\nthree\nMINE\n"}
+    desk.shadow.resolve("a")
+    assert desk.files() == {"a": b"ONE\ntwo\nthree\nMINE\n"}
+
+
+def test_n15_a_file_that_is_to_go_stays_when_it_is_written_after_the_last_check(place):
+    root = place / "project"
+    desk = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
+    desk.shadow.delete("a")
+    with pytest.raises(ReviewConflict):
+        desk.shadow.resolve("a")
+    assert desk.files() == {"a": b"mine\n"}
+
+
+def test_n15_a_file_that_became_a_directory_after_the_last_check_stays_one(place):
+    root = place / "project"
+
+    def make() -> None:
+        (root / "a").unlink()
+        (root / "a").mkdir()
+        (root / "a/mine").write_bytes(b"mine\n")
+
+    desk = racing(place, "verified a", make, {"a": b"old\n"})
+    desk.shadow.write("a", b"new\n")
+    with pytest.raises((ReviewConflict, PromotionFailed)):
+        desk.shadow.resolve("a")
+    assert desk.files() == {"a/mine": b"mine\n"}
+
+
+@pytest.mark.parametrize("done", ["edited", "deleted"])
+def test_n15_what_an_editor_writes_into_the_file_that_was_open_comes_back(place, done):
+    root = place / "project"
+    desk = racing(place, "swapped a", lambda: os.pwrite(editor, b"mine", 0), {"a": b"old\n"})
+    editor = os.open(root / "a", os.O_WRONLY)
+    desk.shadow.write("a", b"new\n") if done == "edited" else desk.shadow.delete("a")
+    with pytest.raises(ReviewConflict):
+        desk.shadow.resolve("a")
+    os.close(editor)
+    assert desk.files() == {"a": b"mine"}
+
+
+def test_n15_what_an_editor_writes_into_the_old_file_after_the_commit_is_kept_beside_it(place):
+    root = place / "project"
+    desk = racing(place, "commit", lambda: os.pwrite(editor, b"mine", 0), {"d/a": b"old\n"})
+    editor = os.open(root / "d/a", os.O_WRONLY)
+    desk.shadow.write("d/a", b"new\n")
+    desk.shadow.resolve("d/a")
+    os.close(editor)
+    ((kept, data),) = (each for each in desk.files().items() if each[0] != "d/a")
+    assert (desk.disk("d/a"), data) == (b"new\n", b"mine")
+    assert kept.startswith("d/a.kept-")
+    assert notices(desk) == [f"What that program wrote is kept as {kept}."]
+
+
+def test_n15_a_crash_between_the_exchange_and_the_look_gives_the_user_s_bytes_back(place):
+    root = place / "project"
+
+    def work() -> str:
+        desk = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
+        desk.shadow.write("a", b"new\n")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(swapping, "_holds", lambda *_: os._exit(0))
+            desk.shadow.resolve("a")
+        return "not reached"
+
+    assert in_a_child(work) == ""
+    assert desk_of(place).shadow.recover() == ["An interrupted write of a was taken back."]
+    assert desk_of(place).files() == {"a": b"mine\n"}
+
+
+def desk_of(place: Path) -> Desk:
+    return Desk(place)
+
+
+def test_n15_a_torn_temporary_file_of_a_crash_is_removed_at_the_next_start(place):
+    def work() -> str:
+        desk = racing(place, "prepared a", lambda: os._exit(0), {"a": b"old\n"})
+        desk.shadow.write("a", b"new and long\n")
+        return accept_all(desk)
+
+    assert in_a_child(work) == ""
+    (left,) = (place / "project").glob(".agent-tui-*")
+    left.write_bytes(b"new and")
+    desk_of(place).shadow.recover()
+    assert desk_of(place).files() == {"a": b"old\n"}
+
+
+def test_n15_temporary_files_go_also_when_their_directory_was_moved_away_meanwhile(place):
+    root = place / "project"
+    paths = [f"d/{number}" for number in range(40)]
+    desk = racing(place, "verified d/7", lambda: (root / "d").rename(root / "moved"), dict.fromkeys(paths, b"old\n"))
+    for path in paths:
+        desk.shadow.write(path, b"new\n")
+    with pytest.raises((ReviewConflict, PromotionFailed)):
+        desk.shadow.resolve("")
+    assert [path for path in desk.files() if ".agent-tui-" in path or ".kept-" in path] == []
+
+
+def test_n15_without_the_call_that_exchanges_names_a_file_is_still_replaced_and_taken_back(place, monkeypatch):
+    monkeypatch.setattr(swapping, "exchange", lambda *_: False)
+    monkeypatch.setattr(renaming, "_call", lambda: None)
+    desk = proposed(place)
+    desk.shadow.write("fresh", b"fresh\n")
+    desk.shadow.delete(PATHS[4])
+    assert accept_all(desk) == "accepted"
+    wanted = {path: b"new %d\n" % number for number, path in enumerate(PATHS[:4])}
+    assert desk.files() == {**wanted, "fresh": b"fresh\n"}
+    for record in list(desk.state.verdicts):
+        desk.shadow.undo(record.id)
+    assert desk.files() == {path: b"old %d\n" % number for number, path in enumerate(PATHS)}

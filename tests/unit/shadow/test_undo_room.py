@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from core.errors import CommandRejected
 from core.shadow import layers as layers_module
+from core.shadow import transfer
 from core.shadow.blobs import BlobStore
+from core.shadow.promote import PromotionFailed
 from core.shadow.view import Shadow
 from tests.unit.shadow.desk import Desk
 from tests.unit.shadow.layer import Layer
@@ -82,3 +86,31 @@ def test_what_was_taken_back_stays_whatever_undoing_takes(desk, monkeypatch):
     shadow = started_again(desk)
     shadow.drop_layer(shadow.open_layer())
     assert (shadow.read("one/big"), [each.root for each in desk.state.bulks]) == (b"x" * 40_000, ["one"])
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("fails", [OSError(28, "No space left on device"), Died()], ids=["refused", "killed"])
+@pytest.mark.parametrize("undoes", [False, True], ids=["accept", "undo"])
+def test_n15_no_temporary_file_stays_when_carrying_a_bulk_is_cut_off(desk, monkeypatch, fails, undoes):
+    desk.put("one/big", b"old")
+    accepted(desk, "one")
+    if not undoes:
+        desk.shadow.undo()
+    whole = transfer.copy
+
+    def half(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: bool) -> None:
+        if b".agent-tui-" not in target[1]:
+            whole(source, target, sync=sync)
+            return
+        os.close(os.open(target[1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=target[0]))
+        raise fails
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer, "copy", half)
+        with pytest.raises((PromotionFailed, Died)):
+            desk.shadow.undo() if undoes else desk.shadow.resolve_bulk("one")
+    started_again(desk)
+    assert [path for path in desk.files() if ".agent-tui-" in path] == []

@@ -1,0 +1,97 @@
+"""Renames that lose nothing: two names exchanged at once, and a name taken only if it is free.
+
+Python has no call for either: renameat2(2) of Linux and renameatx_np(2) of macOS are reached by ctypes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from functools import cache
+
+Place = tuple[int, bytes]  # an open directory, and a name in it
+_LINUX, _MACOS = ("renameat2", 1, 2), ("renameatx_np", 4, 2)  # the call; its flags for "only if free" and "exchange"
+_NO_SUCH_CALL = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+Rename = Callable[[int, bytes, int, bytes, int], int]
+
+
+def temporary_name(number: bytes = b"") -> bytes:
+    """A name for a file that will be renamed: short, hidden, ours, nobody else's. `number`: 8 bytes, else random."""
+    return b".agent-tui-%s.tmp" % (number or secrets.token_bytes(8)).hex().encode()
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one that `temporary_name` gives."""
+    return name.startswith(".agent-tui-") and name.endswith(".tmp")
+
+
+def exchange(one: Place, other: Place) -> bool:
+    """Let each of two names stand for what the other stood for, in one step. False: the system or this file system
+    can't, and nothing was done. Raises OSError."""
+    return _renamed(one, other, _flags()[1])
+
+
+def move_to_free_name(source: Place, target: Place) -> None:
+    """Rename without ever replacing. Raises OSError, FileExistsError when the name is taken.
+
+    Without the call: by a second name (a hard link), and on file systems without those by a look and a rename.
+    """
+    if _renamed(source, target, _flags()[0]):
+        return
+    (above, name), (directory, wanted) = source, target
+    try:
+        os.link(name, wanted, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    else:
+        os.unlink(name, dir_fd=above)
+        return
+    if _is_there(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), wanted)
+    os.rename(name, wanted, src_dir_fd=above, dst_dir_fd=directory)
+
+
+def _is_there(place: Place) -> bool:
+    try:
+        os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _renamed(one: Place, other: Place, flag: int) -> bool:
+    import ctypes
+
+    call = _call()
+    if call is None:
+        return False
+    if call(one[0], one[1], other[0], other[1], flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_SUCH_CALL:
+        return False
+    raise OSError(number, os.strerror(number), os.fsdecode(other[1]))
+
+
+def _flags() -> tuple[int, int]:
+    return (_MACOS if sys.platform == "darwin" else _LINUX)[1:]
+
+
+@cache
+def _call() -> Rename | None:
+    """The C library's call; None: it has none (or a system that has no such thing)."""
+    import ctypes
+
+    try:
+        found = getattr(ctypes.CDLL(None, use_errno=True), (_MACOS if sys.platform == "darwin" else _LINUX)[0])
+    except (AttributeError, OSError):
+        return None
+    found.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    found.restype = ctypes.c_int
+    call: Rename = found
+    return call
