@@ -6,16 +6,13 @@ is split at its two-byte newline. Joining the lines always gives the bytes back,
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import Literal
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
 _SNIFFED = 8_000  # bytes looked at for a NUL, as git does
-_UTF16_LINE = {
-    "utf-16-le": re.compile(rb"(?:(?!\n\0)..)*+(?:\n\0|.?\Z)", re.DOTALL),
-    "utf-16-be": re.compile(rb"(?:(?!\0\n)..)*+(?:\0\n|.?\Z)", re.DOTALL),
-}
+_UTF16_NEWLINE: dict[Encoding, bytes] = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 _BOMS: dict[Encoding, bytes] = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
 
 
@@ -35,11 +32,25 @@ def split_lines(data: bytes) -> list[bytes]:
     """The lines with their endings; `b"".join(split_lines(data)) == data`."""
     encoding = encoding_of(data)
     if encoding != "utf-8":
-        return [line for line in _UTF16_LINE[encoding].findall(data) if line]
+        return list(_utf16_lines(data, _UTF16_NEWLINE[encoding]))
     lines = data.split(b"\n")
     last = lines.pop()
     whole = [line + b"\n" for line in lines]
     return [*whole, last] if last else whole
+
+
+def _utf16_lines(data: bytes, newline: bytes) -> Iterator[bytes]:
+    """A newline counts where a code unit begins: the halves of two neighbours can look like one."""
+    start = at = 0
+    while (at := data.find(newline, at)) >= 0:
+        if at % 2:
+            at += 1
+            continue
+        at += 2
+        yield data[start:at]
+        start = at
+    if start < len(data):
+        yield data[start:]
 
 
 def has_bom(data: bytes) -> bool:
