@@ -6,9 +6,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Override with `make run PYTHON=/path/to/python`.
 PYTHON ?=
 ARGS ?=
+# HASHES=off installs the same versions by name and accepts whatever bytes the index sends.
+HASHES ?= on
+BACKEND := hatchling
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types format bench pictures clean
+.PHONY: help run test lint types format bench pictures lock clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
@@ -18,6 +21,7 @@ help:
 	@echo "make format put every file into the house format"
 	@echo "make bench  the benchmarks"
 	@echo "make pictures  the pictures of the documentation"
+	@echo "make lock   the hashes of all packages, after constraints.txt or pyproject.toml has changed"
 	@echo "make clean  remove the environment, caches and build output"
 
 run: $(VENV)/.installed
@@ -65,12 +69,35 @@ $(BIN)/python:
 	echo "creating $(VENV) with $$("$$found" --version)"; \
 	"$$found" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+# $(1) names every package that is needed, the build backend too, with the hashes of all files that were published of it:
+# pip takes no other bytes. $(2) is the same by name, for HASHES=off.
+define install
+@if [ "$(HASHES)" = off ]; then \
+  $(PIP) install --editable $(2) --constraint constraints.txt; \
+elif ! $(PIP) install --require-hashes --requirement $(1); then \
+  echo "agent-tui: nothing was installed: see pip's error above." >&2; \
+  echo "           If it speaks of hashes, the package index sends other files than were published." >&2; \
+  echo "           HASHES=off installs the same versions without that check." >&2; exit 1; \
+else \
+  $(PIP) install --no-deps --no-build-isolation --editable .; \
+fi
+endef
+
+$(VENV)/.installed: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "installing agent-tui into $(VENV) (once)"
-	@$(PIP) install --editable . --constraint constraints.txt
+	$(call install,requirements.lock,.)
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml requirements-dev.lock | $(BIN)/python
 	@echo "installing agent-tui and its development tools into $(VENV) (once)"
-	@$(PIP) install --editable '.[dev]' --constraint constraints.txt
+	$(call install,requirements-dev.lock,'.[dev]')
 	@touch $@ $(VENV)/.installed
+
+# All platforms and Pythons in one file each; the build backend is what no requirement names.
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --constraint constraints.txt \
+	--no-header --no-annotate --no-emit-index-url --native-tls
+
+lock: | $(BIN)/python
+	@$(PIP) install uv --constraint constraints.txt
+	echo '$(BACKEND)' | $(LOCK) pyproject.toml - --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra dev --output-file requirements-dev.lock
