@@ -35,6 +35,12 @@ class StateError(AgentTuiError):
     code = "state_unusable"
 
 
+class ContentLost(AgentTuiError):
+    """Bytes that a session has stored are gone or damaged; what else it has stored is not concerned."""
+
+    code = "content_lost"
+
+
 class PathRefused(AgentTuiError):
     """A path leads out of the workspace, is protected, or is not of the kind that was asked for."""
 

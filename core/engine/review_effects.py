@@ -118,7 +118,8 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
         left = [change.path for change in changes if change.protected]
         for change in changes:
             if not change.protected:
-                runtime.shadow.resolve(change.path, part_of(change, command.origin) or (), "reject", command.reason)
+                with _told(live, change.path):
+                    runtime.shadow.resolve(change.path, part_of(change, command.origin) or (), "reject", command.reason)
     still = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
     if named := [change for change in still if change.protected or change.conflict]:
         runtime.emit(_left_out(named))

@@ -200,6 +200,8 @@ class SessionRuntime:
                 left.append(change.path)
             elif now is not None:
                 ready.append(change.path)
+            elif change.path in self.review.changes:
+                left.append(change.path)
         for start in range(0, len(ready), TOGETHER):
             left += self._accept_files(ready[start : start + TOGETHER])
         if self.settings.edits.policy == "auto" and self.state.unreported:

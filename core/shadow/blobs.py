@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from core.errors import StateError
+from core.errors import ContentLost, StateError
 from core.shadow.parallel import for_each
 
 
@@ -43,13 +43,20 @@ class BlobStore:
         return sha
 
     def get(self, sha: str) -> bytes:
-        """The bytes of a blob; `StateError` when it is missing or damaged."""
+        """The bytes of a blob; `ContentLost` when it is missing or damaged. A damaged one is moved aside
+        (`.<62 hex>.damaged`), so that the same content can be stored again."""
+        path = self._path(sha)
         try:
-            data = self._path(sha).read_bytes()
+            data = path.read_bytes()
         except OSError as error:
-            raise StateError(f"Stored content {sha[:12]} can't be read: {error.strerror}.") from error
+            self._present.discard(sha)
+            raise ContentLost(f"Stored content {sha[:12]} can't be read: {error.strerror}.") from error
         if hashlib.sha256(data).hexdigest() != sha:
-            raise StateError(f"Stored content {sha[:12]} is damaged.", hint=f"See {self._path(sha)}.")
+            self._present.discard(sha)
+            self._synced.discard(sha)
+            with suppress(OSError):
+                path.replace(path.with_name(f".{path.name}.damaged"))
+            raise ContentLost(f"Stored content {sha[:12]} is damaged.")
         return data
 
     def sync(self, shas: Iterable[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.errors import ContentLost
 from core.languages import language_of
 from core.protocol.review import Change, FileState, Hunk, Operation
 from core.shadow.blobs import BlobStore
@@ -16,6 +18,18 @@ from core.shadow.merge import merge3
 from core.workspace.levers import Lever, lever_of, link_lever
 
 _NO_LEVER = Lever("")
+
+
+@contextmanager
+def content_of(path: str) -> Iterator[None]:
+    """Names the file whose stored bytes are lost, and what can be done about it."""
+    try:
+        yield
+    except ContentLost as error:
+        raise ContentLost(
+            f"{path}: {error.message[0].lower()}{error.message[1:]}",
+            hint="It can't be shown or accepted any more: reject the file, and have the change made again.",
+        ) from error
 
 
 class Sides(Struct, frozen=True, kw_only=True):

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from core.errors import StateError
+from core.errors import ContentLost, StateError
 from core.protocol.review import FileState
-from core.shadow.contents import Contents
+from core.shadow.contents import Contents, content_of
 from core.shadow.disk import above
 from core.shadow.layers import Layers
 from core.shadow.overlay import make_passable, make_whiteout, remove, remove_tree
@@ -64,6 +64,9 @@ class PendingLayer:
         if (nodes, directories) != (held.nodes, held.directories) or not held.name:
             try:
                 self._held = self._replaced(held, nodes, directories)
+            except ContentLost:
+                self._held = Held()
+                raise
             except OSError as error:
                 self._held = Held()
                 raise StateError(
@@ -183,7 +186,8 @@ class _Draft:
             self._at(each).mkdir()
         for path, state in nodes.items():
             if self._held.nodes.get(path) != state:
-                self._put(path, state)
+                with content_of(path):
+                    self._put(path, state)
         for each, mode in directories.items():
             if self._held.directories.get(each) != mode or mode & 0o700 != 0o700:
                 self._at(each).chmod(mode)

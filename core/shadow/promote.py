@@ -20,6 +20,7 @@ from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
+from core.shadow.contents import content_of
 from core.shadow.disk import above, walked
 from core.shadow.journal import Abort, Commit, Done, Intent, Journal, Transaction, Write
 from core.shadow.parallel import for_each
@@ -212,7 +213,8 @@ class Promotion:
 
     def _prepare_and_tell(self, write: Write) -> None:
         try:
-            self._prepare(write)
+            with content_of(write.path):
+                self._prepare(write)
         except OSError as error:
             raise _unwritable(write.path, error) from error
         self._step(f"prepared {write.path}")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal
 
-from core.errors import PathRefused, ReviewConflict, StateError
+from core.errors import ContentLost, PathRefused, ReviewConflict
 from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
 from core.shadow.journal import Write
@@ -153,7 +153,7 @@ class Swaps:
             is_part = write.after.kind == state.kind == "file" and self._blobs.get(write.after.blob).startswith(
                 data or b""
             )
-        except StateError:
+        except ContentLost:
             is_part = False
         return "new" if is_part or _same(state, write.after) else "other"
 

@@ -6,11 +6,12 @@ Both can be undone. Whatever a verdict is based on is compared with the disk fir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.errors import CommandRejected, PathRefused, ReviewConflict
+from core.errors import AgentTuiError, CommandRejected, ContentLost, PathRefused, ReviewConflict
 from core.ids import new_id
 from core.protocol.events import (
     AnyEvent,
@@ -23,7 +24,7 @@ from core.protocol.events import (
     VerdictUndone,
 )
 from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, VerdictRecord
-from core.shadow.contents import Contents, Sides, narrowed
+from core.shadow.contents import Contents, Sides, content_of, narrowed
 from core.shadow.difflines import excerpt
 from core.shadow.disk import Disk, together
 from core.shadow.hunks import inserted, select, settled
@@ -75,7 +76,8 @@ class Verdicts:
             if change.conflict != (clash := clash_of(change)):
                 self._emit(ChangeRevised(change=replace(change, conflict=clash)))
             return self._state.changes[path]
-        merged = self._contents.merge(change.base, disk, change.pending)
+        with content_of(path):
+            merged = self._contents.merge(change.base, disk, change.pending)
         if merged is None:
             return self._conflicted(change, why_moved_on(change, disk))
         if merged == disk and not change.rivals:
@@ -152,7 +154,6 @@ class Verdicts:
         return [each for each in found if each]
 
     def _planned(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict, reason: str) -> _Planned:
-        old, new = self._contents.data(change.base), self._contents.data(change.pending)
         done = {hunk.id for hunk in chosen}
         left = settled(change.hunks, done, verdict)
         sides = self._after(change, chosen, left, verdict)
@@ -166,7 +167,7 @@ class Verdicts:
             pending_before=change.pending,
             pending_after=sides.pending,
             reason=reason,
-            excerpt=excerpt(change, chosen, old, new),
+            excerpt=self._excerpt(change, chosen),
             directories=self._made_for(change, sides, verdict),
             rivals=() if left else change.rivals,
             origin=change.origin,
@@ -176,6 +177,15 @@ class Verdicts:
             found = with_rivals(replace(found, conflict=""), found.rivals, self._contents)
             found = found if found.base != found.pending else None
         return _Planned(change, record, found)
+
+    def _excerpt(self, change: Change, chosen: tuple[Hunk, ...]) -> str:
+        try:
+            old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        except ContentLost:
+            with suppress(AgentTuiError):
+                self._on_disk(change.path)  # stores the base anew, if the project still has it
+            return ""
+        return excerpt(change, chosen, old, new)
 
     def _made_for(self, change: Change, sides: Sides, verdict: Verdict) -> tuple[str, ...]:
         """The directories that accepting a new file will make, and those above it that were made for others: whichever
@@ -192,7 +202,8 @@ class Verdicts:
             final = change.pending if verdict == "accept" else change.base
             return Sides(base=final, pending=final)
         base, pending = change.base, change.pending
-        old, new = self._contents.data(base), self._contents.data(pending)
+        with content_of(change.path):
+            old, new = self._contents.data(base), self._contents.data(pending)
         if verdict == "accept":
             return Sides(base=self._contents.file(select(old, new, chosen), base.mode), pending=pending)
         kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
@@ -226,6 +237,11 @@ class Verdicts:
     def undo(self, verdict_id: str) -> VerdictRecord:
         """See `Shadow.undo`."""
         record = self._standing(verdict_id)
+        with content_of(record.path):
+            self._undo(record)
+        return record
+
+    def _undo(self, record: VerdictRecord) -> None:
         change = self.check_disk(record.path)
         if change and change.conflict:
             raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
@@ -252,7 +268,6 @@ class Verdicts:
             if sides.base.kind == "absent":
                 write = replace(write, directories=record.directories)
             self._promote([write], [FileWritten(path=record.path, state=sides.base, before=disk), *events])
-        return record
 
     def _standing(self, verdict_id: str) -> VerdictRecord:
         for record in reversed(self._state.verdicts):

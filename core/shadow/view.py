@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from core.errors import PathRefused
+from core.errors import ContentLost, PathRefused
 from core.protocol.events import (
     AnyEvent,
     ChangeProposed,
@@ -27,7 +27,7 @@ from core.shadow.blobs import BlobStore
 from core.shadow.bulks import Bulks
 from core.shadow.checkpoints import Checkpoints, Parts
 from core.shadow.conflicts import Conflicts
-from core.shadow.contents import Contents
+from core.shadow.contents import Contents, content_of
 from core.shadow.difflines import difference
 from core.shadow.editing import Edited, Editing, Left
 from core.shadow.journal import Intent, Journal
@@ -272,7 +272,11 @@ class Shadow:
         change = self.state.changes.get(rel)
         if change is None:
             return None
-        old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        try:
+            with content_of(rel):
+                old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        except ContentLost as lost:
+            return ChangeDiff(change=change, lines=(), note=lost.explained())
         return difference(change, old, new, context=context, note=self._link_note(change))
 
     def _link_note(self, change: Change) -> str:
