@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import re
 import sys
@@ -14,7 +15,9 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset(
         "core" + name for name in ("", ".errors", ".ids", ".clock", ".exits", ".languages", ".protocol", ".secrets")
     ),
-    frozenset({"core.config", "core.workspace", "core.modes", "core.permissions", "core.policy", "core.rules"}),
+    frozenset(
+        {"core.config", "core.git", "core.workspace", "core.modes", "core.permissions", "core.policy", "core.rules"}
+    ),
     frozenset(
         "core." + name
         for name in (
@@ -197,3 +200,16 @@ def test_a_sibling_on_the_third_rung_is_a_stranger():
     assert climbs(Import("core.config", "core.tools.base", 1, eager=False, typing_only=False))
     assert not climbs(Import("core.tools.grep", "core.shadow.view", 1, eager=True, typing_only=False))
     assert not climbs(Import("core.shadow.view", "core.shadow.hunks", 1, eager=True, typing_only=False))
+
+
+def test_n2_git_is_started_by_one_module():
+    starting = {
+        module.name
+        for module in program()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.List | ast.Tuple | ast.Call)
+        for each in (node.args[:1] if isinstance(node, ast.Call) else node.elts[:1])
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value == "git"
+        if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") in {"which", "run", "Popen", "execvp"}
+    }
+    assert starting == {"core.git.room", "core.doctor"}, "what starts git goes through core.git.room; doctor only looks"

@@ -1,0 +1,1 @@
+"""Git for this program itself: started in one place, and never with the configuration of a repository."""
