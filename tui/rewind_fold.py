@@ -22,7 +22,6 @@ def fold_rewind(state: ViewState, event: events.AnyEvent) -> bool | None:
             line, count = state.marks[name]
             state.lines.append(state.blocks)
             state.blocks = state.lines[line][:count]
-            state.queued.clear()
             state.suggestion = None
             rewind_asked(state, name)
             return True

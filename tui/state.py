@@ -19,8 +19,9 @@ from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
 from tui.review_fold import fold_refused, fold_review
 from tui.rewind_fold import fold_rewind, told_of
+from tui.steering_fold import Said, fold_said
 
-Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session"]
+Topic = Literal["blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue"]
 
 OUTPUT_KEPT: Final = 16_000
 _NOTHING: frozenset[Topic] = frozenset()
@@ -86,7 +87,7 @@ class ViewState:
     running: bool = False
     turn: str = ""
     step: int = 0
-    queued: list[str] = field(default_factory=list)
+    said: Said = field(default_factory=Said)
     blocks: list[Block] = field(default_factory=list)
     by_key: dict[str, Block] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
@@ -150,7 +151,8 @@ class ViewState:
     def said_after(self, seq: int) -> list[str]:
         """What the user said to the model after that event."""
         said = (block for block in self.blocks if block.kind in {"prompt", "steer"})
-        return [block.text for block in said if int(block.key.partition(":")[2]) > seq]
+        told = [block.text for block in said if int(block.key.split(":")[1]) > seq]
+        return [*told, *self.said.texts_after(seq)]
 
     def apply(self, envelope: events.Envelope) -> frozenset[Topic]:
         """Take one event in. An envelope that was seen already changes nothing."""
@@ -184,6 +186,10 @@ class ViewState:
         self.by_key[block.key] = block
         return block
 
+    def add_said(self, kind: Literal["prompt", "steer"], envelope: events.Envelope, text: str) -> None:
+        """What the user said, where the model read it."""
+        self.add(Block(f"{kind}:{envelope.seq}:{len(self.blocks)}", kind, envelope.turn, text=text))
+
     def begun(self, key: str, kind: str, turn: str, title: str) -> Block:
         """A block that goes on."""
         return self.add(Block(key, kind, turn, title=title, status="running"))
@@ -202,19 +208,18 @@ class ViewState:
         return _topics("blocks")
 
     def _turn_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
+        if (is_told := fold_said(self, event, envelope)) is not None:
+            return _topics("queue", "blocks") if is_told else _topics("queue")
         match event:
             case events.TurnStarted():
                 self.running, self.turn, self.step = True, envelope.turn, 0
                 self.turns.setdefault(envelope.turn, len(self.turns) + 1)
                 self.suggestion = None
                 self.mode, self.model = event.mode, event.model or self.model
-                self.add(Block(f"prompt:{envelope.seq}", "prompt", envelope.turn, text=event.prompt))
-            case events.TurnSteered():
-                self.queued.append(event.text)
-                self.add(Block(f"steer:{envelope.seq}", "steer", envelope.turn, text=event.text))
+                self.said.returned.clear()
+                self.add_said("prompt", envelope, event.prompt)
             case events.StepStarted():
                 self.step = event.step
-                self.queued.clear()
             case events.StepFinished():
                 self.count(event.usage)
                 self.context_used = event.context_tokens or self.context_used
@@ -248,7 +253,6 @@ class ViewState:
 
     def _finish_turn(self, event: events.TurnFinished, envelope: events.Envelope) -> None:
         self.running = False
-        self.queued.clear()
         for block in [block for block in self.blocks[-200:] if block.running and block.turn and block.document is None]:
             self._drop(block)
         text = "" if self._is_told(event.message) else event.message

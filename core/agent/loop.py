@@ -83,6 +83,7 @@ class Turn:
                 await asyncio.wait({working}, timeout=PATIENCE)
             fault = working.exception() if working.done() and not working.cancelled() else None
             session.working = None
+            session.give_back()
             finished = self._finished()
             session.emit(finished)
         if fault is not None:
@@ -93,7 +94,7 @@ class Turn:
         """All steps. How it ended is in `end`; only an interrupt comes out as an exception."""
         try:
             made = await self._open()
-            while await self._step(made):
+            while await self._step(made) or self.session.state.steers:
                 pass
             self.end = ("done", "")
         except LimitReached as limit:

@@ -29,7 +29,7 @@ class Nudges:
 
     def goes_on(self, answer: Answer) -> bool:
         """Raises `ProviderError` or `GoingInCircles` when there is no use in going on."""
-        if self._session.steers or self._session.state.untold_answers:
+        if self._session.state.steers or self._session.state.untold_answers:
             return True
         if answer.reason == "refused":
             raise ProviderError("The model refused to answer.", code="model_refused", hint="Rephrase the request.")

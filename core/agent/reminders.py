@@ -42,9 +42,9 @@ def take_in(session: SessionContext) -> None:
         remind(session, text)
     report_verdicts(session)
     report_terminal(session)
-    while session.steers:
-        steered = f"{reminder(render('reminders/steer'))}\n{tagged('user_query', session.steers.popleft())}"
-        session.emit(MessageAppended(message=UserMessage(content=steered)))
+    for identity, text in list(session.state.steers.items()):
+        steered = f"{reminder(render('reminders/steer'))}\n{tagged('user_query', text)}"
+        session.emit(MessageAppended(message=UserMessage(content=steered), steers=(identity,)))
 
 
 def report_terminal(session: SessionContext) -> None:

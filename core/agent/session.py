@@ -7,7 +7,6 @@ at once, so `state` always shows the effect of what was just emitted; the loop k
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, get_args
@@ -24,6 +23,7 @@ from core.agent.terminal import Terminal
 from core.agent.way_out import WayOut
 from core.config import Settings
 from core.errors import AgentTuiError, ToolInputInvalid
+from core.ids import new_id
 from core.modes import Access, Mode, granted
 from core.permissions.remembered import Remembered
 from core.permissions.rules import Rule
@@ -41,6 +41,8 @@ from core.protocol.events import (
     ModeName,
     QuestionAnswered,
     QuestionAsked,
+    SteerReturned,
+    TurnSteered,
 )
 from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
@@ -132,6 +134,11 @@ class StateView(Protocol):
         ...
 
     @property
+    def steers(self) -> Mapping[str, str]:
+        """What the user said to the running turn and the model was not sent yet, by id, in the order of typing."""
+        ...
+
+    @property
     def unreported_verdicts(self) -> Sequence[VerdictRecord]:
         """Standing verdicts that the model has not been told of, oldest first."""
         ...
@@ -208,7 +215,6 @@ class SessionContext(Struct, kw_only=True):
     price: Callable[[str, Usage], float | None] = unpriced
     interactive: bool = True
     turn: str = ""
-    steers: deque[str] = field(default_factory=deque)
     seen: dict[str, str] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
     approvals: Pending[ApprovalResolved] = field(default_factory=Pending)
@@ -330,8 +336,13 @@ class SessionContext(Struct, kw_only=True):
         return merged.plan.todos
 
     def steer(self, text: str) -> None:
-        """A message of the user for the running turn; the engine emits `turn.steered` itself."""
-        self.steers.append(text)
+        """A message of the user for the running turn."""
+        self.emit(TurnSteered(text=text, id=new_id("steer")))
+
+    def give_back(self) -> None:
+        """What the model was not sent is the user's again: later it might contradict what they say next."""
+        for identity, text in list(self.state.steers.items()):
+            self.emit(SteerReturned(id=identity, text=text))
 
     def interrupt(self) -> bool:
         """Stop the running turn soon. False: none is running."""

@@ -29,6 +29,7 @@ SessionCommand = (
     | cmd.PermissionRemove
     | cmd.TurnSubmit
     | cmd.TurnSteer
+    | cmd.TurnUnsteer
     | cmd.TurnInterrupt
     | cmd.ApprovalAnswer
     | cmd.QuestionReply
@@ -53,6 +54,7 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
         case (
             cmd.TurnSubmit()
             | cmd.TurnSteer()
+            | cmd.TurnUnsteer()
             | cmd.TurnInterrupt()
             | cmd.ContextCompact()
             | cmd.CommandRun()
@@ -88,7 +90,7 @@ def _review(live: LiveSession, command: ReviewCommand | cmd.CheckpointRestore) -
 
 
 TerminalCommand = cmd.CommandRun | cmd.JobStop | cmd.ShellReset
-TurnCommand = cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnInterrupt | cmd.ContextCompact
+TurnCommand = cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnUnsteer | cmd.TurnInterrupt | cmd.ContextCompact
 
 
 async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Effect:
@@ -98,14 +100,13 @@ async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Ef
             _check_text(command.text, "prompt")
             await turns.reserve()
             return partial(turns.start, command.text, command.open_files)
-        case cmd.TurnSteer():
-            _check_text(command.text, "message")
-            _need_turn(live)
-            return partial(live.steer, command.text)
+        case cmd.TurnSteer() | cmd.TurnUnsteer():
+            return _steer(live, command)
         case cmd.TurnInterrupt():
             if not turns.running and live.runs_commands:
                 return live.stop_commands
             _need_turn(live)
+            turns.stopping = True
             return turns.interrupt
         case cmd.ContextCompact():
             if not live.runtime.state.messages:
@@ -116,6 +117,19 @@ async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Ef
             return _terminal(live, command)
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _steer(live: LiveSession, command: cmd.TurnSteer | cmd.TurnUnsteer) -> Effect:
+    if isinstance(command, cmd.TurnUnsteer):
+        waiting = live.runtime.state.steers
+        if not (waiting.keys() & set(command.ids) if command.ids else waiting):
+            raise CommandRejected("nothing waits: the model was sent all that was said.", code="nothing_queued")
+        return partial(live.take_back, command.ids)
+    _check_text(command.text, "message")
+    _need_turn(live)
+    if live.turns.stopping:
+        raise CommandRejected("the turn is being stopped.", hint="Send it as a prompt.", code="turn_stopping")
+    return partial(live.steer, command.text)
 
 
 def _terminal(live: LiveSession, command: TerminalCommand) -> Effect:

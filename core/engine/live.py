@@ -12,6 +12,7 @@ from core.engine.faults import explained
 from core.engine.runtime import SessionRuntime
 from core.engine.turns import Turns
 from core.errors import AgentTuiError
+from core.ids import new_id
 
 Effect = Callable[[], Awaitable[None] | None]
 
@@ -58,10 +59,17 @@ class LiveSession:
 
     def steer(self, text: str) -> None:
         """A message of the user for the turn that runs, and for all that work for it."""
-        self.turns.steer(text)
+        identity = new_id("steer")
+        self.turns.steer(text, identity)
         for child in self.children.values():
             if child.turns.running:
-                child.turns.steer(text)
+                child.turns.steer(text, identity)
+
+    def take_back(self, ids: tuple[str, ...]) -> None:
+        """What was said and not sent is the user's again."""
+        self.turns.take_back(ids)
+        for child in self.children.values():
+            child.turns.take_back(ids)
 
     def run_command(self, command: str) -> None:
         """Run what the user typed, beside whatever else goes on."""

@@ -94,7 +94,7 @@ class ParallelBuild:
                 await asyncio.wait({working}, timeout=STOP_LIMIT)
             context.working = self._runtime.listener = None
             self._live.builds = False
-            context.steers.clear()  # they went to those at work
+            context.give_back()
             self._tell(end)
 
     async def _work(self) -> None:

@@ -18,6 +18,7 @@ from core.protocol.events import (
     JobEnded,
     MessageAppended,
     QuestionAnswered,
+    SteerReturned,
     SubagentFinished,
     ToolFinished,
     ToolRequested,
@@ -41,6 +42,9 @@ def close_open_turn(
     """
     turn = state.turn
     done = []
+    for identity, text in list(state.steers.items()):
+        emit(SteerReturned(id=identity, text=text))
+        done.append("What was said to a turn and never sent waits in the prompt.")
     for call in list(turn.calls.values()) if turn is not None else []:
         _show_question(state, call, emit)
         emit(ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
@@ -58,7 +62,7 @@ def close_open_turn(
     if turn is not None:
         emit(TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
         done.append("A turn that was cut off was closed as interrupted.")
-    return " ".join(done)
+    return " ".join(dict.fromkeys(done))
 
 
 def _show_question(state: SessionState, call: ToolRequested, emit: Emit) -> None:

@@ -96,6 +96,8 @@ class Reporter:
                 emit(event)
             case ev.QuestionAnswered(id=asked) if asked in state.questions:
                 emit(event)
+            case ev.MessageAppended(steers=ids) if ids:
+                emit(ev.SteerDelivered(ids=ids))
             case ev.TodoVerified():
                 emit(replace(event, plan=self._plan))
             case _:

@@ -227,7 +227,7 @@ async def comments_sent(live: LiveSession, command: cmd.CommentsSend) -> Effect:
     if live.turns.running:
 
         def steer() -> None:
-            live.turns.steer(text)
+            live.steer(text)
             live.runtime.emit(CommentsSent())
 
         return steer

@@ -19,7 +19,7 @@ from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, CommandRejected
 from core.ids import new_id
 from core.modes import Mode
-from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted, TurnSteered
+from core.protocol.events import Notice, PromptSuggested, SteerReturned, TurnEnd, TurnStarted, TurnSteered
 from core.providers.base import Suggesting
 
 Work = Callable[[SessionContext], Awaitable[None]]
@@ -44,6 +44,7 @@ class Turns:
         self._routes = Routes(session)
         self._warming: asyncio.Task[None] | None = None
         self._reserved = False
+        self.stopping = False
         self.leash: Leash | None = None
 
     @property
@@ -95,7 +96,10 @@ class Turns:
                 await prepared(self.ready_context())
 
     async def reserve(self) -> None:
-        """Claim the next turn. `CommandRejected` while one runs; else what `route` and the log raise."""
+        """Claim the next turn. `CommandRejected` while one runs, unless it is being stopped, which is waited for; else
+        what `route` and the log raise."""
+        if self.stopping and self._task is not None:
+            await asyncio.wait({self._task}, timeout=STOP_LIMIT)
         if self.running:
             raise CommandRejected(
                 "a turn is running.", hint="Wait for its end, interrupt it, or steer it.", code="turn_running"
@@ -105,7 +109,7 @@ class Turns:
             self._session.log.flush()
             await asyncio.to_thread(self._routes.resolve)
         except BaseException:
-            self._reserved = False
+            self._reserved = self.stopping = False
             raise
 
     def start(self, prompt: str, open_files: tuple[str, ...] = (), *, instruction: str = "") -> None:
@@ -189,6 +193,7 @@ class Turns:
             mode, model = session.state.mode, session.state.model
             session.emit_surely(TurnStarted(prompt=prompt, mode=mode, model=model))
         self._finish(reason, message)
+        self.stopping = False
 
     def _finish(self, reason: TurnEnd, message: str) -> None:
         """Whatever the turn left open is closed; its end is on the disk before the next thing happens."""
@@ -210,7 +215,6 @@ class Turns:
         if (context := self._context) is not None:
             context.seen.clear()
             context.told.clear()
-            context.steers.clear()
             context.meter.forget()
             context.floor = 0
         self.suggest()
@@ -251,11 +255,18 @@ class Turns:
         self._routes.complain()
         return self._context
 
-    def steer(self, text: str) -> None:
-        """A message of the user for the turn that runs."""
-        self._session.emit(TurnSteered(text=text))
-        if self._context is not None:
-            self._context.steer(text)
+    def steer(self, text: str, identity: str = "") -> None:
+        """A message of the user for the turn that runs; one that comes too late for it is given back."""
+        steered = TurnSteered(text=text, id=identity or new_id("steer"))
+        self._session.emit(steered)
+        if not self.running:
+            self._session.emit(SteerReturned(id=steered.id, text=text))
+
+    def take_back(self, ids: tuple[str, ...]) -> None:
+        """What was said and not sent is the user's again; what a model was sent meanwhile is not."""
+        for identity, text in list(self._session.state.steers.items()):
+            if identity in ids or not ids:
+                self._session.emit(SteerReturned(id=identity, text=text))
 
     def interrupt(self) -> None:
         """Stop the turn soon; what it had is kept."""

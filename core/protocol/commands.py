@@ -87,6 +87,12 @@ class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
     text: str
 
 
+class TurnUnsteer(Command, frozen=True, kw_only=True, tag="turn.unsteer"):
+    """Take back what was said to the running turn and no model was sent yet; `ids` empty = all of it."""
+
+    ids: tuple[str, ...] = ()
+
+
 class TurnInterrupt(Command, frozen=True, kw_only=True, tag="turn.interrupt"):
     pass
 
@@ -266,6 +272,7 @@ AnyCommand = (
     | ProviderConfigure
     | TurnSubmit
     | TurnSteer
+    | TurnUnsteer
     | TurnInterrupt
     | CommandRun
     | JobStop

@@ -20,6 +20,7 @@ from core.sessions import subagents
 from core.sessions.asking import Untold, answered, asked, heard, reported
 from core.sessions.debugging import DebugState
 from core.sessions.rewind import Line, Mark, marked, rewound, shelve
+from core.sessions.steering import delivered, returned, settled, steered
 from core.sessions.usage import total
 
 
@@ -67,7 +68,8 @@ class TurnState:
 @dataclass(slots=True, kw_only=True)
 class SessionState:
     """Everything a session is, at one moment. `seq` is that of the last durable event. `jobs` run now, `job_count` were
-    ever begun; the model was not told of `terminal_news` yet. `marks` are the checkpoints, `lines` what was left."""
+    ever begun; `terminal_news` and `steers` are what the model was not told yet. `marks` are the checkpoints, `lines`
+    what was left."""
 
     review: ReviewFold = field(default_factory=NoReview)
     id: str = ""
@@ -96,7 +98,7 @@ class SessionState:
     approvals: dict[str, ev.ApprovalRequested] = field(default_factory=dict)
     questions: dict[str, ev.QuestionAsked] = field(default_factory=dict)
     untold_answers: dict[str, Untold] = field(default_factory=dict)
-    steers: list[str] = field(default_factory=list)
+    steers: dict[str, str] = field(default_factory=dict)
     rules: tuple[ev.LoadedRule, ...] = ()
     tier: str = ""
     trust: str = "trusted"
@@ -190,11 +192,6 @@ def _trust(state: SessionState, _: ev.Envelope, event: ev.TrustStated) -> None:
 def _turn_started(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted) -> None:
     turn = TurnState(id=envelope.turn, prompt=event.prompt, mode=event.mode, model=event.model, started=envelope.at)
     state.turns.append(turn)
-    state.steers.clear()
-
-
-def _steered(state: SessionState, _: ev.Envelope, event: ev.TurnSteered) -> None:
-    state.steers.append(event.text)
 
 
 def _turn_finished(state: SessionState, _: ev.Envelope, event: ev.TurnFinished) -> None:
@@ -221,6 +218,7 @@ def _step_retried(state: SessionState, _: ev.Envelope, event: ev.StepRetried) ->
 
 def _message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> None:
     state.messages.append(event.message)
+    settled(state, event.steers)
     heard(state, event.message)
 
 
@@ -353,7 +351,9 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.ModelChanged: _model,
     ev.TrustStated: _trust,
     ev.TurnStarted: _turn_started,
-    ev.TurnSteered: _steered,
+    ev.TurnSteered: steered,
+    ev.SteerDelivered: delivered,
+    ev.SteerReturned: returned,
     ev.TurnFinished: _turn_finished,
     ev.StepFinished: _step_finished,
     ev.StepRetried: _step_retried,

@@ -77,7 +77,6 @@ def rewound(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) 
     line = state.lines[mark.line]
     state.messages[:] = line.messages[: mark.messages]
     state.turns[:] = line.turns[: mark.turns]
-    state.steers.clear()
     state.untold_answers.clear()
     state.questions = {each.id: each for each in mark.questions}
     for each in [each for each in state.reported if each not in mark.told]:

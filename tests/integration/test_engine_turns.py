@@ -66,7 +66,7 @@ async def test_a_second_prompt_is_rejected_while_a_turn_runs_and_a_message_steer
         await engine.settled(session)
         hold.set()
         seen = await until_end(engine, session)
-        assert ev.TurnSteered(text="mind the gap") in seen
+        assert [event.text for event in seen if isinstance(event, ev.TurnSteered)] == ["mind the gap"]
         assert seen[-1].reason == "done"
         assert any("mind the gap" in getattr(message, "content", "") for message in engine.state(session).messages)
 
@@ -81,25 +81,6 @@ async def test_v9_an_interrupt_does_not_wait_for_the_model_and_leaves_a_valid_hi
         messages = engine.state(session).messages
         assert with_results(messages) == messages
         await engine.submit(cmd.TurnSubmit(session=session, text="again"))
-
-
-async def test_a_message_that_an_interrupt_overtook_reaches_the_model_in_the_next_turn(project):
-    hold = asyncio.Event()
-    async with session_of(project, [hold, *says("Heard.")], says("Both.")) as (engine, session):
-        await engine.submit(cmd.TurnSubmit(session=session, text="one"))
-        await engine.settled(session)
-        for command in (cmd.TurnSteer(session=session, text="mind the gap"), cmd.TurnInterrupt(session=session)):
-            assert isinstance(await engine.submit(command), cmd.Ack)
-        assert (await until_end(engine, session))[-1].reason == "interrupted"
-        hold.set()
-        await engine.submit(cmd.TurnSubmit(session=session, text="two"))
-        stream = engine.events(session, after=engine.state(session).seq)
-        async for envelope in stream:
-            if isinstance(envelope.event, ev.TurnFinished):
-                break
-        await stream.aclose()
-        messages = engine.state(session).messages
-        assert sum("mind the gap" in getattr(message, "content", "") for message in messages) == 1
 
 
 async def test_the_first_prompt_names_the_session_and_is_kept_for_the_history(project):

@@ -24,12 +24,13 @@ class AskingScreen(PlanningScreen):
         found = self.query(f"#{name}")
         if found:
             return found.first()
-        from tui.widgets import approval, completion, question
+        from tui.widgets import approval, completion, question, queued
 
         kinds = {
             "approval": approval.ApprovalBar,
             "question": question.QuestionBar,
             "completion": completion.Completion,
+            "queued": queued.Queued,
         }
         widget = kinds[name](id=name)
         await self.query_one("#centre").mount(widget, before="#prompt")

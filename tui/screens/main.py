@@ -6,6 +6,7 @@ Only the conversation, the prompt and the status are there at the first paint; e
 
 from __future__ import annotations
 
+from asyncio import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
@@ -53,6 +54,7 @@ class MainScreen(AskingScreen):
         self._elsewhere = ""
         self._is_set_up = False
         self._is_shown = False
+        self._saying = Lock()
 
     @property
     def mode(self) -> ModeName:
@@ -93,6 +95,7 @@ class MainScreen(AskingScreen):
         self._show_blocks()
         self._show_status()
         self.run_worker(self._load_history(), group="history", exclusive=True)
+        self.run_worker(self._show_queue(), group="queue", exclusive=True)
         self.run_worker(self._look_elsewhere(), group="elsewhere", exclusive=True)
         if self._panes is not None or self.query("#approval, #question, #trust"):  # another session may have been shown
             self.changed(frozenset({"ask", "review", "plan", "debug", "files"}))
@@ -124,6 +127,8 @@ class MainScreen(AskingScreen):
             self._show_blocks()
         if topics & {"status", "session"}:
             self._show_status()
+        if "queue" in topics:
+            self.run_worker(self._show_queue(), group="queue", exclusive=True)
         if "ask" in topics:
             self.run_worker(self._show_asked(), group="asked", exclusive=True)
         if topics & {"review", "plan", "debug", "files"}:
@@ -232,24 +237,49 @@ class MainScreen(AskingScreen):
         if not self.state.session:
             self._note = "starting… your prompt is sent when the engine is ready"
             self._show_status()
-        if self.state.running:
-            command: commands.AnyCommand = commands.TurnSteer(text=text)
-        else:
-            seen = self._panes.open_files if self._panes else ()
-            command = commands.TurnSubmit(text=text, open_files=seen)
-        reply = await self.bridge.submit(command)
-        if isinstance(reply, commands.Reject) and reply.code == "turn_running":
-            reply = await self.bridge.submit(commands.TurnSteer(text=text))
+        async with self._saying:  # what was typed first is said first
+            reply = await self._said(text)
         if isinstance(reply, commands.Reject):
             self.say(reply.message, reply.hint, is_error=True)
             self._give_back(text)
 
+    async def _said(self, text: str) -> commands.Reply:
+        """A word to the turn that runs, else a prompt; which of them it is may change while it is under way."""
+        seen = self._panes.open_files if self._panes else ()
+        prompt, steer = commands.TurnSubmit(text=text, open_files=seen), commands.TurnSteer(text=text)
+        reply = await self.bridge.submit(steer if self.state.running else prompt)
+        for _ in range(2):
+            match reply:
+                case commands.Reject(code="turn_running"):
+                    reply = await self.bridge.submit(steer)
+                case commands.Reject(code="no_turn" | "turn_stopping"):
+                    reply = await self.bridge.submit(prompt)
+                case _:
+                    break
+        return reply
+
     def _give_back(self, text: str) -> None:
-        """What could not be sent stands in the prompt again, unless something else was begun there."""
-        prompt = self.query_one(Prompt)
-        if not prompt.text:
-            prompt.text = text
-            prompt.move_cursor(prompt.document.end)
+        """What could not be sent stands in the prompt again; above it, if something else was begun there."""
+        self.state.said.returned.append((text, self.state.seq))
+        self.run_worker(self._show_queue(), group="queue", exclusive=True)
+
+    async def _show_queue(self) -> None:
+        """What was said and not sent: what was given back belongs into the prompt."""
+        await self.bridge.caught_up()
+        prompt, said = self.query_one(Prompt), self.state.said
+        if said.returned and not prompt.text:
+            prompt.give_back(said.take())
+        prompt.has_queue = bool(said.returned or said.queued)
+        if prompt.has_queue or self.query("#queued"):
+            (await self.mounted("queued")).show(said)
+
+    @on(Prompt.TakeBack)
+    def _taken_back(self) -> None:
+        if said := self.state.said.take():
+            self.query_one(Prompt).give_back(said)
+            self.run_worker(self._show_queue(), group="queue", exclusive=True)
+        else:
+            self.send(commands.TurnUnsteer())
 
     @on(Prompt.Changed)
     def _typed(self, event: Prompt.Changed) -> None:

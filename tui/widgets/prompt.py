@@ -69,6 +69,9 @@ class Prompt(TextArea):
     class TakeSuggestion(Message):
         """The send key on an empty prompt."""
 
+    class TakeBack(Message):
+        """The key for the prompt before this one, while what was said waits to be sent."""
+
     class CompletionKey(Message):
         """A key that belongs to the open completion: `action` is next, previous, accept, send or close."""
 
@@ -82,6 +85,7 @@ class Prompt(TextArea):
         )
         self.cursor_blink = False
         self.completing = False
+        self.has_queue = False
         self._pasted: list[str] = []
         self._history: list[str] = []
         self._place = 0
@@ -125,6 +129,15 @@ class Prompt(TextArea):
             self.post_message(self.Submitted(text))
         else:
             self.post_message(self.TakeSuggestion())
+
+    def give_back(self, text: str) -> None:
+        """Put what was said before into the prompt. In the empty one all of it is marked: whoever types on without
+        looking says what they type, and `older` has the rest."""
+        if self.text:
+            self.insert(f"{text}\n", (0, 0), maintain_selection_offset=True)
+        else:
+            self.text = text
+            self.select_all()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
@@ -206,6 +219,8 @@ class Prompt(TextArea):
     def _older(self) -> None:
         if self.completing:
             self.post_message(self.CompletionKey("previous"))
+        elif self.has_queue and self.cursor_at_first_line and self._place == len(self._history):
+            self.post_message(self.TakeBack())
         elif not self.cursor_at_first_line or self._place == 0:
             self.action_cursor_up()
         else:

@@ -81,6 +81,8 @@ from core.protocol.events.trouble import ErrorRaised, Notice, StreamLagged
 from core.protocol.events.turn import (
     MessageAppended,
     PromptSuggested,
+    SteerDelivered,
+    SteerReturned,
     StepFinished,
     StepRetried,
     StepStarted,
@@ -99,6 +101,8 @@ AnyEvent = (
     | TrustStated
     | TurnStarted
     | TurnSteered
+    | SteerDelivered
+    | SteerReturned
     | PromptSuggested
     | TurnFinished
     | StepStarted
@@ -246,6 +250,8 @@ __all__ = [
     "SessionResumed",
     "SessionStarted",
     "ShellMoved",
+    "SteerDelivered",
+    "SteerReturned",
     "StepFinished",
     "StepRetried",
     "StepStarted",

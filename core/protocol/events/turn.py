@@ -15,8 +15,26 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
-    """A message given while the turn runs; it reaches the model at its next step."""
+    """A message given while the turn runs; it reaches the model at its next step.
 
+    It waits until a `message.appended` or `steer.delivered` names its `id`, or `steer.returned` gives it back.
+    """
+
+    text: str
+    id: str = ""
+
+
+class SteerDelivered(Event, frozen=True, kw_only=True, tag="steer.delivered"):
+    """Those at work for the turn have these messages in their histories now."""
+
+    ids: tuple[str, ...]
+
+
+class SteerReturned(Event, frozen=True, kw_only=True, tag="steer.returned"):
+    """A message that no model was sent is the user's again, and never will be sent by itself: the turn has ended
+    before, or the user took it back. Clients offer the text where one writes."""
+
+    id: str
     text: str
 
 
@@ -58,4 +76,7 @@ class StepRetried(Event, frozen=True, kw_only=True, tag="step.retried"):
 
 
 class MessageAppended(Event, frozen=True, kw_only=True, tag="message.appended"):
+    """`steers`: the ids of what the user said meanwhile that this message brings."""
+
     message: Message
+    steers: tuple[str, ...] = ()

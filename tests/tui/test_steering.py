@@ -1,0 +1,108 @@
+"""What is said to a running turn: seen until the model has it, given back when it never will."""
+
+from __future__ import annotations
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol.messages import UserMessage
+from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tests.tui.conftest import Stage
+from tui.bridge import Wish
+from tui.widgets.queued import Queued
+
+RUNS = [*recorded.opening(), e.TurnStarted(prompt="rewrite it", mode="agent", model="m"), e.StepStarted(step=1)]
+OLD, NEW = "delete the old parser", "no, keep the old parser"
+SAID = e.TurnSteered(id="s1", text=OLD)
+BACK = (e.SteerReturned(id="s1", text=OLD), e.TurnFinished(reason="interrupted"))
+
+
+def queue(on: Stage) -> str:
+    found = on.screen.query(Queued)
+    return str(found.first().render()) if found and found.first().display else ""
+
+
+async def test_n6_what_the_model_was_not_sent_stands_above_the_prompt_until_it_is(stage):
+    async with stage(RUNS) as on:
+        await on.emit(SAID)
+        await on.until(lambda: queue(on))
+        assert queue(on) == f"queued {OLD}   up takes it back"
+        assert not [block for block in on.screen.state.blocks if block.kind == "steer"]
+        await on.emit(e.MessageAppended(message=UserMessage(content="…"), steers=("s1",)))
+        await on.until(lambda: not queue(on))
+        assert [block.text for block in on.screen.state.blocks if block.kind == "steer"] == [OLD]
+
+
+async def test_n6_an_interrupt_gives_back_what_was_not_sent_and_typing_on_does_not_send_it(stage):
+    async with stage(RUNS) as on:
+        await on.emit(SAID)
+        await on.pilot.press("escape")
+        await on.until(lambda: on.sent(c.TurnInterrupt))
+        await on.emit(*BACK)
+        await on.until(lambda: on.prompt.text == OLD)
+        assert not queue(on)
+        await on.pilot.press(*"no")
+        assert on.prompt.text == "no"
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert [each.text for each in on.sent(c.TurnSubmit)] == ["no"]
+
+
+async def test_n6_what_comes_back_while_something_is_typed_waits_above_and_up_brings_it(stage):
+    async with stage(RUNS) as on:
+        await on.emit(SAID)
+        await on.pilot.press(*"keep")
+        await on.emit(*BACK)
+        await on.until(lambda: queue(on).startswith("not sent"))
+        assert on.prompt.text == "keep"
+        await on.pilot.press("up")
+        await on.until(lambda: on.prompt.text == f"{OLD}\nkeep")
+        await on.until(lambda: not queue(on))
+
+
+async def test_n6_up_takes_back_what_the_model_was_not_sent(stage):
+    async with stage(RUNS) as on:
+        await on.emit(SAID, e.TurnSteered(id="s2", text="and that"))
+        await on.until(lambda: queue(on).count("queued") == 2)
+        await on.pilot.press("up")
+        await on.until(lambda: on.sent(c.TurnUnsteer))
+        await on.emit(e.SteerReturned(id="s1", text=OLD), e.SteerReturned(id="s2", text="and that"))
+        await on.until(lambda: on.prompt.text)
+        assert on.prompt.text == f"{OLD}\nand that"
+
+
+async def test_n6_a_word_that_comes_too_late_for_the_turn_is_the_next_prompt(stage):
+    def react(_: object, command: c.AnyCommand) -> c.Reply | None:
+        return c.Reject(code="turn_stopping", message="-") if isinstance(command, c.TurnSteer) else None
+
+    async with stage(RUNS, react=react) as on:
+        await on.pilot.press("escape", *NEW.replace(" ", "_"), "enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        kinds = [type(each) for each in on.client.commands if not isinstance(each, c.SessionOpen)]
+        assert kinds == [c.TurnInterrupt, c.TurnSteer, c.TurnSubmit]
+
+
+async def test_n6_two_prompts_sent_at_once_are_said_in_the_order_of_typing(stage):
+    def react(client: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
+        running = sum(isinstance(each, c.TurnSubmit) for each in client.commands) > 1
+        return c.Reject(code="turn_running", message="-") if isinstance(command, c.TurnSubmit) and running else None
+
+    async with stage(recorded.opening(), react=react) as on:
+        for text in ("one", "two", "three"):
+            on.prompt.text = text
+            on.prompt.submit()
+        await on.until(lambda: len(on.sent(c.TurnSteer)) == 2)
+        assert [each.text for each in on.sent(c.TurnSteer)] == ["two", "three"]
+
+
+async def test_n6_what_a_killed_engine_had_not_sent_is_offered_when_the_session_goes_on(stage):
+    async with stage([*RUNS, SAID, *BACK, e.SessionResumed()], wish=Wish(resume="")) as on:
+        await on.until(lambda: on.prompt.text)
+        assert on.prompt.text == OLD
+
+
+async def test_n6_what_was_given_back_before_a_later_prompt_is_not_offered_again(stage):
+    later = e.TurnStarted(prompt=NEW, mode="agent", model="m")
+    async with stage([*RUNS, SAID, *BACK, later, e.TurnFinished(reason="done")], wish=Wish(resume="")) as on:
+        await on.pilot.pause(0.2)
+        assert on.prompt.text == ""

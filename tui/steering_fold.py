@@ -1,0 +1,53 @@
+"""The screen's fold of what is said to a running turn: it waits above the prompt until a model was sent it, and stands
+in the transcript where the model read it; what was given back belongs into the prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from core.protocol import events
+
+if TYPE_CHECKING:
+    from tui.state import ViewState
+
+
+@dataclass(slots=True)
+class Said:
+    """`queued`: text and seq by id, in the order of typing; `returned`: what is to be offered in the prompt."""
+
+    queued: dict[str, tuple[str, int]] = field(default_factory=dict)
+    returned: list[tuple[str, int]] = field(default_factory=list)
+
+    def texts_after(self, seq: int) -> list[str]:
+        """What the user said after that event and no model was sent."""
+        return [text for text, at in (*self.queued.values(), *self.returned) if at > seq]
+
+    def take(self) -> str:
+        """What was given back, as one text; it is not offered again."""
+        text = "\n".join(text for text, _ in self.returned)
+        self.returned.clear()
+        return text
+
+
+def fold_said(state: ViewState, event: events.AnyEvent, envelope: events.Envelope) -> bool | None:
+    """Take in an event about what was said meanwhile. Whether the transcript has changed; None: it is no such event."""
+    said = state.said
+    match event:
+        case events.TurnSteered(id=""):  # of an older program, which did not say what became of it
+            state.add_said("steer", envelope, event.text)
+            return True
+        case events.TurnSteered():
+            said.queued[event.id] = (event.text, envelope.seq)
+            said.returned.clear()
+            return False
+        case events.MessageAppended(steers=ids) | events.SteerDelivered(ids=ids) if ids:
+            for text in [said.queued.pop(each)[0] for each in ids if each in said.queued]:
+                state.add_said("steer", envelope, text)
+            return True
+        case events.SteerReturned():
+            said.queued.pop(event.id, None)
+            said.returned.append((event.text, envelope.seq))
+            return False
+        case _:
+            return None
