@@ -31,6 +31,7 @@ from core.sandbox.result import CommandResult
 from core.sessions.debugging import DebugState
 from core.shadow import LayerDirs, Shadow
 from core.workspace import Workspace
+from core.workspace.withheld import Kept
 
 JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
 DROPPED = "Stopped by the user; what it had changed until then was dropped."
@@ -99,7 +100,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     directory: Path
     box: BoxSource
     checks: Callable[[], tuple[str, ...]] = tuple
-    withheld: Callable[[], tuple[str, ...]] = tuple
+    withheld: Callable[[], Kept] = Kept
     readable: Callable[[], tuple[Path, ...]] = tuple
     hidden: tuple[Path, ...] = ()
     cache: Path | None = None
@@ -155,6 +156,7 @@ class Execution:
         self._proxy: Path | None = None
         self._room: RoomWatch | None = None
         self._before: dict[str, FileState] = {}
+        self._kept = Kept()
         self.running: Running | None = None
 
     def _show(self, text: str) -> None:
@@ -164,6 +166,7 @@ class Execution:
     async def begin(self, box: Box) -> None:
         """Start it. Raises `AgentTuiError` when that can't be done; then nothing of it ran, and nothing is left."""
         ground = self._ground
+        self._kept = await asyncio.to_thread(ground.withheld)
         self._before = _pending(ground)
         lowers = (*self.order.over, *ground.shadow.lowers())
         self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
@@ -190,8 +193,9 @@ class Execution:
             work=layer.work if layer else None,
             cwd=self._shell.directory,
             cache=ground.made_cache(),
-            hidden=ground.hidden,
-            withheld=ground.withheld(),
+            hidden=(*ground.hidden, *self._kept.outside),
+            withheld=self._kept.covered,
+            masked=self._kept.masked,
             proxy=self._proxy,
             readable=ground.readable(),
             limits=self._room.bounded(limits) if self._room else limits,
@@ -267,7 +271,7 @@ class Execution:
             ended=ended.ended,
             directory=self._shell.directory,
             effects=effects,
-            notes=ended.notes,
+            notes=(*ended.notes, *self._kept.notes),
             spilled=self.output.file,
         )
 

@@ -65,6 +65,7 @@ def _on_disk(session: SessionContext, job: LintJob) -> LintJob | None:
 
 async def _run(session: SessionContext, box: Box, job: LintJob, *, pending: bool) -> LintRun:
     ground, output = session.terminal.ground, _Output()
+    kept = await asyncio.to_thread(ground.withheld)
     lowers: tuple[Path, ...] = ground.shadow.lowers() if pending else ground.shadow.layers.stack()
     spec = BoxSpec(
         workspace=ground.workspace.root,
@@ -73,8 +74,9 @@ async def _run(session: SessionContext, box: Box, job: LintJob, *, pending: bool
         lowers=lowers,
         cwd=job.directory,
         cache=ground.made_cache(),
-        hidden=ground.hidden,
-        withheld=ground.withheld(),
+        hidden=(*ground.hidden, *kept.outside),
+        withheld=kept.covered,
+        masked=kept.masked,
         readable=ground.readable(),
         limits=Limits(seconds=SECONDS),
     )

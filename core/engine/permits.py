@@ -12,7 +12,7 @@ from core.permissions.audit import Audit
 from core.permissions.remembered import Remembered
 from core.permissions.rules import Rule, of_kind, strictest
 from core.protocol.events import AnyEvent
-from core.workspace.withheld import Withheld
+from core.workspace.withheld import Kept, Withheld
 
 if TYPE_CHECKING:
     from core.engine.runtime import SessionRuntime
@@ -34,8 +34,8 @@ class Permits:
         """Configured ones, and the patterns that the user typed for good. Raises `StateError`."""
         return (*self._session.settings.permissions.rules(), *self.remembered.rules())
 
-    def withheld(self) -> tuple[str, ...]:
-        """What a command that begins now must not read."""
+    def withheld(self) -> Kept:
+        """What a command that begins now must not read. Takes a while the first time, so it is for a thread."""
         reading = tuple(of_kind(self.rules(), "Read"))
         if reading != self._reading:
             self._reading = reading

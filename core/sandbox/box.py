@@ -55,7 +55,8 @@ class BoxSpec(Struct, frozen=True, kw_only=True):
     The command sees `workspace` at its own path, with `lowers` (topmost first, each a directory in overlayfs's format)
     over it. What it changes lands in `upper`, with `work` beside it on the same file system; without an `upper` it is
     held in memory and gone afterwards. `cwd` is relative to the workspace; `cache` is bound at ~/.cache. `hidden` are
-    absolute paths that do not exist for it, `withheld` are paths of the workspace whose content it can't read, and
+    absolute paths that do not exist for it, `withheld` are paths of the workspace whose content it can't read, `masked`
+    are files of the workspace that are empty and shut for it, though it may delete them with their directory, and
     `readable` are absolute paths that the user's configuration adds to its view, read-only. `proxy` is a listening
     socket of ours through which it reaches the hosts that were granted; without it there is no network at all.
     `interactive`: it has a standard input that `Running.send` fills. `raw`: its output is handed on byte for byte, what
@@ -72,6 +73,7 @@ class BoxSpec(Struct, frozen=True, kw_only=True):
     cache: Path | None = None
     hidden: tuple[Path, ...] = ()
     withheld: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
     proxy: Path | None = None
     limits: Limits = field(default_factory=Limits)

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec import structs
+
 from core.errors import ToolFailed
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
@@ -22,6 +24,7 @@ from core.sandbox.copies import Copy, discard, materialise
 from core.sandbox.differences import write_differences
 from core.sandbox.launched_box import LaunchedBox
 from core.sandbox.launcher import FILTER, READY, STATUS
+from core.sandbox.masking.settling import masks_beside, settle
 from core.sandbox.mounts import mounts_below
 from core.sandbox.runner import shell
 from core.sandbox.seccomp import FAMILIES
@@ -76,6 +79,7 @@ class BwrapBox(LaunchedBox):
 
     def _over_by_bwrap(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2a."""
+        spec = structs.replace(spec, withheld=(*spec.withheld, *spec.masked))
         sources = [spec.workspace, *reversed(spec.lowers)]  # bottom first
         layers = [word for source in sources for word in ("--overlay-src", str(source))]
         place = str(spec.workspace)
@@ -96,14 +100,16 @@ class BwrapBox(LaunchedBox):
             [os.fsencode(lower) for lower in spec.lowers],
             os.fsencode(spec.upper) if spec.upper else b"",
             os.fsencode((spec.upper and spec.work) or scratch),
+            [os.fsencode(path) for path in spec.masked],
+            os.fsencode(masks_beside(spec.upper)) if spec.upper else b"",
         )
 
         def finish() -> tuple[str, ...]:
             scratch.rmdir()
-            return ()
+            return settle(spec)
 
         def undo() -> None:
-            scratch.rmdir()
+            finish()
             if spec.upper is not None and spec.work is not None:
                 shutil.rmtree(
                     spec.work / "work", ignore_errors=True
@@ -120,7 +126,9 @@ class BwrapBox(LaunchedBox):
         for held in copy.held:
             original = os.path.join(place, os.fsdecode(held))
             bound += ["--ro-bind", original, original]
-        launch = self._launch(spec, bound)
+        below = tuple(f"{os.fsdecode(held)}/" for held in copy.held)
+        inside = tuple(each for each in spec.masked if each.startswith(below))
+        launch = self._launch(structs.replace(spec, withheld=(*spec.withheld, *inside)), bound)
         launch.finish = lambda: give_back(copy, spec.upper, mounted=True)
         launch.undo = lambda: give_back(copy, None, mounted=True)
         return launch

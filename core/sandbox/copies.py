@@ -124,7 +124,7 @@ class _Survey:
         self.left = 0
         self._root = os.fsencode(spec.workspace)
         self._lowers = [os.fsencode(lower) for lower in spec.lowers]
-        self._withheld = {os.fsencode(path) for path in spec.withheld}
+        self._withheld = {os.fsencode(path) for path in (*spec.withheld, *spec.masked)}
         self._mounted = set(mounts_below(self._root))
         self._limits = limits
         self._size = 0
@@ -180,10 +180,7 @@ class _Survey:
         return True
 
     def _hold(self, child: bytes, source: bytes) -> None:
-        below = child + b"/"
-        if any(path.startswith(below) for path in self._withheld):
-            self.entries.append(_Entry(child, source, "withheld"))
-            return
+        """What is withheld below it is for the caller to leave out of what it shows."""
         self.held.append(child)
         self.entries.append(_Entry(child, source, "held"))
 
@@ -228,7 +225,7 @@ def merged(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list[Found]]:
                 continue
             if is_directory or entry.name not in shown:
                 shown.setdefault(entry.name, []).append(Found(entry.path, info.st_mode, info.st_size))
-            if not is_directory or (is_layer and _is_opaque(entry.path)):
+            if not is_directory or (is_layer and is_opaque(entry.path)):
                 closed.add(entry.name)
     return shown
 
@@ -241,7 +238,7 @@ def _scanned(directory: bytes) -> list[os.DirEntry[bytes]]:
         return []
 
 
-def _is_opaque(path: bytes) -> bool:
+def is_opaque(path: bytes) -> bool:
     try:
         return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
     except OSError:

@@ -87,23 +87,28 @@ def withholding_hidden(spec: BoxSpec) -> BoxSpec:
 
 def _rules(spec: BoxSpec, held: list[Path]) -> Iterator[tuple[str, int]]:
     """What may be read, by name: a rule can't take back what a wider one gave."""
-    yield from ((path, READ) for path in (*_SYSTEM, *_VARIABLE))
+    yield from (
+        (str(each), READ) for path in (*_SYSTEM, *_VARIABLE) for each in _without(Path(path).resolve(), spec.hidden)
+    )
     yield from ((path, USE) for path in _DEVICES)
     masked = set(places.masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _readable_in(Path(directory), masked))
     for path in (*places.toolchains(spec.env), *spec.readable, *held):
-        yield from ((str(each), READ) for each in _without(path, spec.hidden))
+        yield from ((str(each), READ) for each in _without(path, _kept_out(spec)))
     if spec.cache is not None:
         yield str(spec.cache), EVERYTHING
 
 
 def _environments(spec: BoxSpec) -> Iterator[Path]:
     """The project's virtual environments in use: their scripts name them by their own path, not by the copy's."""
-    kept_out = (*spec.hidden, *(spec.workspace / each for each in spec.withheld))
     for path in spec.workspace.glob("*/pyvenv.cfg"):
         if path.parent.name in _ENVIRONMENTS and not path.parent.is_symlink():
-            yield from _without(path.parent, kept_out)
+            yield from _without(path.parent, _kept_out(spec))
+
+
+def _kept_out(spec: BoxSpec) -> tuple[Path, ...]:
+    return (*spec.hidden, *(spec.workspace / each for each in (*spec.withheld, *spec.masked)))
 
 
 def _without(path: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:

@@ -17,13 +17,17 @@ import select
 import signal
 
 from core.sandbox import cgroups, kernel, landlock, memory, mounts, order, seccomp
+from core.sandbox.masking.layer import lay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn, TypedDict
 
+    Overlay = tuple[bytes, list[bytes], bytes, bytes, list[bytes], bytes]
+
     class LaunchOrder(TypedDict):
-        """What to execute. `overlay`: (workspace, lowers, upper, work), to be laid over the workspace first.
+        """What to execute. `overlay`: (workspace, lowers, upper, work, masked, masks), to be laid over the workspace
+        first; the layer for what is masked is made at `masks` (b"": in memory).
 
         `bubblewrap`: the arguments are bubblewrap's, whose status comes on descriptor STATUS, and whose innermost
         shell says on READY that the command runs. `families` are those of the socket calls that stay allowed, `rules`
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
         env: dict[bytes, bytes]
         cwd: bytes
         bubblewrap: bool
-        overlay: tuple[bytes, list[bytes], bytes, bytes] | None
+        overlay: Overlay | None
         scratch: int
         rules: list[tuple[str, int]] | None
         families: list[int]
@@ -102,7 +106,7 @@ def _become(wanted: LaunchOrder, group: cgroups.Group | None, tell_status: int, 
         tell_ready = READY
         if wanted["overlay"] is not None:
             step = "overlay"
-            _lay_over(*wanted["overlay"], wanted["scratch"])
+            _lay_over(wanted["overlay"], wanted["scratch"])
         kernel.leave_session_keyring()
         step = "directory"
         os.chdir(wanted["cwd"])
@@ -133,19 +137,24 @@ def _arrange(wanted: LaunchOrder, tell_status: int, tell_ready: int) -> None:
     kernel.close_from(FILTER + 1)
 
 
-def _lay_over(workspace: bytes, lowers: list[bytes], upper: bytes, work: bytes, scratch: int) -> None:
+def _lay_over(overlay: Overlay, scratch: int) -> None:
     """In namespaces of our own: the layers over the workspace, and what is mounted inside it over that again."""
+    workspace, lowers, upper, work, masked, masks = overlay
     user, group = os.getuid(), os.getgid()
     inside = mounts.take_submounts(workspace)
     kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         _write(f"/proc/self/{name}".encode(), text.encode())
     kernel.make_mounts_private()
+    place = masks or work + b"/masks"
     if not upper:
         kernel.attach(mounts.tmpfs(scratch, "0700"), work)
         upper, work = work + b"/upper", work + b"/work"
         os.mkdir(upper, os.stat(workspace).st_mode & 0o7777)
         os.mkdir(work)
+    if masked:
+        lay(place, workspace, masked)
+        lowers = [*lowers, place]
     kernel.attach(mounts.overlay([*lowers, workspace], upper, work), workspace)
     for path, taken in inside:
         kernel.set_attributes(taken, b"", add=kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES, recursive=True)

@@ -20,6 +20,7 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.sandbox import order, places
 from core.sandbox.box import BoxSpec, Ended, Exit, Tier
+from core.sandbox.masking.settling import masks_beside, settle
 from core.sandbox.output import OutputReader
 from core.sandbox.runner import shell
 from core.sandbox.warm_server import WarmServer
@@ -106,6 +107,8 @@ def order_of(spec: BoxSpec) -> Order:
         "readable": [os.fsencode(path) for path in (*places.toolchains(spec.env), *spec.readable)],
         "hidden": [os.fsencode(path) for path in _hidden(spec, workspace, home)],
         "withheld": [os.fsencode(path) for path in spec.withheld],
+        "masked": [os.fsencode(path) for path in spec.masked],
+        "masks": os.fsencode(masks_beside(spec.upper)) if spec.upper else b"",
         "proxy": os.fsencode(spec.proxy) if spec.proxy else b"",
         "processes": limits.processes,
         "processes_by_pid": 0,
@@ -280,9 +283,9 @@ class NamespaceRun:
             return
         self._release()
         ended: Ended = self._forced or ("lost" if self._code is None else "exited")
-        notes: tuple[str, ...] = ()
+        notes = settle(self._spec)
         if kills and self._forced is None:
-            notes = ("The kernel ended a process of it for the memory it took.",)
+            notes = (*notes, "The kernel ended a process of it for the memory it took.")
             if self._code in {None, 137}:
                 ended = "out_of_memory"
         code = self._code if ended == "exited" else None

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         readable: list[bytes]
         hidden: list[bytes]
         withheld: list[bytes]
+        masked: list[bytes]
+        masks: bytes  # where the layer for what is masked is made; empty: in memory
         proxy: bytes
         processes: int
         processes_by_pid: int  # 0: the limit of the user or the cgroup holds; else the largest pid in the box

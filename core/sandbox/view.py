@@ -14,6 +14,7 @@ import os
 import stat
 
 from core.sandbox import kernel, mounts
+from core.sandbox.masking.layer import lay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,8 +149,12 @@ def bind_workspace(order: Order, plan: Plan, submounts: list[tuple[bytes, int]])
         for place in (upper, work):
             os.mkdir(place)
         os.chmod(upper, stat.S_IMODE(os.stat(order["workspace"]).st_mode))
-    workspace = order["workspace"]
-    plan.mount(mounts.overlay([*order["lowers"], workspace], upper, work), workspace, needed=True, writable=True)
+    workspace, lowers = order["workspace"], order["lowers"]
+    if order["masked"]:
+        place = order["masks"] or _SCRATCH + b"/masks"
+        lay(place, workspace, order["masked"])
+        lowers = [*lowers, place]
+    plan.mount(mounts.overlay([*lowers, workspace], upper, work), workspace, needed=True, writable=True)
     for path, taken in submounts:
         kernel.set_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
         plan.mount(taken, path)

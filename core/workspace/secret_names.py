@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from core.workspace.names import folded
 
-_HARMLESS = re.compile(r"\.(example|sample|template|dist|defaults?|schema|pub)$|^\.env\.(ci|test)$")
+_HARMLESS = re.compile(r"\.(example|sample|template|dist|defaults?|schema|pub)$|^\.env\.(ci|test)$|^cacert\.pem$")
 _SECRET = re.compile(
     r"\.env|\.env\.[\w.-]+|\.envrc\.private|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.netrc|_netrc|\.pypirc|\.git-credentials"
     r"|\.htpasswd|\.pgpass|\.my\.cnf|.+\.(keystore|jks|kdbx|ppk)|\.vault[_-]?pass(word)?"

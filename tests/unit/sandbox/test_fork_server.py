@@ -28,6 +28,8 @@ def test_the_server_loads_little():
                 "forward",
                 "kernel",
                 "landlock",
+                "masking",
+                "masking.layer",
                 "memory",
                 "mounts",
                 "order",
