@@ -55,7 +55,8 @@ class Stopped(Exception):
 
 
 class Call:
-    """One tool call on its way through the gate. `failed` and `invalid` are what the loop learns from it."""
+    """One tool call on its way through the gate. `failed` and `invalid` are what the loop learns from it; `invalid`: no
+    call could be made of what the model wrote, whatever the project holds."""
 
     def __init__(
         self, session: SessionContext, request: ToolCall, opened: Opened, *, truncated: bool = False, problem: str = ""
@@ -112,7 +113,7 @@ def find(call: Call) -> None:
     if call.truncated:
         raise Stopped("failed", "The answer reached its length limit within this call, so it was not run. Send less.")
     if call.problem:
-        raise Stopped("failed", call.problem)
+        raise Stopped("failed", call.problem, invalid=True)
     call.kind = find_tool(call.request.name)
 
 
@@ -327,7 +328,8 @@ async def _pass(call: Call, stages: Sequence[Stage]) -> None:
     except Stopped as stopped:
         call.status, call.text, call.invalid = stopped.status, stopped.text, stopped.invalid
     except ToolInputInvalid as invalid:
-        call.status, call.text, call.invalid = "failed", invalid.explained(), True
+        # What was found while it ran (nothing there, two places, not read yet) says nothing against the arguments.
+        call.status, call.text, call.invalid = "failed", invalid.explained(), call.tool is None
     except AgentTuiError as error:
         call.status, call.text = "failed", error.explained()
     except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
