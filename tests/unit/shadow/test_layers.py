@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -186,10 +185,12 @@ def test_generated_files_are_kept_beside_the_review_and_read_through(desk):
 
 
 def test_what_git_tracks_is_never_generated(desk):
+    from git import Repo
+
     desk.put(".gitignore", b"out/\n")
     desk.put("out/kept", b"kept")
-    for command in (("init", "--quiet"), ("add", "-f", "out/kept")):
-        subprocess.run(["git", *command], cwd=desk.root, check=True)
+    repo = Repo.init(desk.root)
+    repo.git.add("-f", "out/kept")
     layer = Layer(desk)
     layer.put("out/kept", b"changed")
     layer.put("out/other", b"other")
