@@ -59,6 +59,12 @@ class BlobStore:
             raise ContentLost(f"Stored content {sha[:12]} is damaged.")
         return data
 
+    def need(self, shas: Iterable[str]) -> None:
+        """Raise `ContentLost` if one of them is missing."""
+        for sha in shas:
+            if not self._path(sha).exists():
+                raise ContentLost(f"Stored content {sha[:12]} is gone.")
+
     def sync(self, shas: Iterable[str]) -> None:
         """Make blobs durable; raises OSError."""
         new = [sha for sha in shas if sha not in self._synced]

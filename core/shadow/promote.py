@@ -185,6 +185,9 @@ class Promotion:
             return None
 
     def _make_durable(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            with content_of(write.path):
+                self._blobs.need([each.blob for each in (write.before, write.after) if each.kind != "absent"])
         states = [state for write in writes for state in (write.before, write.after) if state.kind != "absent"]
         self._blobs.sync({state.blob for state in states})
 
