@@ -198,6 +198,8 @@ class SessionRuntime:
                 continue
             if change.protected or (now is not None and now.conflict):
                 left.append(change.path)
+                if now is not None and now.clean:
+                    self._accept_alone(now.path, tuple(each.id for each in now.clean))
             elif now is not None:
                 ready.append(change.path)
             elif change.path in self.review.changes:

@@ -25,7 +25,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
     """One contiguous difference. Lines are 1-indexed; a count of 0 means the position before `start`.
 
     `id` depends on content only, so it stays the same while other hunks come and go. `todo`: what it was made for.
-    `yours`: the user edited it in the review.
+    `yours`: the user edited it in the review. `clashes`: of a change in conflict, it is this hunk that can't be taken.
     """
 
     id: str
@@ -35,6 +35,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
     new_lines: int
     todo: str = ""
     yours: bool = False
+    clashes: bool = False
 
 
 class Rival(Struct, frozen=True, kw_only=True):
@@ -51,7 +52,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """One path whose pending state differs from the base that it was made from.
 
     `binary`, mode-only changes, symlinks, creations of empty files and deletions of them have exactly one hunk that
-    stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can). A `check`
+    stands for the whole file. `conflict` says why the change can't be promoted as it stands ("" = it can): of its
+    hunks only those that clash can't, all of them if none is marked. A `check`
     holds for this pending state only. `risk`: what the file makes happen by itself ("" = nothing known); with
     `protected` it is accepted only when that was confirmed, and never together with others. `broken`: the first place
     that does not parse in a file whose base does or is not there ("" = nothing known); found a moment after the change.
@@ -75,6 +77,23 @@ class Change(Struct, frozen=True, kw_only=True):
     risk: str = ""
     broken: str = ""
     rivals: tuple[Rival, ...] = ()
+
+    @property
+    def clean(self) -> tuple[Hunk, ...]:
+        """The hunks that can be accepted as things are."""
+        if not self.conflict:
+            return self.hunks
+        return tuple(each for each in self.hunks if not each.clashes) if any(h.clashes for h in self.hunks) else ()
+
+    def is_clean(self, hunk: str) -> bool:
+        """Whether this hunk can be accepted as things are."""
+        return not self.conflict or any(each.id == hunk for each in self.clean)
+
+    def clashes_at(self, index: int) -> bool:
+        """Whether the hunk with this index can't be accepted; of an index that is none, whether no hunk can."""
+        if 0 <= index < len(self.hunks):
+            return not self.is_clean(self.hunks[index].id)
+        return bool(self.conflict) and not self.clean
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -141,7 +160,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant. `directories` were
     made for the file when it was accepted, outermost first; they go with it when that is undone. With a `bulk`, the
     verdict is on that, `path` is its root, and it has no hunks and no states. `rivals` were rejected with the change,
-    which came from `origin`.
+    which came from `origin`. `beside`: the change stayed in conflict, so that the states on disk are not those in which
+    the hunks are counted. `settled`: no verdict but the settling of a conflict; the change as it was before.
     """
 
     id: str
@@ -158,6 +178,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     bulk: Bulk | None = None
     rivals: tuple[Rival, ...] = ()
     origin: Origin | None = None
+    beside: bool = False
+    settled: Change | None = None
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

@@ -274,7 +274,8 @@ def _change_resolved(state: SessionState, _: ev.Envelope, event: ev.ChangeResolv
 
 
 def _verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictGiven) -> None:
-    state.unreported[event.verdict.id] = event.verdict
+    if event.verdict.settled is None:
+        state.unreported[event.verdict.id] = event.verdict
 
 
 def _verdict_undone(state: SessionState, _: ev.Envelope, event: ev.VerdictUndone) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from core.errors import CommandRejected, PathRefused
-from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised
-from core.protocol.review import Change, Choice, Clash, FileState, ThreeSides
+from core.ids import new_id
+from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised, VerdictGiven
+from core.protocol.review import Change, Choice, Clash, FileState, ThreeSides, VerdictRecord
 from core.shadow.contents import Contents, Sides, for_todo
 from core.shadow.lines import Encoding, encoding_of, split_lines, text_of
 from core.shadow.merge import Stretch, mergeable, stretches
@@ -106,11 +107,20 @@ class Conflicts:
         todo = known.rivals[0].todo if names[0] else ""
         found = replace(found, hunks=for_todo(found.hunks, known.hunks, todo), origin=known.origin)
         found = with_rivals(found, rivals, self._contents)
-        if found.base == found.pending:
-            self._emit(ChangeResolved(path=path))
-            return None
-        self._emit(ChangeRevised(change=found))
-        return self._state.changes[path]
+        record = VerdictRecord(
+            id=new_id("verdict"),
+            path=path,
+            verdict="accept",
+            hunks=(),
+            base_before=known.base,
+            base_after=found.base,
+            pending_before=known.pending,
+            pending_after=found.pending,
+            settled=known,
+        )
+        self._emit(ChangeResolved(path=path) if found.base == found.pending else ChangeRevised(change=found))
+        self._emit(VerdictGiven(verdict=record))
+        return self._state.changes.get(path)
 
     def _by_choice(self, change: Change, own: FileState, choices: Sequence[Choice]) -> FileState:
         if not self._by_lines(change, own):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from core.errors import PathRefused
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised
 from core.protocol.review import Change, FileState, Hunk, Origin, Rival
+from core.shadow.clashing import marked
 from core.shadow.contents import Contents, Sides, for_todo
 from core.shadow.disk import Disk
 from core.shadow.review import ReviewState
@@ -155,6 +156,8 @@ class Editing:
         found = self._contents.change(change.path, sides, change.hunks)
         hunks = for_todo(found.hunks, change.hunks, origin.todo if origin else "")
         found = replace(found, hunks=hunks, origin=origin, conflict=conflict, renamed_from=renamed_from)
+        if conflict and sides.base == change.base != ABSENT:
+            found = self._marked(found)
         found, sides = self._with_rivals(found, change.rivals)
         if renamed_from and found.operation == "create":
             found = replace(found, operation="rename")
@@ -165,6 +168,12 @@ class Editing:
             return found
         self._emit(ChangeRevised(change=found) if known else ChangeProposed(change=found))
         return found
+
+    def _marked(self, found: Change) -> Change:
+        try:
+            return marked(found, self._contents, self._disk.state(found.path))
+        except PathRefused:
+            return found
 
     def _with_rivals(self, found: Change, rivals: tuple[Rival, ...]) -> tuple[Change, Sides]:
         found = with_rivals(found, rivals, self._contents)

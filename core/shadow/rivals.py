@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from core.protocol.review import Change, FileState, Rival
+from core.shadow.clashing import marked
 from core.shadow.contents import Contents, Sides, for_todo
 
 OVER_BASE = "the file was changed in the same place since that work began."
@@ -56,7 +57,8 @@ def _beside(change: Change, rivals: tuple[Rival, ...], contents: Contents) -> Ch
         found = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict)
         change = replace(found, renamed_from=change.renamed_from, operation=change.operation)
     found = replace(change, rivals=left)
-    return replace(found, conflict=change.conflict or clash_of(found))
+    found = replace(found, conflict=change.conflict or clash_of(found))
+    return marked(found, contents) if left and found.conflict == clash_of(found) else found
 
 
 def reconciled(

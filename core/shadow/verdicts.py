@@ -5,7 +5,7 @@ Both can be undone. Whatever a verdict is based on is compared with the disk fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from core.protocol.events import (
     VerdictUndone,
 )
 from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, VerdictRecord
+from core.shadow.clashing import marked
 from core.shadow.contents import Contents, Sides, content_of, narrowed
 from core.shadow.difflines import excerpt
 from core.shadow.disk import Disk, together
@@ -74,12 +75,12 @@ class Verdicts:
             return self._conflicted(change, error.message)
         if disk == change.base:
             if change.conflict != (clash := clash_of(change)):
-                self._emit(ChangeRevised(change=replace(change, conflict=clash)))
+                self._emit(ChangeRevised(change=marked(replace(change, conflict=clash), self._contents)))
             return self._state.changes[path]
         with content_of(path):
             merged = self._contents.merge(change.base, disk, change.pending)
         if merged is None:
-            return self._conflicted(change, why_moved_on(change, disk))
+            return self._conflicted(change, why_moved_on(change, disk), disk)
         if merged == disk and not change.rivals:
             self._emit(ChangeResolved(path=path))
             return None
@@ -88,8 +89,13 @@ class Verdicts:
         self._emit(ChangeRevised(change=found) if found.base != found.pending else ChangeResolved(path=path))
         return self._state.changes.get(path)
 
-    def _conflicted(self, change: Change, reason: str) -> Change:
-        if change.conflict != reason:
+    def _conflicted(self, change: Change, reason: str, disk: FileState | None = None) -> Change:
+        found = replace(change, conflict=reason)
+        if disk is not None:
+            found = marked(found, self._contents, disk)
+        if found.hunks != change.hunks:
+            self._emit(ChangeRevised(change=replace(found, conflict=change.conflict)))
+        if reason != change.conflict:
             self._emit(ChangeConflicted(path=change.path, reason=reason))
         return self._state.changes[change.path]
 
@@ -106,9 +112,10 @@ class Verdicts:
             for each in planned:
                 self._tell(_events(each))
         else:
+            found = self._unmoved(together(self._state.changes, changes), path, frozenset(ids))
             planned = [
                 self._planned(change, self._hunks(change, ids if change.path == path else ()), verdict, reason)
-                for change in self._unmoved(together(self._state.changes, changes))
+                for change in found
             ]
             self._accept(planned)
         return [each.record for each in planned]
@@ -142,14 +149,20 @@ class Verdicts:
             )
         return found
 
-    def _unmoved(self, changes: list[Change]) -> list[Change]:
-        """The changes as they are after a look at the disk; raises when one of them can't be promoted."""
+    def _unmoved(self, changes: list[Change], path: str = "", ids: Set[str] = frozenset()) -> list[Change]:
+        """The changes as they are after a look at the disk; raises when one of them can't be promoted. Of `path` only
+        these hunks are meant: it may be in conflict where they are not."""
         found = [self.check_disk(change.path) for change in changes]
         conflicts = [each for each in found if each and each.conflict]
+        if conflicts and path:
+            conflicts = [each for each in conflicts if each.path != path or not _are_clean(each, ids)]
         if conflicts:
+            rest = (
+                " Hunks that are not in conflict can be accepted by themselves." if any(map(_clean, conflicts)) else ""
+            )
             raise ReviewConflict(
                 " ".join(f"{each.path}: {each.conflict}" for each in conflicts) + " Nothing was written.",
-                hint="Settle it in the review (base, yours, the agent's), or reject the change.",
+                hint=f"Settle it in the review (base, yours, the agent's), or reject the change.{rest}",
             )
         return [each for each in found if each]
 
@@ -157,13 +170,16 @@ class Verdicts:
         done = {hunk.id for hunk in chosen}
         left = settled(change.hunks, done, verdict)
         sides = self._after(change, chosen, left, verdict)
+        before, after = change.base, sides.base
+        if verdict == "accept" and change.conflict:
+            before, after = self._on_top(change, sides.base)
         record = VerdictRecord(
             id=new_id("verdict"),
             path=change.path,
             verdict=verdict,
             hunks=chosen,
-            base_before=change.base,
-            base_after=sides.base,
+            base_before=before,
+            base_after=after,
             pending_before=change.pending,
             pending_after=sides.pending,
             reason=reason,
@@ -171,12 +187,23 @@ class Verdicts:
             directories=self._made_for(change, sides, verdict),
             rivals=() if left else change.rivals,
             origin=change.origin,
+            beside=before != change.base,
         )
         found = replace(narrowed(change, sides, left), origin=_of_the_rest(change.origin, left)) if left else None
         if found is not None and found.rivals:
             found = with_rivals(replace(found, conflict=""), found.rivals, self._contents)
             found = found if found.base != found.pending else None
         return _Planned(change, record, found)
+
+    def _on_top(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
+        """The file on disk, and that file with what moves the change's base to `base`."""
+        disk = self._on_disk(change.path)
+        merged = self._contents.merge(change.base, disk, base)
+        if merged is None:
+            raise ReviewConflict(
+                f"{change.path}: {change.conflict} Nothing was written.", hint="Settle it in the review."
+            )
+        return disk, merged
 
     def _excerpt(self, change: Change, chosen: tuple[Hunk, ...]) -> str:
         try:
@@ -242,14 +269,19 @@ class Verdicts:
         return record
 
     def _undo(self, record: VerdictRecord) -> None:
+        if record.settled is not None:
+            self._reopen(record, record.settled)
+            return
         change = self.check_disk(record.path)
         if change and change.conflict:
             raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
         disk = self._on_disk(record.path)
         now = Sides(base=disk, pending=change.pending if change else disk)
         sides = self._taken_back(record, now)
-        if sides == Sides(base=record.base_before, pending=record.pending_before) and now == Sides(
-            base=record.base_after, pending=record.pending_after
+        if (
+            not record.beside
+            and sides == Sides(base=record.base_before, pending=record.pending_before)
+            and now == Sides(base=record.base_after, pending=record.pending_after)
         ):
             rest = change.hunks if change else ()
             known = change or self._contents.change(record.path, sides)
@@ -268,6 +300,18 @@ class Verdicts:
             if sides.base.kind == "absent":
                 write = replace(write, directories=record.directories)
             self._promote([write], [FileWritten(path=record.path, state=sides.base, before=disk), *events])
+
+    def _reopen(self, record: VerdictRecord, before: Change) -> None:
+        """A settled conflict is one again, if what came of it is as it was."""
+        change = self._state.changes.get(record.path)
+        if record.pending_after != (change.pending if change else record.base_after):
+            raise ReviewConflict(
+                f"{record.path} has been changed since its conflict was settled; that can't be undone.",
+                hint="Nothing was written. Reject or edit its hunks instead.",
+            )
+        self._emit(ChangeRevised(change=before) if change else ChangeProposed(change=before))
+        self._emit(VerdictUndone(id=record.id, path=record.path))
+        self.check_disk(record.path)
 
     def _standing(self, verdict_id: str) -> VerdictRecord:
         for record in reversed(self._state.verdicts):
@@ -291,6 +335,14 @@ class Verdicts:
                 hint="Nothing was written.",
             )
         return Sides(base=base, pending=pending)
+
+
+def _clean(change: Change) -> bool:
+    return bool(change.clean)
+
+
+def _are_clean(change: Change, ids: Set[str]) -> bool:
+    return bool(ids) and ids <= {each.id for each in change.clean}
 
 
 def _pending_events(change: Change, *, known: bool) -> list[AnyEvent]:

@@ -166,3 +166,23 @@ async def test_what_is_not_there_is_refused_with_what_is_wrong(project):
         assert gone.code == "bulk_unknown"
         answer = await engine.query(q.HunkQuery(session=session, path="new.txt", hunk="gone"))
         assert isinstance(answer, q.Refused)
+
+
+async def test_n16e_accepting_everything_takes_the_clean_hunks_of_a_file_in_conflict_and_leaves_the_clash(project):
+    lines = [f"line {number}\n" for number in range(1, 41)]
+    (project / "a.txt").write_text("".join(lines))
+    edits = [
+        ("search_replace", {"file_path": "a.txt", "old_string": f"line {number}\n", "new_string": f"new {number}\n"})
+        for number in (5, 15, 25, 35)
+    ]
+    async with session_of(project, access([calls(*edits), says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        lines[14] = "mine\n"
+        (project / "a.txt").write_text("".join(lines))
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        left = change_of(engine, session, "a.txt")
+        assert (len(left.hunks), left.clean) == (1, ())
+        for number in (5, 25, 35):
+            lines[number - 1] = f"new {number}\n"
+        assert (project / "a.txt").read_text() == "".join(lines)
+        assert left.conflict

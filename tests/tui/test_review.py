@@ -260,6 +260,23 @@ async def test_a_conflict_says_why_and_what_to_do():
         assert "conflict" in app.query_one(ReviewFiles).render().plain
 
 
+async def test_n16a_of_a_file_in_conflict_only_the_hunk_that_clashes_is_refused():
+    hunks = tuple(replace(each, clashes=index == 1) for index, each in enumerate(PRICES.change.hunks))
+    diff = replace(PRICES, change=replace(PRICES.change, conflict="It was changed at line 2.", hunks=hunks))
+    app = ReviewApp([diff])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        shown = str(app.query_one(".review--conflict").render())
+        assert "Conflict in 1 of 4 hunks, the others can be accepted: It was changed at line 2." in shown
+        view = await settle(pilot, "a", "a")
+        assert resolved(app) == [(diff.change.path, (IDS[0],), "accept", "")]
+        assert (view.current, view.keys_of) == (1, "clash")
+        view = await settle(pilot, "j", "A")
+        assert resolved(app)[1:] == [(diff.change.path, (IDS[2], IDS[3]), "accept", "")]
+        await settle(pilot, "r")
+        assert resolved(app)[2:] == [(diff.change.path, (IDS[1],), "reject", "")]
+
+
 async def test_every_size_down_to_forty_by_ten_shows_the_hunk_and_its_chips():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -87,7 +87,7 @@ class DiffView(CodeView):
         """Which keys the footer names."""
         if self.diff is None:
             return "settled" if self._is_settled else ""
-        return "clash" if self.diff.change.conflict else ""
+        return "clash" if self.diff.change.clashes_at(self.current) else ""
 
     @property
     def is_split(self) -> bool:
@@ -371,7 +371,7 @@ class DiffView(CodeView):
         if not is_current:
             return Strip([])
         segments = []
-        is_clash = self.diff is not None and bool(self.diff.change.conflict)
+        is_clash = self.diff is not None and not self.diff.change.is_clean(id_)
         for sign, word, key, style in (SETTLE if is_clash else ACCEPT, REJECT):
             text = f" {key} " if is_narrow else f" {word} {key} "
             chip = base + parse(f"bold {style}")

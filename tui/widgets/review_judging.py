@@ -77,9 +77,9 @@ class JudgingReview(ShowingReview):
                 self.restore(path, why)
                 self._go_back((path, next(iter(sent), "")))
 
-    def _is_blocked(self, change: Change, verdict: Verdict) -> bool:
-        """Whether this can't be accepted; then that is said where the cursor is, and stays."""
-        if verdict != "accept" or not change.conflict:
+    def _is_blocked(self, change: Change, verdict: Verdict, hunk: str = "") -> bool:
+        """Whether this hunk ("": all of the file) can't be accepted; then that is said where the cursor is."""
+        if verdict != "accept" or (change.is_clean(hunk) if hunk else change.clean or not change.conflict):
             return False
         self._refused.pop(change.path, None)
         self._refused[change.path] = ""
@@ -102,8 +102,9 @@ class JudgingReview(ShowingReview):
         diff, current = self._shown(), self._view.current
         if diff is None or current < 0 or self._is_asleep() or self._is_sent(current):
             return
-        if not self._is_blocked(diff.change, cast("Verdict", verdict)):
-            self._judge(diff.change.path, (diff.change.hunks[current].id,), cast("Verdict", verdict))
+        hunk = diff.change.hunks[current].id
+        if not self._is_blocked(diff.change, cast("Verdict", verdict), hunk):
+            self._judge(diff.change.path, (hunk,), cast("Verdict", verdict))
 
     def action_resolve_file(self, verdict: str) -> None:
         """Judge what is left of the file; in the list: the row."""
@@ -114,13 +115,17 @@ class JudgingReview(ShowingReview):
         diff = self._shown()
         if diff is None or self._is_asleep():
             return
-        ids = self._left(diff.change)
+        ids = self._takable(diff.change, cast("Verdict", verdict))
         if ids and not self._is_blocked(diff.change, cast("Verdict", verdict)):
             self._judge(diff.change.path, ids, cast("Verdict", verdict))
 
     def _left(self, change: Change) -> tuple[str, ...]:
         sent = self._sent.get(change.path, {})
         return tuple(hunk.id for hunk in change.hunks if hunk.id not in sent)
+
+    def _takable(self, change: Change, verdict: Verdict) -> tuple[str, ...]:
+        """What is left of a file, without what clashes if it is to be accepted."""
+        return tuple(each for each in self._left(change) if verdict == "reject" or change.is_clean(each))
 
     def _judge_row(self, verdict: Verdict) -> None:
         row = self._list.row
@@ -144,7 +149,9 @@ class JudgingReview(ShowingReview):
         several = row.kind == "directory"
         chosen = [self._changes[index] for index in row.members]
         chosen = [each for each in chosen if not (several and self._is_blocked(each, verdict))]
-        left = [(each, ids) for each in chosen if (ids := self._left(each)) and not (several and each.protected)]
+        left = [
+            (each, ids) for each in chosen if (ids := self._takable(each, verdict)) and not (several and each.protected)
+        ]
         for change, ids in left:
             self._sent.setdefault(change.path, {}).update(dict.fromkeys(ids, verdict))
         if several and left:

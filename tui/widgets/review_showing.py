@@ -191,13 +191,15 @@ class ShowingReview(Vertical):
         """A verdict is no longer under way when its hunk is gone, or when it can't be carried out. Path and hunk of one
         that turned out to be in conflict, else "" and ""."""
         hunks = {change.path: {hunk.id for hunk in change.hunks} for change in self._changes}
-        clashing = {change.path for change in self._changes if change.conflict}
+        clashing = {change.path: change for change in self._changes if change.conflict}
         sent = {path: {i: v for i, v in each.items() if i in hunks.get(path, ())} for path, each in self._sent.items()}
         refused = ("", "")
         for path, each in sent.items():
-            if path in clashing and (wanted := [i for i, verdict in each.items() if verdict == "accept"]):
+            if path in clashing and (
+                wanted := [i for i, verdict in each.items() if verdict == "accept" and not clashing[path].is_clean(i)]
+            ):
                 refused, self._refused[path] = (path, wanted[0]), ""
-                sent[path] = {i: verdict for i, verdict in each.items() if verdict != "accept"}
+                sent[path] = {i: verdict for i, verdict in each.items() if i not in wanted}
         self._sent = {path: each for path, each in sent.items() if each}
         return refused
 

@@ -146,7 +146,9 @@ def trouble(change: Change, refused: str | None = None) -> str:
     if not change.conflict:
         return f"! Not done: {refused}" if refused else ""
     advice = RIVAL_ADVICE if change.rivals else CONFLICT_ADVICE
-    return f"! {'Conflict' if refused is None else 'Not accepted'}: {change.conflict.strip()} {advice}"
+    count = len(change.hunks)
+    where = f" in {count - len(change.clean)} of {count} hunks, the others can be accepted" if change.clean else ""
+    return f"! {'Conflict' if refused is None else 'Not accepted'}{where}: {change.conflict.strip()} {advice}"
 
 
 def bulk_line(bulk: Bulk) -> list[Part]:

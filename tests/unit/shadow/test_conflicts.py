@@ -160,3 +160,95 @@ def test_stretches_of_one_side_give_that_sides_bytes_where_only_it_changed(base,
         assert not any(each.clashes for each in found)
     elif mergeable(base, mine, theirs) and not any(each.clashes for each in found):
         assert merge3(base, mine, theirs) == b"".join(line for each in found for line in each.mine)
+
+
+def fifty(*numbers: int, into: bytes = b"new") -> bytes:
+    lines = [b"line %d\n" % number for number in range(1, 201)]
+    for number in numbers:
+        lines[number - 1] = into + b" %d\n" % number
+    return b"".join(lines)
+
+
+PLACES = range(2, 201, 4)
+
+
+def one_of_fifty_clashes(desk: Desk) -> list[str]:
+    """Fifty hunks, of which the one at line 98 clashes; the user has also changed line 4. The ids."""
+    desk.put("a", fifty())
+    desk.shadow.write("a", fifty(*PLACES))
+    desk.put("a", fifty(98, into=b"mine").replace(b"line 4\n", b"fourth\n", 1))
+    desk.shadow.check_disk("a")
+    return desk.ids("a")
+
+
+def clashing_ids(desk: Desk) -> list[str]:
+    return [each.id for each in desk.state.changes["a"].hunks if each.clashes]
+
+
+def test_n16e_one_clash_among_fifty_hunks_is_one_hunk_and_the_others_can_be_accepted(desk):
+    ids = one_of_fifty_clashes(desk)
+    assert len(ids) == 50
+    assert clashing_ids(desk) == [ids[24]]
+    for each in (ids[3], ids[49]):
+        desk.shadow.resolve("a", (each,))
+    wanted = fifty(98, into=b"mine").replace(b"line 4\n", b"fourth\n", 1)
+    assert desk.disk("a") == wanted.replace(b"line 14\n", b"new 14\n").replace(b"line 198\n", b"new 198\n")
+    with pytest.raises(ReviewConflict, match="same place"):
+        desk.shadow.resolve("a", (ids[24],))
+    with pytest.raises(ReviewConflict, match="same place"):
+        desk.shadow.resolve("a", (ids[5], ids[24]))
+    clean = desk.state.changes["a"].clean
+    desk.shadow.resolve("a", tuple(each.id for each in clean))
+    everything = fifty(*(each for each in PLACES if each != 98)).replace(b"line 98\n", b"mine 98\n")
+    assert desk.disk("a") == everything.replace(b"line 4\n", b"fourth\n", 1)
+    assert desk.ids("a") == [ids[24]]
+    desk.shadow.conflicts.settle("a", (Choice(take="theirs"),))
+    desk.shadow.resolve("a")
+    assert desk.disk("a") == fifty(*PLACES).replace(b"line 4\n", b"fourth\n", 1)
+
+
+def test_n16a_a_clean_hunk_of_a_file_in_conflict_can_be_taken_back_once_it_is_settled(desk):
+    ids = one_of_fifty_clashes(desk)
+    desk.shadow.resolve("a", (ids[3],))
+    with pytest.raises(ReviewConflict):
+        desk.shadow.undo()
+    desk.shadow.conflicts.settle("a", (Choice(take="mine"),))
+    desk.shadow.undo()
+    desk.shadow.conflicts.settle("a", (Choice(take="theirs"),))
+    (first, settled) = desk.state.verdicts
+    desk.shadow.undo(first.id)
+    assert desk.disk("a") == fifty(98, into=b"mine").replace(b"line 4\n", b"fourth\n", 1)
+    assert ids[3] in desk.ids("a")
+    assert settled.settled is not None
+
+
+def test_n16e_undo_after_settling_opens_that_conflict_again_and_no_other_hunk(desk):
+    ids = one_of_fifty_clashes(desk)
+    desk.shadow.resolve("a", (ids[0],))
+    before, disk = desk.state.changes["a"], desk.disk("a")
+    desk.shadow.conflicts.settle("a", (Choice(take="mine"),))
+    assert desk.state.changes["a"].conflict == ""
+    desk.shadow.undo()
+    assert (desk.state.changes["a"], desk.disk("a")) == (before, disk)
+    assert [each.hunks[0].id for each in desk.state.verdicts] == [ids[0]]
+
+
+def test_n16e_a_settled_conflict_that_was_changed_since_is_not_undone_and_nothing_else_either(desk):
+    one_of_fifty_clashes(desk)
+    desk.shadow.conflicts.settle("a", (Choice(take="theirs"),))
+    desk.shadow.write("a", fifty(*PLACES, 4))
+    pending = desk.state.changes["a"]
+    with pytest.raises(ReviewConflict, match="conflict was settled"):
+        desk.shadow.undo()
+    assert desk.state.changes["a"] == pending
+
+
+def test_n16a_settling_everything_in_favour_of_the_file_can_be_undone(desk):
+    desk.put("a", b"one\n")
+    desk.shadow.write("a", b"two\n")
+    desk.put("a", b"mine\n")
+    desk.shadow.check_disk("a")
+    desk.shadow.conflicts.settle("a", (Choice(take="mine"),))
+    assert desk.state.changes == {}
+    desk.shadow.undo()
+    assert desk.state.changes["a"].conflict
