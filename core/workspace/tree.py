@@ -252,15 +252,6 @@ class Workspace:
         except OSError as error:
             raise _refusal(rel, error) from error
 
-    def remove(self, rel: str) -> None:
-        """Remove a file or a symbolic link; `PathRefused` when there is none."""
-        try:
-            with self.directory(self.entry(rel)) as (descriptor, name):
-                os.unlink(name, dir_fd=descriptor)
-                sync_directory(descriptor)
-        except OSError as error:
-            raise _refusal(rel, error) from error
-
 
 def sync_directory(descriptor: int) -> None:
     """Make renames in a directory durable, where the file system offers that; raises OSError when it failed."""
