@@ -6,19 +6,17 @@ The nearest file that decides wins, and nothing below an ignored directory can b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
 
 from core.errors import PathRefused
+from core.workspace.names import to_os
 from core.workspace.tree import Workspace
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from core.workspace.wildmatch import IgnoreLines
 
 _LARGEST = 1_000_000
 _GIT, _WITHHELD = ".gitignore", ".cursorignore"
 _Signature = tuple[int, int, int] | bytes
 Content = Callable[[str], bytes | None]
-_Stack: TypeAlias = "list[tuple[str, GitIgnoreSpec]]"  # each with the directory it stands in
+_Stack = list[tuple[str, IgnoreLines]]  # each with the directory it stands in
 
 
 class IgnoreRules:
@@ -28,7 +26,7 @@ class IgnoreRules:
     def __init__(self, workspace: Workspace, content: Content | None = None) -> None:
         self._workspace = workspace
         self._content = content
-        self._specs: dict[str, tuple[_Signature, GitIgnoreSpec | None]] = {}
+        self._specs: dict[str, tuple[_Signature, IgnoreLines | None]] = {}
 
     def is_ignored(self, rel: str, is_dir: bool) -> bool:
         """Whether git would ignore the path; `.git` itself is, what is withheld is too."""
@@ -65,7 +63,7 @@ class IgnoreRules:
             stack.insert(0, ("", spec))
         return stack
 
-    def _spec(self, directory: str, file: str) -> GitIgnoreSpec | None:
+    def _spec(self, directory: str, file: str) -> IgnoreLines | None:
         rel = f"{directory}{file}"
         signature = self._signature(rel)
         if signature is None:
@@ -86,29 +84,12 @@ class IgnoreRules:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def _load(self, rel: str, signature: _Signature) -> GitIgnoreSpec | None:
-        from pathspec import GitIgnoreSpec
-
+    def _load(self, rel: str, signature: _Signature) -> IgnoreLines | None:
         try:
             data = signature if isinstance(signature, bytes) else self._workspace.read_bytes(rel, _LARGEST)
         except PathRefused:
             return None
-        lines = data.decode("utf-8", "replace").splitlines()
-        try:
-            return GitIgnoreSpec.from_lines(lines)
-        except ValueError:
-            # One pattern that means nothing must not undo the others.
-            return GitIgnoreSpec.from_lines([line for line in lines if _is_pattern(line)])
-
-
-def _is_pattern(line: str) -> bool:
-    from pathspec import GitIgnoreSpec
-
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
+        return IgnoreLines(data)
 
 
 def _above(parts: list[str]) -> list[str]:
@@ -130,7 +111,7 @@ def _matches(stack: _Stack, rel: str, is_dir: bool) -> bool:
     for above, spec in reversed(stack):
         if not rel.startswith(above):
             continue
-        decided = spec.check_file(rel[len(above) :] + "/" * is_dir).include
+        decided = spec.decides(to_os(rel[len(above) :]), is_dir)
         if decided is not None:
             return decided
     return False
