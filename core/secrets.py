@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
+from core.wellformed import well_formed
+
 MASK: Final = "[redacted]"
 _SHORTEST: Final = 6  # a shorter value would mask ordinary words
+_STRONG: Final = 12  # what local servers take for a key ("ollama", "not-needed") stands in files and answers as a word
 _known: set[str] = set()
 
 _PATTERNS: Final = (
@@ -56,8 +59,30 @@ class Secret:
 
 def remember(value: str) -> None:
     """Let `redact` know a value that must never be written down."""
-    if len(value) >= _SHORTEST:
+    if len(value) >= _SHORTEST and well_formed(value) == value:
         _known.add(value)
+
+
+def strong() -> tuple[str, ...]:
+    """The known values that are masked wherever they stand, the longest first."""
+    return tuple(sorted((value for value in _known if len(value) >= _STRONG), key=lambda value: (-len(value), value)))
+
+
+def masked(text: str) -> str:
+    """`text` without the keys known so far; what merely looks like a key stays, since it may be what is worked on."""
+    for value in strong():
+        if value in text:
+            text = text.replace(value, MASK)
+    return text
+
+
+def begun(text: str) -> int:
+    """How many characters at the end of `text` may be the beginning of a known key."""
+    longest = 0
+    for value in strong():
+        size = min(len(value) - 1, len(text))
+        longest = max(longest, next((count for count in range(size, 0, -1) if text.endswith(value[:count])), 0))
+    return longest
 
 
 def redact(text: str) -> str:

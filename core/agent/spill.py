@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from core.secrets import masked
+
 MAX_RESULT = 120_000  # characters of a result that go to the model
 OUTPUTS = "outputs"
 _NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
@@ -29,7 +31,7 @@ def put_aside(directory: Path, name: str, text: str) -> tuple[str, str]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
+            file.write(masked(text).encode("utf-8", "replace"))
     except OSError as error:
         return "", error.strerror or "it can't be written"
     return f"output:{name}.txt", ""

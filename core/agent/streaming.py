@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.call_documents import Ended, decoded, document_of, kind_of
 from core.agent.documents import Documents, Opened, Speech
@@ -31,6 +32,7 @@ from core.providers.base import (
 )
 from core.tools.base import ToolType
 from core.tools.registry import find_tool
+from core.wellformed import Halves
 
 CLOSING_PATIENCE = 0.1  # seconds
 BREATH = 32  # deltas after which the event loop gets a turn, whatever the provider does
@@ -107,6 +109,7 @@ class Reception:
         self._thoughts: dict[int, list[str]] = {}
         self._drafts: list[Draft] = []
         self._reason: FinishReason | None = None
+        self._halves = Halves()
         self.usage = Usage()
         documents.begin_attempt()
 
@@ -121,6 +124,7 @@ class Reception:
                     await asyncio.sleep(0)
         if self._reason is None:
             raise ProviderError("The model's answer was cut off.", code="stream_cut", retryable=True)
+        self._end_halves()
         self._hear(self._listener.finish())
         self._speech.close()
         return self._answer(self._reason)
@@ -128,16 +132,30 @@ class Reception:
     def _take(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self._text.append(text)
-                self._hear(self._listener.feed(text))
-            case ReasoningDelta():
-                self._think(delta)
-            case ToolCallDelta():
-                self._call(delta)
+                self._say(self._halves.join("text", text))
+            case ReasoningDelta(text=text, index=index):
+                self._think(replace(delta, text=self._halves.join(("thought", index), text)))
+            case ToolCallDelta(index=index, arguments=arguments):
+                self._call(replace(delta, arguments=self._halves.join(("call", index), arguments)))
             case UsageReport(usage):
                 self.usage = self._session.priced(self._session.route, usage)
             case Finished(reason):
                 self._reason = reason
+
+    def _say(self, text: str) -> None:
+        self._text.append(text)
+        self._hear(self._listener.feed(text))
+
+    def _end_halves(self) -> None:
+        """Halves of characters whose other half never came."""
+        for key in self._halves.waiting():
+            match key:
+                case ("thought", int(index)):
+                    self._think(ReasoningDelta(self._halves.rest(key), index=index))
+                case ("call", int(index)):
+                    self._call(ToolCallDelta(index, arguments=self._halves.rest(key)))
+                case _:
+                    self._say(self._halves.rest(key))
 
     def _hear(self, heard: Sequence[Heard]) -> None:
         for each in heard:
@@ -226,6 +244,7 @@ class Reception:
 
         None: nothing was said.
         """
+        self._end_halves()
         self._speech.close()
         for draft in self._drafts:
             self._documents.finish(document_of(_unfinished(draft, why)))

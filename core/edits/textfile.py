@@ -1,6 +1,6 @@
 """Bytes of a file as text and back, without losing one of them: encoding, BOM and invalid bytes survive.
 
-UTF-8 is decoded with `surrogateescape`, so bytes that are no UTF-8 come back unchanged from lines nobody edited.
+Bytes that are no UTF-8 are shown as U+FFFD and put back when the text is encoded again, see `unreadable`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import codecs
 
 from msgspec import Struct
+
+from core.edits.unreadable import restored, shown
 
 SNIFF = 8192
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -24,16 +26,19 @@ _MAGIC = (
 
 
 class TextFile(Struct, frozen=True, kw_only=True):
-    """`text` without the BOM; line endings are as they stand in the file."""
+    """`text` without the BOM; line endings are as they stand in the file. `raw`: the same with its bytes that are no
+    UTF-8 as Python's surrogateescape has them; "" = there are none."""
 
     text: str
     encoding: str = "utf-8"
     bom: bytes = b""
+    raw: str = ""
 
     def encode(self, text: str) -> bytes:
-        """`text` in this file's encoding, with its BOM."""
-        errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
-        return self.bom + text.encode(self.encoding, errors)
+        """`text` in this file's encoding, with its BOM. Raises `EditError` if a byte can't be put back."""
+        if self.raw:
+            return self.bom + restored(self.raw, text).encode("utf-8", "surrogateescape")
+        return self.bom + text.encode(self.encoding)
 
 
 def binary_kind(data: bytes) -> str:
@@ -53,7 +58,13 @@ def decode(data: bytes) -> TextFile | None:
             return _with_bom(data, bom, encoding)
     if binary_kind(data):
         return None
-    return TextFile(text=data.decode("utf-8", "surrogateescape"))
+    return _utf_8(data)
+
+
+def _utf_8(data: bytes, bom: bytes = b"") -> TextFile:
+    raw = data.decode("utf-8", "surrogateescape")
+    text = shown(raw)
+    return TextFile(text=text, bom=bom, raw=raw if text != raw else "")
 
 
 def _with_bom(data: bytes, bom: bytes, encoding: str) -> TextFile | None:
@@ -61,7 +72,7 @@ def _with_bom(data: bytes, bom: bytes, encoding: str) -> TextFile | None:
     if encoding == "utf-8":
         if binary_kind(rest):
             return None
-        return TextFile(text=rest.decode("utf-8", "surrogateescape"), bom=bom)
+        return _utf_8(rest, bom)
     try:
         return TextFile(text=rest.decode(encoding), encoding=encoding, bom=bom)
     except UnicodeDecodeError:

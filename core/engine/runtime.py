@@ -28,6 +28,7 @@ from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
 from core.protocol.review import Change, Origin
+from core.sessions.door import Door
 from core.sessions.fold import SessionState, fold
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionDirectory
@@ -71,6 +72,7 @@ class SessionRuntime:
         self.turn_id = ""
         self.listener: Callable[[ev.AnyEvent], None] | None = None
         self.told: dict[str, str] = {}
+        self.door = Door()
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
         self.bus = Bus(directory.id, lambda after, limit: log.read(after=after, limit=limit))
         blobs = BlobStore(directory.blobs)
@@ -128,33 +130,42 @@ class SessionRuntime:
 
     def emit(self, event: ev.AnyEvent) -> None:
         """Record, fold and publish an event. Raises `StateError`, with no effect, if it can't be recorded."""
-        if isinstance(event, ev.LOSSY):
-            self.bus.publish(self._envelope(event, self.log.last))
+        passed = self.door.passed(event)
+        if passed is None or isinstance(passed, ev.LOSSY):
+            self._publish_live(passed)
             return
-        self._before(event)
-        self.permits.note(event)
-        envelope = self._envelope(event, self.log.last + 1)
-        self.log.append(envelope)
-        self._take_in(envelope)
+        self._before(passed)
+        self.permits.note(passed)
+        self._record(self._envelope(passed, self.log.last + 1))
 
     def emit_apart(self, event: ev.AnyEvent) -> None:
         """As `emit`, for what belongs to no turn though one may run."""
-        if isinstance(event, ev.LOSSY):
-            self.emit(event)
+        passed = self.door.passed(event)
+        if passed is None or isinstance(passed, ev.LOSSY):
+            self._publish_live(passed)
             return
-        self.permits.note(event)
-        envelope = ev.Envelope(seq=self.log.last + 1, session=self.id, at=now_ms(), event=event)
-        self.log.append(envelope)
-        self._take_in(envelope)
+        self.permits.note(passed)
+        self._record(ev.Envelope(seq=self.log.last + 1, session=self.id, at=now_ms(), event=passed))
 
     def emit_surely(self, event: ev.AnyEvent) -> None:
         """As `emit`; what the disk refuses is kept in memory and written as soon as the disk takes it."""
-        envelope = self._envelope(event, self.log.last + 1)
+        passed = self.door.passed(event)
+        if passed is None:
+            return
+        envelope = self._envelope(passed, self.log.last + 1)
         try:
-            self.permits.note(event)
+            self.permits.note(passed)
             self.log.append(envelope)
         except StateError:
             self.log.defer(envelope)
+        self._take_in(envelope)
+
+    def _publish_live(self, event: ev.AnyEvent | None) -> None:
+        if event is not None:
+            self.bus.publish(self._envelope(event, self.log.last))
+
+    def _record(self, envelope: ev.Envelope) -> None:
+        self.log.append(envelope)
         self._take_in(envelope)
 
     def _envelope(self, event: ev.AnyEvent, seq: int) -> ev.Envelope:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from core.clock import now_ms
 from core.config import state_dir
 from core.permissions.state_file import StateFile
+from core.workspace.names import from_os
 
 FILE = "trust.json"
 DEMO = "demo"  # below the state directory: samples that this program brought itself
@@ -38,21 +39,22 @@ class Trust:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._name = from_os(os.fsencode(root))
         self._file = StateFile(FILE, _Book)
 
     def given(self) -> bool:
         if self._root.is_relative_to(state_dir().resolve() / DEMO):
             return True
-        known = self._file.read().directories.get(str(self._root))
+        known = self._file.read().directories.get(self._name)
         return known is not None and (known.device, known.inode) == self._identity()
 
     def give(self) -> None:
         device, inode = self._identity()
-        entry = {str(self._root): Trusted(device=device, inode=inode, at=now_ms())}
+        entry = {self._name: Trusted(device=device, inode=inode, at=now_ms())}
         self._file.change(lambda book: _Book(directories=book.directories | entry))
 
     def withdraw(self) -> None:
-        name = str(self._root)
+        name = self._name
         self._file.change(
             lambda book: _Book(directories={key: value for key, value in book.directories.items() if key != name})
         )

@@ -47,6 +47,8 @@ def find_key(
     Raises `ConfigError` if a stored file can't be used.
     """
     if variable and (value := os.environ.get(variable, "").strip()):
+        if not value.isascii() or not value.isprintable():
+            raise ConfigError(f"{variable} holds no key: a key is one word in ASCII.", hint=f"Set {variable} anew.")
         return Secret(value), f"environment variable {variable}"
     name = account(provider, base_url)
     if (

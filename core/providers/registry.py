@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from functools import partial
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -20,9 +21,11 @@ from core.protocol.queries import Models
 from core.providers import keys
 from core.providers.base import Provider
 from core.providers.endpoint import Endpoint
+from core.secrets import remember
 
 Kind = Literal["openai", "anthropic"]
 SCRIPTED: Final = "scripted"
+_SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -68,6 +71,7 @@ def provider_ids(settings: Settings) -> list[str]:
 def resolve(model_id: str, settings: Settings | None = None) -> tuple[Provider, str]:
     """The provider of `provider/name`, and the name. Raises `ConfigError` for an unknown one or a bad script."""
     settings = settings or Settings()
+    _remember_keys(settings)
     provider, name = split(model_id, settings)
     if provider == SCRIPTED:
         from core.providers.scripted import ScriptedProvider
@@ -81,6 +85,18 @@ def resolve(model_id: str, settings: Settings | None = None) -> tuple[Provider, 
     from core.providers.openai import OpenAIProvider
 
     return OpenAIProvider(endpoint), name
+
+
+def _remember_keys(settings: Settings) -> None:
+    """Every key of the environment is known before anything is written down, whichever model is used."""
+    named = [known.key_variable for known in KNOWN.values()] + [
+        each.api_key_env for each in settings.providers.values()
+    ]
+    for variable in filter(None, named):
+        remember(os.environ.get(variable, "").strip())
+    for name, value in ((name, value) for each in settings.providers.values() for name, value in each.headers.items()):
+        if _SECRET_HEADER.search(name):
+            remember(value.rpartition(" ")[2])
 
 
 def split(model_id: str, settings: Settings) -> tuple[str, str]:

@@ -10,18 +10,14 @@ import json
 import re
 from typing import Any, Final
 
+from core.wellformed import well_formed
+
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_NAME: Final = 64
 
 
-def clean(text: str) -> str:
-    """`text` with each lone surrogate as U+FFFD: those can't be encoded as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+clean = well_formed
 
 
 def tool_name(name: str) -> str:

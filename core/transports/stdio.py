@@ -25,12 +25,12 @@ from core.protocol.events import Envelope
 from core.protocol.queries import AnyQuery, Refused
 from core.protocol.wire import ABSENT, FromClient, Subscribe
 from core.transports.startup import engine_options
+from core.wellformed import encoded
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 CLOSE_LIMIT: Final = 12.0
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
-_encoder = msgspec.json.Encoder()
 _lines = msgspec.json.Decoder(FromClient)
 _commands = msgspec.json.Decoder(AnyCommand)
 _queries = msgspec.json.Decoder(AnyQuery)
@@ -158,7 +158,7 @@ class _Server:
 
     def _send(self, line: dict[str, Any]) -> None:
         if not self._writer.transport.is_closing():
-            self._writer.write(_encoder.encode(line) + b"\n")
+            self._writer.write(encoded(line) + b"\n")
 
     def _begin(self, work: Any) -> None:
         task = asyncio.create_task(work)

@@ -19,6 +19,7 @@ from core.protocol.commands import AnyCommand, Reject, Reply
 from core.protocol.events import Envelope
 from core.protocol.queries import AnyAnswer, AnyQuery
 from core.protocol.wire import ABSENT, FromEngine
+from core.wellformed import encoded
 
 if TYPE_CHECKING:
     from core.cli import Options
@@ -28,7 +29,6 @@ LAST_WORDS: Final = 50
 CLOSE_LIMIT: Final = 15.0
 _PASSED_ON: Final = ("mode", "model", "max_steps", "max_cost", "max_tokens")
 
-_encoder = msgspec.json.Encoder()
 _lines = msgspec.json.Decoder(FromEngine)
 
 
@@ -128,7 +128,7 @@ class StdioClient:
         stdin = self._process.stdin
         if self._gone or stdin is None or stdin.is_closing():
             raise self._lost()
-        stdin.write(_encoder.encode(line) + b"\n")
+        stdin.write(encoded(line) + b"\n")
 
     async def _drain(self) -> None:
         stdin = self._process.stdin

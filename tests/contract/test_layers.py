@@ -13,7 +13,8 @@ from tests.contract.source_tree import Import, imports, modules, program, projec
 # Lowest first. A module may import from lower rungs and from its own, except where its rung is in STRANGERS.
 LADDER: tuple[frozenset[str], ...] = (
     frozenset(
-        "core" + name for name in ("", ".errors", ".ids", ".clock", ".exits", ".languages", ".protocol", ".secrets")
+        "core" + name
+        for name in ("", ".errors", ".ids", ".clock", ".exits", ".languages", ".protocol", ".secrets", ".wellformed")
     ),
     frozenset(
         {"core.config", "core.git", "core.workspace", "core.modes", "core.permissions", "core.policy", "core.rules"}

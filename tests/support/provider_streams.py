@@ -80,9 +80,15 @@ def events(step: Step, dialect: Dialect, model: str) -> Iterator[tuple[Place, by
         lines = [f"event: {name}"] if name else []
         if step.comments and number % 2 == 0:
             lines.insert(0, ": keep-alive")
-        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        text = data if isinstance(data, str) else _json(data)
         lines += [f"data: {text}", "", ""]
         yield place, step.newline.join(lines).encode()
+
+
+def _json(data: Any) -> str:
+    """Half a character can only be written as an escape."""
+    text = json.dumps(data, ensure_ascii=False)
+    return json.dumps(data) if any("\ud800" <= each <= "\udfff" for each in text) else text
 
 
 Event = tuple[Place, str, Any]
