@@ -19,7 +19,7 @@ from core.exits import ExitCode
 from core.printer import plain
 from core.protocol import commands as cmd
 from core.protocol import queries as q
-from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, Verdict
+from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict
 from core.sessions.fold import SessionState
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
@@ -88,9 +88,19 @@ class _Verdicts:
         for path in sorted(done):
             _say(f"{verb}  {path}")
         left = self._named(state)
+        left += [(bulk.root, await self._why_left(bulk)) for bulk in _bulks(state) if bulk.root in self._wanted()]
         for path, why in left:
             _say(f"left      {path}{f' ({why})' if why else ''}")
         return ExitCode.REFUSED if left or self._left else ExitCode.DONE
+
+    async def _why_left(self, bulk: Bulk) -> str:
+        if bulk.kind == "git" and self._options.verdict == "accept":
+            found = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
+            return found.preview.refused if isinstance(found, q.GitPreviewed) else ""
+        return bulk.conflict
+
+    def _wanted(self) -> set[str]:
+        return {self._relative(name) for name in self._options.paths}
 
     def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
         verdict: Verdict = "accept" if self._options.verdict == "accept" else "reject"
@@ -112,7 +122,7 @@ class _Verdicts:
 
     def _named(self, state: SessionState) -> list[tuple[str, str]]:
         """What was to be decided and is still pending, with the reason."""
-        wanted = {self._relative(name) for name in self._options.paths}
+        wanted = self._wanted()
         return [
             (path, change.conflict or ("protected" if change.protected else ""))
             for path, change in sorted(state.changes.items())
@@ -135,6 +145,21 @@ async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
             sys.stdout.write(f"# {plain(path)}: {change.operation}\n")
     for bulk in bulks:
         sys.stdout.write(f"# {plain(bulk_line(bulk))}\n")
+        if bulk.kind == "git":
+            shown = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
+            for line in _git_lines(shown.preview) if isinstance(shown, q.GitPreviewed) else ():
+                sys.stdout.write(f"#   {plain(line)}\n")
+
+
+def _git_lines(preview: GitPreview) -> Iterator[str]:
+    """Behind a mark that `git apply` passes over: the commits are no change of files."""
+    yield from preview.moves
+    if preview.refused:
+        yield f"can't be accepted: {preview.refused}"
+    yield from preview.notes
+    yield from preview.text.split("\n") if preview.text else ()
+    if preview.clipped:
+        yield "… there is more"
 
 
 def _patch(found: ChangeDiff) -> Iterator[str]:

@@ -45,7 +45,7 @@ class Answers:
                 return await self._listed(query)
             case q.ModelsQuery(discover=discover):
                 return await self._models(discover=discover)
-            case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery() | q.ProbeLogQuery():
+            case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery() | q.ProbeLogQuery() | q.GitPreviewQuery():
                 return await self._about_session(query)
             case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery() | q.CheckpointsQuery() | q.CheckpointPreviewQuery():
                 return self._about_changes(query)
@@ -53,13 +53,18 @@ class Answers:
                 return await self._about_files(query)
 
     async def _about_session(
-        self, query: q.ContextQuery | q.PermissionsQuery | q.PatternQuery | q.ProbeLogQuery
+        self,
+        query: q.ContextQuery | q.PermissionsQuery | q.PatternQuery | q.ProbeLogQuery | q.GitPreviewQuery,
     ) -> q.AnyAnswer:
         from core.engine.permission_answers import permissions, preview
 
         if isinstance(query, q.ContextQuery):
             return await self._context(query)
         live = self._sessions.get(query.session)
+        if isinstance(query, q.GitPreviewQuery):
+            if live is None:
+                raise _no_session(query.session)
+            return q.GitPreviewed(preview=await asyncio.to_thread(live.runtime.shadow.git_preview, query.root))
         if isinstance(query, q.ProbeLogQuery):
             return self._probe_log(query, live)
         if isinstance(query, q.PatternQuery):

@@ -171,7 +171,9 @@ def _bulk(live: LiveSession, command: cmd.BulkResolve) -> Effect:
     def effect() -> None:
         runtime.log.sync()
         with _told(live, command.root):
-            runtime.shadow.resolve_bulk(command.root, command.verdict)
+            record = runtime.shadow.resolve_bulk(command.root, command.verdict)
+            if len(notes := record.excerpt.split("; ", 1)) > 1:
+                runtime.emit(Notice(level="info", message=f"{command.root} was accepted: {notes[1]}."))
 
     return effect
 

@@ -74,12 +74,11 @@ def room(root: Path) -> Iterator[Room | None]:
     if places is None:
         yield None
         return
-    git = shutil.which("git", path=_environment(root)["PATH"])
-    if git is None:
-        raise GitFailed("Git is not installed.")
+    git = at_hand(root)
     with tempfile.TemporaryDirectory(prefix="agent-tui-git-") as name:
         made = Room(git, Path(name), root)
-        users, repository = _configured(made, places)
+        own = b"\n".join((_text(places.common / "config"), _text(places.own / "config.worktree")))
+        users, repository = configured(made, own)
         is_ours = not places.module or _leads_to(places, last(repository, "core.worktree"))
         if is_ours:
             furnish(made, places, harmless(users, repository, places.head))
@@ -102,16 +101,23 @@ def furnish(made: Room, places: Places, configuration: str) -> None:
                 (directory / name).symlink_to(home / name)
 
 
-def _configured(made: Room, places: Places) -> tuple[Pairs, Pairs]:
-    """The settings of the user, and of the repository without what it includes."""
+def at_hand(root: Path) -> str:
+    """The git on this machine, not one of the project at `root`. `GitFailed`: there is none."""
+    git = shutil.which("git", path=_environment(root)["PATH"])
+    if git is None:
+        raise GitFailed("Git is not installed.")
+    return git
+
+
+def configured(made: Room, own: bytes) -> tuple[Pairs, Pairs]:
+    """The settings of the user, and of a repository from the text of its configuration without what that includes."""
     environment = _environment(made.root) | _FIXED
     asking = [made.git, "config", "--null", "--list"]
     nowhere = {"GIT_DIR": str(made.directory / "none"), "GIT_CEILING_DIRECTORIES": str(made.directory)}
     users = read_pairs(_answer([*asking, "--includes"], made.directory, environment | nowhere, b"", 5.0))
-    texts = [_text(places.common / "config"), _text(places.own / "config.worktree")]
     named = [*asking, "--no-includes", "--file", "-"]
-    own = _only_ours(made.directory) | nowhere
-    repository = read_pairs(_answer(named, made.directory, environment | own, b"\n".join(texts), 5.0))
+    ours = _only_ours(made.directory) | nowhere
+    repository = read_pairs(_answer(named, made.directory, environment | ours, own, 5.0))
     return _with_files_of(users, environment), repository
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.protocol.debug import ComparedPlace, ProbeRecord
-from core.protocol.review import ChangeDiff, ThreeSides
+from core.protocol.review import ChangeDiff, GitPreview, ThreeSides
 
 
 class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -56,6 +56,12 @@ class ConflictQuery(Query, frozen=True, kw_only=True, tag="conflict"):
     """The three sides of a change in conflict."""
 
     path: str
+
+
+class GitPreviewQuery(Query, frozen=True, kw_only=True, tag="git.preview"):
+    """What accepting a state of git would do. `root` names its bulk."""
+
+    root: str
 
 
 class SessionsQuery(Query, frozen=True, kw_only=True, tag="sessions"):
@@ -121,6 +127,7 @@ AnyQuery = (
     | DiffQuery
     | HunkQuery
     | ConflictQuery
+    | GitPreviewQuery
     | SessionsQuery
     | ModelsQuery
     | PromptHistoryQuery
@@ -189,6 +196,10 @@ class Conflict(Answer, frozen=True, kw_only=True, tag="conflict"):
     """None: the change is in no conflict any more."""
 
     sides: ThreeSides | None
+
+
+class GitPreviewed(Answer, frozen=True, kw_only=True, tag="git.preview"):
+    preview: GitPreview
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
@@ -365,6 +376,7 @@ AnyAnswer = (
     | Diff
     | HunkText
     | Conflict
+    | GitPreviewed
     | Sessions
     | Models
     | PromptHistory

@@ -153,6 +153,20 @@ class Bulk(Struct, frozen=True, kw_only=True):
     conflict: str = ""
 
 
+class GitPreview(Struct, frozen=True, kw_only=True):
+    """What accepting a state of git would do. `moves`: one line for each reference. `text`: the new commits, parents
+    first, each with message and diff; `clipped`: there is more. `refused`: why it can't be accepted as things are; "":
+    it can. `notes`: what would not be as commands left it, commits that are made again above all."""
+
+    root: str
+    moves: tuple[str, ...] = ()
+    commits: int = 0
+    text: str = ""
+    clipped: bool = False
+    refused: str = ""
+    notes: tuple[str, ...] = ()
+
+
 class VerdictRecord(Struct, frozen=True, kw_only=True):
     """One verdict on hunks of one file, with the states before and after it, so that it can be undone.
 

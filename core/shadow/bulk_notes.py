@@ -1,6 +1,7 @@
 """What is noted of verdicts on bulks: how far each has come, and all that it takes to undo it.
 
-`<place>/<verdict>/{verdict.json,upper,saved}`: `upper` is what was decided, `saved` what it replaced in the project.
+`<place>/<verdict>/{verdict.json,upper,prepared,saved}`: `upper` is what was decided, `prepared` what was put of git's
+state, `saved` what was replaced in the project.
 The file `deciding` names the one that is not finished.
 """
 
@@ -45,6 +46,10 @@ class Notes:
 
     def saved(self, decided: Decided) -> Path:
         return self.home(decided) / "saved"
+
+    def prepared(self, decided: Decided) -> Path:
+        """The layer of what is put of git's state; there is none for other bulks."""
+        return self.home(decided) / "prepared"
 
     @property
     def _pending_note(self) -> Path:

@@ -19,12 +19,14 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
 from core.ids import new_id
 from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
-from core.protocol.review import Bulk, FileState, Verdict, VerdictRecord
+from core.protocol.review import FileState, Verdict, VerdictRecord
 from core.shadow.again import Again
 from core.shadow.blobs import BlobStore
 from core.shadow.bulk_guard import GIT_BUSY, NAMED, Guard, moved_on
 from core.shadow.bulk_notes import Decided, Notes
+from core.shadow.contents import Contents
 from core.shadow.disk import above
+from core.shadow.gitstate.state import GitState
 from core.shadow.layers import Layers, Top
 from core.shadow.overlay import merge_entry
 from core.shadow.path_classes import is_lever
@@ -32,7 +34,7 @@ from core.shadow.promote import PromotionFailed
 from core.shadow.review import ReviewState
 from core.shadow.seen import Seen
 from core.shadow.stack import Layered, Stack
-from core.shadow.tally import layers_changed
+from core.shadow.tally import described, layers_changed
 from core.shadow.tidy import prune
 from core.shadow.transfer import Op, Transfer, layered_fingerprint, room_for
 from core.workspace import ABSENT, Workspace
@@ -60,6 +62,7 @@ class Bulks:
         self._notes = Notes(layers)
         self._guard = Guard(workspace, self._transfer, blobs)
         self.again = Again(layers, self._notes, state)
+        self.git = GitState(workspace, Contents(blobs), seen, state)
 
     # giving
 
@@ -81,7 +84,7 @@ class Bulks:
             pending_before=ABSENT,
             pending_after=ABSENT,
             reason=reason,
-            excerpt=_described(bulk),
+            excerpt=described(bulk),
             bulk=bulk,
         )
         decided = Decided(verdict=record, tops=tops, bases=bases, phase="saving")
@@ -90,7 +93,7 @@ class Bulks:
         else:
             self._notes.home(decided).mkdir(mode=0o700)
         self._settle(replace(decided, phase="applied"), emit)
-        return record
+        return decided.verdict
 
     def _kept(self, root: str) -> tuple[dict[str, Top], dict[str, FileState]]:
         kept = self._layers.kept
@@ -115,20 +118,37 @@ class Bulks:
         return ""
 
     def _accept(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> Decided:
-        ops = self._ops(decided.tops)
         try:
-            self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
+            self._guard.refuse_conflicts(decided.tops, decided.bases, self._ops(decided.tops))
         except ReviewConflict:
             self.look(emit)
             raise
         try:
+            decided = self._prepared(decided)
+            ops = self._ops(decided.tops, decided)
+            self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
             return self._apply(decided, ops)
+        except ReviewConflict:
+            self._notes.forget(decided)
+            raise
         except (OSError, PathRefused) as error:
+            self._notes.forget(decided)
             why = error.message if isinstance(error, PathRefused) else f"{error.filename!r}: {error.strerror}"
             raise PromotionFailed(
                 f"{decided.verdict.path} can't be written: {why}. What was written has been put back.",
                 hint="Mend that, then accept again.",
             ) from error
+
+    def _prepared(self, decided: Decided) -> Decided:
+        """With the state of git as it may be taken over, in a layer of its own. `ReviewConflict`: it may not."""
+        gits = [path for path, top in decided.tops.items() if top.kind == "git"]
+        if not gits:
+            return decided
+        self._notes.home(decided).mkdir(mode=0o700)
+        self._notes.prepared(decided).mkdir(mode=0o700)
+        notes = [note for path in gits for note in self.git.prepare(path, self._notes.prepared(decided))]
+        excerpt = "; ".join([decided.verdict.excerpt, *notes])
+        return replace(decided, verdict=replace(decided.verdict, excerpt=excerpt))
 
     def _apply(self, decided: Decided, ops: list[Op]) -> Decided:
         home, saved = self._notes.home(decided), self._notes.saved(decided)
@@ -171,8 +191,11 @@ class Bulks:
                 found[op.path] = stats.mode
         return found
 
-    def _ops(self, tops: Mapping[str, Top]) -> list[Op]:
-        return self._transfer.ops(self._seen.stack, sorted(tops), self._is_spared)
+    def _ops(self, tops: Mapping[str, Top], decided: Decided | None = None) -> list[Op]:
+        """The steps that bring the kept layers to the disk, or what was prepared of them."""
+        prepared = self._notes.prepared(decided) if decided is not None else None
+        stack = Stack((prepared,)) if prepared is not None and prepared.is_dir() else self._seen.stack
+        return self._transfer.ops(stack, sorted(tops), self._is_spared)
 
     def _is_spared(self, path: str) -> bool:
         return path in self._state.changes or is_lever(path)
@@ -225,6 +248,8 @@ class Bulks:
 
     def _accepted(self, decided: Decided) -> Stack:
         """What was put: it lies beside the verdict, and as long as that is not settled, in the kept layers."""
+        if self._notes.prepared(decided).is_dir():
+            return Stack((self._notes.prepared(decided),))
         return Stack((self._notes.home(decided) / "upper", *self._layers.stack()))
 
     def _is_as_left(self, op: Op, decided: Decided) -> bool:
@@ -331,7 +356,7 @@ class Bulks:
                 self._notes.forget(decided)
                 return f"An interrupted acceptance of {root} was taken back; nothing had been written."
             case "applying":
-                ops = self._ops(decided.tops)
+                ops = self._ops(decided.tops, decided)
                 try:
                     self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
                     self._transfer.do(ops, self._notes.saved(decided), renames=self._renames())
@@ -370,9 +395,3 @@ def _covers(tops: Mapping[str, Top], path: str) -> bool:
 
 def _uncovered(tops: Mapping[str, Top]) -> dict[str, Top]:
     return {path: top for path, top in tops.items() if not any(each in tops for each in above(path))}
-
-
-def _described(bulk: Bulk) -> str:
-    what = "git's own state" if bulk.kind == "git" else "generated files"
-    gone = f", {bulk.deleted} removed" if bulk.deleted else ""
-    return f"{what}: {bulk.files} written{gone}"

@@ -57,3 +57,10 @@ def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:
         )
         for root, count in sorted(counts.items())
     )
+
+
+def described(bulk: Bulk) -> str:
+    """What a verdict on it is told as."""
+    what = "git's own state" if bulk.kind == "git" else "generated files"
+    gone = f", {bulk.deleted} removed" if bulk.deleted else ""
+    return f"{what}: {bulk.files} written{gone}"

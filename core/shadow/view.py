@@ -21,7 +21,7 @@ from core.protocol.events import (
     VerdictGiven,
     VerdictUndone,
 )
-from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRecord
+from core.protocol.review import Change, ChangeDiff, GitPreview, Origin, Verdict, VerdictRecord
 from core.shadow.absorb import Absorber
 from core.shadow.blobs import BlobStore
 from core.shadow.bulks import Bulks
@@ -260,6 +260,10 @@ class Shadow:
         `CommandRejected`: there is none; `ReviewConflict`: the project has changed there; `PromotionFailed`.
         """
         return self._bulks.resolve(root, verdict, reason, self._emit)
+
+    def git_preview(self, root: str) -> GitPreview:
+        """What accepting a state of git would do now; slow for many commits."""
+        return self._bulks.git.preview(root)
 
     def beside(self) -> list[str]:
         """The directories, beside the layers, that undoing verdicts on bulks needs."""

@@ -232,3 +232,23 @@ def test_an_ordinary_user_runs_commands_in_the_box_too():
         assert (kept.returncode, kept.stdout) == (0, f"{ORDINARY}\n"), kept.stderr
         assert set(lines(kept.stderr)[1:]) == {("deleted", "a.txt"), ("created", "b")}
         assert (project / "a.txt").exists()
+
+
+def test_n5_the_printed_review_shows_the_commits_and_a_verdict_says_why_it_was_not_carried_out(project):
+    identity = "git -c user.name=t -c user.email=t@example.org"
+    begin = f"git init -q; git add .; {identity} commit -qm first"
+    subprocess.run(["sh", "-c", begin], cwd=project, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, check=True).stdout
+    program("box", "run", "--keep", ".", f"sed -i s/two/REJECTED/ a.txt; {identity} commit -qam Sweep", cwd=project)
+    shown = program("review", ".", "--print", cwd=project).stdout
+    remarks = [line for line in shown.splitlines() if line.startswith("#")]
+    assert any("Sweep" in line for line in remarks)
+    assert any("+REJECTED" in line for line in remarks)
+    waits = program("review", ".", "--accept", ".git", cwd=project)
+    assert (waits.returncode, "a.txt waits in the review" in waits.stderr) == (4, True)
+    program("review", ".", "--reject", "a.txt", cwd=project)
+    done = program("review", ".", "--accept", ".git", cwd=project)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "accepted  .git")
+    after = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, check=True).stdout
+    assert after == head
+    assert not [path for path, data in tree(project).items() if b"REJECTED" in data]

@@ -4,6 +4,7 @@ in the box and in a plain copy."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from core.protocol.review import Change
 
 DATES = "export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z'; "
+_TOLD = re.compile(r"\.git/(?:objects|logs|COMMIT_EDITMSG|ORIG_HEAD|FETCH_HEAD)(?:/|\Z)")
 GIT = "git -c user.name=T -c user.email=t@example.invalid -c init.defaultBranch=main -c gc.auto=0"
 IGNORED = "node_modules/\n__pycache__/\nbuild/\n*.log\n.venv/\n"
 FORMATTER = """\
@@ -107,6 +109,17 @@ def tree(root: Path) -> dict[str, tuple[str, int, bytes]]:
             found[name] = ("file", mode, says.stdout)
         else:
             found[name] = ("file", mode, path.read_bytes() if stat.S_ISREG(info.st_mode) else b"special")
+    return found
+
+
+def with_what_git_tells(root: Path) -> dict[str, tuple[str, int, bytes]]:
+    """`tree`, but of objects and logs what git tells of them: how they are stored, and what happened on the way, is not
+    carried over when the state of git is accepted."""
+    found = {name: entry for name, entry in tree(root).items() if not _TOLD.match(name)}
+    if (root / ".git").is_dir():
+        for asked in ("rev-list --objects --all", "stash list", "fsck --strict --no-dangling"):
+            said = subprocess.run(["git", *asked.split()], cwd=root, capture_output=True, check=True)
+            found[f"git {asked}"] = ("told", 0, said.stdout)
     return found
 
 

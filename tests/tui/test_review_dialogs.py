@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from textual.widgets import Static
 
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
-from core.protocol.review import Bulk, Choice, Clash, Comment, FileState, Origin, ThreeSides
+from core.protocol.review import Bulk, Choice, Clash, Comment, FileState, GitPreview, Origin, ThreeSides
 from tests.support import recorded
 from tests.tui.test_review_list import GIT, NPM, change
 from tui.screens.conflict import ConflictScreen
@@ -57,6 +58,9 @@ def diff(path: str) -> q.Diff:
     return q.Diff(diff=replace(TESTS, change=replace(TESTS.change, path=path, protected=path == "AGENTS.md")))
 
 
+COMMIT = "commit 2\n\n    Improve [a]\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old\n+new\n"
+
+
 @pytest.fixture
 def clock() -> list[float]:
     return [1_000_000.0]
@@ -93,14 +97,32 @@ async def test_d12_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(sta
 
 
 async def test_d11_the_state_of_git_is_confirmed_too(stage, clock):
-    async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]) as on:
+    shown = q.GitPreviewed(preview=GitPreview(root=".git", moves=("HEAD: 1 → 2",), commits=1, text=COMMIT))
+    events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
+    async with stage(events, answers={q.GitPreviewQuery: shown}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, Confirm))
+        text = "\n".join(str(each.content) for each in on.app.screen.query(Static))
+        assert all(each in text for each in ("HEAD: 1 → 2", "Improve [a]", "+new"))
         on.app.screen._awake_at = 0
         await on.pilot.press("y")
         await on.until(lambda: on.sent(c.BulkResolve))
         assert on.sent(c.BulkResolve)[0].confirmed
+
+
+async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_yes(stage, clock):
+    shown = q.GitPreviewed(preview=GitPreview(root=".git", refused="commit 12 holds a.py other than you accepted it."))
+    events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
+    async with stage(events, answers={q.GitPreviewQuery: shown}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("a")
+        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        assert "commit 12 holds a.py" in "\n".join(str(each.content) for each in on.app.screen.query(Static))
+        on.app.screen._awake_at = 0
+        await on.pilot.press("y")
+        await on.until(lambda: on.app.screen is on.screen)
+        assert not on.sent(c.BulkResolve)
 
 
 async def test_a_generated_bulk_is_sent_at_once(stage, clock):

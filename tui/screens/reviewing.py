@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tui.widgets.review import ReviewPane
 
 CONSENT_GRACE: Final = 0.4  # seconds
-GIT_RISK: Final = (
-    "Accepting the state of git writes commits, branches and the index of your repository as the command left them. "
-    "Your own commits since then are not merged."
-)
 _BY: Final[tuple[Literal["command", "call", "todo", "turn"], ...]] = ("command", "call", "todo", "turn")
 
 
@@ -76,11 +72,21 @@ class ReviewingScreen(ActingScreen):
         """A verdict on a bulk."""
         self.run_worker(self._judge_bulk(event.root, event.verdict), group="commands")
 
+    async def _git_consent(self, root: str) -> bool:
+        from tui.screens.git_consent import GitConsent
+
+        found = await self.bridge.query(queries.GitPreviewQuery(root=root))
+        if not isinstance(found, queries.GitPreviewed):
+            self.say(getattr(found, "message", "The state of git can't be shown."), is_error=True)
+            return False
+        agreed: bool | None = await self.app.push_screen_wait(GitConsent(found.preview, grace=CONSENT_GRACE))
+        return bool(agreed)
+
     async def _judge_bulk(self, root: str, verdict: Verdict) -> None:
         bulk = next((each for each in self.state.bulks if each.root == root), None)
         is_git = bulk is not None and bulk.kind == "git" and verdict == "accept"
         command = commands.BulkResolve(root=root, verdict=verdict, confirmed=is_git)
-        if not is_git or await self._consent("Accept the state of git?", GIT_RISK):
+        if not is_git or await self._git_consent(root):
             await self._give(command, root)
         else:
             self.panes.verdict_failed(root)

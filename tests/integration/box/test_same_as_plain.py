@@ -15,7 +15,18 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sandbox.box import Tier
 from tests.support.box_cases import boxes
-from tests.support.everyday import CHAIN, DATES, copied, everyday, plainly, reviewed, shown, tree, untouched
+from tests.support.everyday import (
+    CHAIN,
+    DATES,
+    copied,
+    everyday,
+    plainly,
+    reviewed,
+    shown,
+    tree,
+    untouched,
+    with_what_git_tells,
+)
 from tests.support.story import access
 from tests.support.trust import trust
 
@@ -86,8 +97,8 @@ async def test_s2_s3_what_is_accepted_is_what_the_command_would_have_done(sample
             is_git_changed = any(path.startswith(".git/") and before.get(path) != entry for path, entry in now.items())
             assert not is_git_changed or ".git" in {bulk.root for bulk in state.review.bulks}, name
             await accept_everything(engine, session)
-            found = tree(project)
-            assert {path for path in {*found, *now} if found.get(path) != now.get(path)} == set(), name
+            found, wanted = with_what_git_tells(project), with_what_git_tells(plain)
+            assert {path for path in {*found, *wanted} if found.get(path) != wanted.get(path)} == set(), name
     assert now == {}
 
 

@@ -39,8 +39,8 @@ def test_a_commit_in_the_box_is_accepted_and_undone_as_one(project):
     run(project, f"{GIT} commit -qam two")
     assert [(bulk.root, bulk.kind) for bulk in project.state.bulks] == [(".git", "git")]
     assert on_disk(project, "git log --oneline | wc -l").strip() == "1"
-    project.shadow.resolve_bulk(".git")
     project.shadow.resolve("a.py")
+    project.shadow.resolve_bulk(".git")
     assert on_disk(project, "git log --oneline | wc -l; git status --short; git fsck").split() == ["2"]
     project.shadow.undo()
     project.shadow.undo()

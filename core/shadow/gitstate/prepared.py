@@ -1,0 +1,215 @@
+"""The layer of what is taken over of git's state: references and index as they may be, and the objects they need.
+
+Objects of the project are never removed, and of new ones come only those that something accepted leads to. What is
+neither known nor needed stays out: logs begin anew where commands left them, and no text of an unfinished commit comes
+along.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from core.git.history import references
+from core.shadow.gitstate.laid import UNDER_WAY, Laid
+from core.shadow.gitstate.outcome import STASH, Outcome
+from core.shadow.overlay import is_opaque, make_whiteout, set_opaque
+from core.shadow.path_classes import is_lever
+from core.shadow.seen import Seen
+from core.shadow.stack import Layered
+from core.shadow.transfer import copy
+from core.workspace import Workspace
+from core.workspace.beneath import DIRECTORY
+from core.workspace.names import to_os
+
+_TAKEN = re.compile(
+    r"(?:HEAD|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|description|info/(?:exclude|sparse-checkout|refs)"
+    r"|MERGE_HEAD|MERGE_MSG|MERGE_MODE|SQUASH_MSG|CHERRY_PICK_HEAD|REVERT_HEAD|BISECT_[A-Z_]+"
+    r"|refs/.*|hooks/[a-z-]+\.sample)\Z"
+)
+_DIRECTORIES = re.compile(r"(?:info|hooks|branches|refs|refs/.*)\Z")
+_QUIETLY_LEFT = re.compile(
+    r"(?:objects|logs)(?:/|\Z)|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|gc\.pid|gc\.log)\Z|.*\.lock\Z"
+)
+_KEPT_ANYWAY = {"refs", "logs", "objects", "config", "config.worktree", "hooks", "info", "modules", "worktrees", "lfs"}
+
+
+class Prepared:
+    """Writes one layer below `place`."""
+
+    def __init__(self, workspace: Workspace, seen: Seen, laid: Laid, outcome: Outcome, place: Path) -> None:
+        self._workspace = workspace
+        self._seen = seen
+        self._laid = laid
+        self._outcome = outcome
+        self._place = place
+        self.left: list[str] = []
+
+    def write(self) -> None:
+        """Raises OSError and `GitFailed`."""
+        rel = self._laid.rel
+        self._at("").mkdir(mode=0o700, parents=True)
+        for path, entry in self._seen.stack.walk(rel):
+            self._one(path.removeprefix(rel).lstrip("/"), entry)
+        if self._seen.stack.listing(rel).closed:
+            self._hide_the_rest()
+        self._write_references()
+        self._write_index()
+        self._write_logs()
+        self._write_objects()
+        found = self._seen.stack.find(rel)
+        if isinstance(found, Layered):
+            self._at("").chmod(stat.S_IMODE(found.stats.st_mode) | 0o700)
+
+    def _at(self, inside: str) -> Path:
+        return self._place / os.fsdecode(to_os(f"{self._laid.rel}/{inside}".rstrip("/")))
+
+    # what is taken as it is
+
+    def _one(self, inside: str, entry: Layered | None) -> None:
+        if not inside or is_lever(f"{self._laid.rel}/{inside}"):
+            return
+        if entry is not None and entry.is_directory:
+            if _DIRECTORIES.match(inside):
+                self._directory(inside, entry)
+        elif _TAKEN.match(inside) or (entry is None and inside in UNDER_WAY):
+            if entry is None:
+                self._whiteout(inside)
+            elif stat.S_ISREG(entry.stats.st_mode):
+                self._copy(entry, inside)
+        elif not _QUIETLY_LEFT.match(inside):
+            self.left.append(inside)
+
+    def _directory(self, inside: str, entry: Layered) -> None:
+        target = self._room(inside)
+        target.mkdir(exist_ok=True)
+        target.chmod(stat.S_IMODE(entry.stats.st_mode) | 0o700)
+        if inside.startswith("refs"):
+            set_opaque(target, is_opaque(entry.place))
+
+    def _room(self, inside: str) -> Path:
+        target = self._at(inside)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    def _copy(self, entry: Layered, inside: str) -> None:
+        target = self._room(inside)
+        above, _, name = entry.place.rpartition(b"/")
+        source, into = os.open(above, DIRECTORY), os.open(target.parent, DIRECTORY)
+        try:
+            copy((source, name), (into, os.fsencode(target.name)), sync=False)
+        finally:
+            os.close(source)
+            os.close(into)
+
+    def _whiteout(self, inside: str) -> None:
+        target = self._room(inside)
+        if not os.path.lexists(target):
+            make_whiteout(target)
+
+    def _hide_the_rest(self) -> None:
+        """The directory was made again: what commands saw nothing of goes, but for objects and what makes git run."""
+        rel = self._laid.rel
+        if (self._workspace.root / rel).is_dir():
+            listed = self._seen.stack.listing(rel).entries
+            for each in self._workspace.list_dir(rel):
+                if each.name not in listed and each.name not in _KEPT_ANYWAY:
+                    self._whiteout(each.name)
+        for name in ("refs", "logs"):
+            self._at(name).mkdir(mode=0o755, exist_ok=True)
+            set_opaque(self._at(name), True)
+
+    # what is made
+
+    def _write_references(self) -> None:
+        """References that name another commit than commands had them name."""
+        made = self._outcome.made
+        packed = self._at("packed-refs")
+        if packed.is_file() and made:
+            text = packed.read_bytes()
+            for old, new in made.items():
+                text = text.replace(old.encode(), new.encode()) if new else text
+            packed.write_bytes(text)
+        for name, oid in references(self._laid.now).items():
+            final = self._outcome.after.get(name, "")
+            if final == oid:
+                continue
+            self._drop(name)
+            if final and final != self._outcome.before.get(name):
+                self._room(name).write_text(f"{final}\n")
+        detached = not self._laid.head.startswith(b"ref: ")
+        if detached and (head := self._outcome.after.get("HEAD")) and self._at("HEAD").is_file():
+            self._at("HEAD").write_text(f"{head}\n")
+
+    def _drop(self, inside: str) -> None:
+        if os.path.lexists(self._at(inside)):
+            self._at(inside).unlink()
+
+    def _write_index(self) -> None:
+        """The index, without what was taken out of it."""
+        now = self._laid.now.directory / "index"
+        if self._at("index").is_file() and now.is_file():
+            self._at("index").write_bytes(now.read_bytes())
+
+    def _write_logs(self) -> None:
+        """One line for every reference that moves; the stash is its log."""
+        before, after = self._outcome.before, self._outcome.after
+        none = "0" * (64 if self._laid.hashes == "sha256" else 40)
+        for name in {*before, *after}:
+            inside = f"logs/{name}"
+            source = self._laid.now.directory / inside
+            if name not in after:
+                if self._seen.disk_node(f"{self._laid.rel}/{inside}") and not source.exists():
+                    self._whiteout(inside)
+                continue
+            if before.get(name) == after[name] or not source.is_file():
+                continue
+            if name == STASH:
+                self._room(inside).write_bytes(source.read_bytes())
+                continue
+            _, has_more, rest = source.read_bytes().rstrip(b"\n").rpartition(b"\n")[2].partition(b"> ")
+            person = _person(source.read_bytes())
+            line = f"{before.get(name, none)} {after[name]} ".encode() + person + b"> " + rest + b"\n"
+            self._room(inside).write_bytes(self._old_log(inside) + (line if has_more else b""))
+
+    def _old_log(self, inside: str) -> bytes:
+        rel = f"{self._laid.rel}/{inside}"
+        node = self._seen.disk_node(rel)
+        return self._workspace.read_bytes(rel) if node is not None and node.kind == "file" else b""
+
+    def _write_objects(self) -> None:
+        """All that is new and accepted: as it lies there, else as one pack."""
+        room = self._laid.now
+        before = set(self._outcome.before.values())
+        wanted = {*self._outcome.after.values(), *self._outcome.others, *self._outcome.loose} - before
+        if not wanted:
+            return
+        asked = [*sorted(wanted), *(f"^{oid}" for oid in sorted(before))]
+        lines = "".join(f"{each}\n" for each in asked).encode()
+        listed = room.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
+        names = [line.split(b" ")[0].decode() for line in listed.splitlines()]
+        loose = [self._laid.now.directory / "objects" / name[:2] / name[2:] for name in names]
+        if all(each.is_file() for each in loose):
+            for each in loose:
+                target = self._room(f"objects/{each.parent.name}/{each.name}")
+                target.write_bytes(each.read_bytes())
+                target.chmod(0o444)
+        else:
+            self._write_pack("".join(f"{name}\n" for name in names).encode())
+
+    def _write_pack(self, names: bytes) -> None:
+        packs = self._room("objects/pack/x").parent
+        self._laid.now.run("pack-objects", "-q", str(packs / "pack"), stdin=names, seconds=120.0)
+        for each in packs.iterdir():
+            if each.suffix not in {".pack", ".idx"}:
+                each.unlink()
+        for each in (packs.parent, packs):
+            each.chmod(0o755)
+
+
+def _person(log: bytes) -> bytes:
+    """Who a log's last line names, without the end of the address."""
+    last = log.rstrip(b"\n").rpartition(b"\n")[2]
+    return b" ".join(last.partition(b"> ")[0].split(b" ")[2:])

@@ -1,0 +1,58 @@
+"""What accepting a state of git would do, with its commits, and the question whether that is wanted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol.review import GitPreview
+from tui.screens.notes import Confirm
+from tui.text import clean, plain
+
+RISK: Final = (
+    "Accepting the state of git writes commits, branches and the index of your repository. "
+    "Your own commits since then are not merged."
+)
+_STYLES: Final = {"+": "$text-success", "-": "$text-error", "c": "bold", "@": "$foreground 60%", "d": "$foreground 60%"}
+
+
+class GitConsent(Confirm):
+    """True only for `y`, and never for a state that can't be accepted as things are."""
+
+    def __init__(self, preview: GitPreview, *, grace: float = 0.0) -> None:
+        super().__init__("Accept the state of git?", "accept it", no="leave it pending", grace=grace)
+        self._preview = preview
+
+    def compose(self) -> ComposeResult:
+        shown = self._preview
+        with Vertical(classes="dialog page"):
+            yield Static(
+                "The state of git can't be accepted" if shown.refused else self._question, classes="dialog-title"
+            )
+            yield Static(plain(shown.refused or RISK), classes="dialog-about")
+            with VerticalScroll():
+                yield Static(_told(shown))
+            no = f" {self._no}"
+            yes = () if shown.refused else (("y", "$accent bold"), f" {self._yes}   ")
+            yield Static(Content.assemble(*yes, ("n", "$accent bold"), no))
+
+    def opened(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def action_answer(self, answer: bool) -> None:
+        super().action_answer(answer and not self._preview.refused)
+
+
+def _told(preview: GitPreview) -> Content:
+    parts: list[tuple[str, str]] = [(f"{clean(line)}\n", "") for line in preview.moves]
+    parts += [(f"! {clean(line)}\n", "$text-warning") for line in preview.notes]
+    parts.append(("\n", ""))
+    for line in clean(preview.text).splitlines():
+        style = _STYLES.get(line[:1], "") if not line.startswith(("+++", "---")) else "bold"
+        parts.append((f"{line}\n", style))
+    parts += [("… there is more; git shows it once it is accepted\n", "$foreground 60%")] if preview.clipped else []
+    return Content.assemble(*parts)
