@@ -6,14 +6,16 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from core.edits.similarity import nearest_names
 from core.errors import ToolFailed
-from core.tools.ripgrep import BARE, SCOPE, program
+from core.tools.ripgrep import BARE, SCOPE, UNRULED, program, waits_for_rules
 
 MAX_FILES: Final = 200_000
+_PASSED_OVER: Final = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 
 
 class FileList:
@@ -51,6 +53,7 @@ class FileList:
 def _listed(root: Path) -> list[str]:
     try:
         command = [program(), "--no-config", "--files", "--null", *SCOPE]
+        command += [UNRULED] if waits_for_rules(str(root)) else []
     except ToolFailed:
         return _walked(root)
     done = subprocess.run(
@@ -63,11 +66,15 @@ def _listed(root: Path) -> list[str]:
 def _walked(root: Path) -> list[str]:
     """As ripgrep lists, but without ignore rules: better too many names than none."""
     found: list[str] = []
-    for directory, below, files in os.walk(root):
-        below[:] = sorted(name for name in below if name not in {".git", "node_modules", ".venv", "__pycache__"})
-        found += [os.path.relpath(Path(directory) / name, root) for name in files]
-        if len(found) >= MAX_FILES:
-            break
+    waiting = [""]
+    while waiting and len(found) < MAX_FILES:
+        above = waiting.pop()
+        with suppress(OSError), os.scandir(root / above) as entries:
+            for each in entries:
+                if not each.is_dir(follow_symlinks=False):
+                    found.append(above + each.name)
+                elif each.name not in _PASSED_OVER:
+                    waiting.append(f"{above}{each.name}/")
     return sorted(found[:MAX_FILES])
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -18,6 +19,10 @@ from core.errors import ToolFailed, ToolInputInvalid
 # Hidden files are searched, .git is not. The rules of the workspace count wherever it lies, those above it don't.
 SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--no-messages")
 BARE = {"PATH": os.defpath, "LANG": "C.UTF-8"}
+UNRULED = "--no-ignore"
+_RULES = frozenset({".gitignore", ".ignore", ".rgignore"})
+_PROMPT = 1.0  # seconds after which it is looked into why there is no end
+_MOST = 500_000  # names that are looked at then
 _MAX_OUTPUT = 4_000_000
 _PIECE = 65_536
 
@@ -45,7 +50,47 @@ def program() -> str:
 
 
 async def ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> RipgrepOutput:
-    """Run `rg` with these arguments. `ToolInputInvalid` with its own words for a bad pattern; no match is no error."""
+    """Run `rg` with these arguments. `ToolInputInvalid` with its own words for a bad pattern; no match is no error.
+
+    It would wait for ever for an ignore file that is a named pipe; where there is one, ignore files do not count.
+    """
+    running = asyncio.ensure_future(_ran(arguments, cwd, time_limit))
+    try:
+        await asyncio.wait([running], timeout=_PROMPT)
+        if running.done() or not await asyncio.to_thread(waits_for_rules, cwd):
+            return await running
+    finally:
+        running.cancel()
+    await asyncio.wait([running])
+    return await _ran([UNRULED, *arguments], cwd, time_limit)
+
+
+def waits_for_rules(root: str) -> bool:
+    """Whether an ignore file below a directory is there and no regular file."""
+    waiting, left = [root], _MOST
+    if _is_odd(f"{root}/.git/info/exclude"):
+        return True
+    while waiting and left > 0:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        left -= len(found)
+        if any(each.name in _RULES and _is_odd(each.path) for each in found):
+            return True
+        waiting += [each.path for each in found if each.is_dir(follow_symlinks=False) and each.name != ".git"]
+    return False
+
+
+def _is_odd(path: str) -> bool:
+    try:
+        return not stat.S_ISREG(Path(path).stat().st_mode)
+    except OSError:
+        return False
+
+
+async def _ran(arguments: Sequence[str], cwd: str, time_limit: float) -> RipgrepOutput:
     process = await asyncio.create_subprocess_exec(
         program(),
         "--no-config",
