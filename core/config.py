@@ -20,6 +20,7 @@ from msgspec import Meta, Struct, field
 from core.errors import ConfigError
 from core.modes import Mode
 from core.permissions.rules import Choice, Rule, parse_rule
+from core.permissions.voices import Hears, everything
 
 FILE_NAME = "config.toml"
 PROJECT_FILE = Path(".agent-tui") / FILE_NAME
@@ -173,23 +174,26 @@ def load_settings(workspace_root: Path | None = None) -> Settings:
     return load_with_notices(workspace_root).settings
 
 
-def load_with_notices(workspace_root: Path | None = None) -> LoadedSettings:
-    """As `load_settings`, and what of the project's file was ignored. Raises `ConfigError`."""
-    settings, _ = _read(config_dir() / FILE_NAME)
-    if workspace_root is None:
+def load_with_notices(workspace_root: Path | None = None, hears: Hears = everything) -> LoadedSettings:
+    """As `load_settings`, and what of the project's file was ignored. `hears`: whether the bytes of that file may be
+    interpreted. Raises `ConfigError`."""
+    settings, _ = _read(config_dir() / FILE_NAME, bytes_of(config_dir() / FILE_NAME))
+    said = bytes_of(workspace_root / PROJECT_FILE) if workspace_root is not None else None
+    if workspace_root is None or said is None or not hears(PROJECT_FILE.as_posix(), said):
         return LoadedSettings(settings=settings)
-    path = workspace_root / PROJECT_FILE
-    theirs, table = _read(path)
+    theirs, table = _read(workspace_root / PROJECT_FILE, said)
     return _narrowed(settings, theirs, table, PROJECT_FILE.as_posix())
 
 
-def _read(path: Path) -> tuple[Settings, dict[str, Any]]:
+def _read(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
     """The settings of one file (the defaults if there is none) and the raw table, to know which keys it sets."""
-    text = _text_of(path)
-    if text is None:
+    if data is None:
         return Settings(), {}
     try:
+        text = data.decode("utf-8")
         table = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.", hint="Correct that line.") from None
     for (section, key), aliases in _ALIASES.items():
@@ -243,7 +247,8 @@ def _line_of_rule(text: str, rule: str) -> int:
     return 0
 
 
-def _text_of(path: Path) -> str | None:
+def bytes_of(path: Path) -> bytes | None:
+    """A file of settings as it is; None: there is none. Raises `ConfigError`."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
@@ -251,11 +256,9 @@ def _text_of(path: Path) -> str | None:
                 raise ConfigError(
                     f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it out of the way."
                 )
-            return file.read(MAX_BYTES).decode("utf-8")
+            return file.read(MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
     except OSError as error:
         raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check its permissions.") from None
 

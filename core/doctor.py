@@ -18,6 +18,7 @@ from core.cli import Options
 from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, config_dir, load_with_notices, state_dir
 from core.errors import AgentTuiError
 from core.exits import ExitCode
+from core.permissions.trust import Trust
 from core.printer import plain
 from core.protocol.queries import Models, ProviderStatus
 from core.sandbox.box import Tier
@@ -27,6 +28,8 @@ from core.workspace import Workspace
 
 if TYPE_CHECKING:
     from core.sandbox.tiers import TierReport
+
+UNHEARD = "not read: you have not trusted this project"
 
 _SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
 _WIDTH = 12
@@ -76,7 +79,8 @@ class _Check:
         own = config_dir() / FILE_NAME
         yield "config", f"{own}{'' if own.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
-            yield "project", f"{PROJECT_FILE.as_posix()} (can only make your settings stricter)"
+            heard = "can only make your settings stricter" if Trust(self._directory.resolve()).given() else UNHEARD
+            yield "project", f"{PROJECT_FILE.as_posix()} ({heard})"
         yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
         found = asyncio.run(_models(settings))
         yield from _table(found)
@@ -110,7 +114,9 @@ class _Check:
     def _configured(self) -> Settings:
         loaded = LoadedSettings(settings=Settings())
         try:
-            loaded = load_with_notices(self._directory)
+            trust = Trust(self._directory.resolve())
+            trusted = trust.given()
+            loaded = load_with_notices(self._directory if trusted else None, trust.voices().hears)
         except AgentTuiError as problem:
             self.problems.append(problem.explained())
         self.notes += loaded.notices

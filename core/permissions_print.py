@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 
 from core.cli import Options
-from core.config import load_settings
+from core.config import load_with_notices
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.permissions.remembered import Kept, Remembered
 from core.permissions.trust import Trust
 from core.workspace import Workspace
 
+NO_BIRTH = "This file system keeps no time of birth: a directory made in its place, with the same words, passes for it."
 NONE = "Nothing was allowed or refused for good here."
 
 
@@ -23,7 +24,9 @@ def permissions(options: Options) -> int:
         return _remove(options.remove, remembered, trust)
     trusted = trust.given()
     sys.stdout.write(f"{root}: {'trusted' if trusted else 'not trusted'}\n")
-    rules = load_settings(root if trusted else None).permissions.rules()
+    if trusted and not trust.sees_birth():
+        sys.stdout.write(f"  {NO_BIRTH}\n")
+    rules = load_with_notices(root if trusted else None, trust.voices().hears).settings.permissions.rules()
     for rule in rules:
         sys.stdout.write(f"  {rule.choice:<6}{rule}   {rule.source}\n")
     for kept in remembered.all():

@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import PathRefused
+from core.permissions.voices import Hears, everything
 from core.protocol.events import LoadedRule
 from core.workspace import Workspace
 
@@ -24,6 +25,7 @@ MAX_RULE_BYTES = 32 * 1024
 MAX_TOTAL_BYTES = 128 * 1024
 MAX_RULES = 200
 MAX_DEPTH = 6
+UNHEARD = "it is not as it was when you trusted this project"
 MAX_WILDCARDS = 6  # more of them could keep the matcher busy for minutes; such a pattern matches nothing
 
 RuleKind = Literal["always", "globs", "agents_md"]
@@ -62,14 +64,20 @@ def as_loaded(rule: Rule) -> LoadedRule:
     return LoadedRule(path=rule.path, kind=rule.kind, note=rule.note)
 
 
-def load_rules(workspace: Workspace) -> RuleSet:
-    """Every rule of the workspace but nested `AGENTS.md` files, in the order of their paths."""
+def speaks(path: str) -> bool:
+    """Whether a workspace-relative path is that of a rule, by its spelling."""
+    return path.rpartition("/")[2] == AGENTS_FILE or (path.startswith(f"{RULES_DIRECTORY}/") and path.endswith(".mdc"))
+
+
+def load_rules(workspace: Workspace, hears: Hears = everything) -> RuleSet:
+    """Every rule of the workspace but nested `AGENTS.md` files, in the order of their paths. `hears`: whether the bytes
+    of a file may be interpreted."""
     always: list[Rule] = []
     scoped: list[Rule] = []
     problems: list[LoadedRule] = []
     left = MAX_TOTAL_BYTES
-    for path in [AGENTS_FILE, *_rule_files(workspace)]:
-        loaded = read_rule(workspace, path)
+    for path in [AGENTS_FILE, *rule_files(workspace)]:
+        loaded = read_rule(workspace, path, hears)
         if loaded is None:
             continue
         if isinstance(loaded, Rule) and len(loaded.text.encode()) > left:
@@ -83,7 +91,7 @@ def load_rules(workspace: Workspace) -> RuleSet:
     return RuleSet(always=tuple(always), scoped=tuple(scoped), problems=tuple(problems))
 
 
-def nested_agents(workspace: Workspace, paths: Iterable[str]) -> Iterator[Rule | LoadedRule]:
+def nested_agents(workspace: Workspace, paths: Iterable[str], hears: Hears = everything) -> Iterator[Rule | LoadedRule]:
     """The `AGENTS.md` nearest above each path, but for the workspace's own; each once."""
     done: set[str] = set()
     for path in paths:
@@ -93,18 +101,25 @@ def nested_agents(workspace: Workspace, paths: Iterable[str]) -> Iterator[Rule |
             if directory in done:
                 break
             done.add(directory)
-            found = read_rule(workspace, f"{directory}/{AGENTS_FILE}")
+            found = read_rule(workspace, f"{directory}/{AGENTS_FILE}", hears)
             if found is not None:
                 yield found
                 break
 
 
-def read_rule(workspace: Workspace, path: str) -> Rule | LoadedRule | None:
+def rule_bytes(workspace: Workspace, path: str) -> bytes:
+    """As much of a rule as is ever interpreted. Raises `PathRefused`."""
+    return workspace.read_bytes(path, MAX_RULE_BYTES + 1)
+
+
+def read_rule(workspace: Workspace, path: str, hears: Hears = everything) -> Rule | LoadedRule | None:
     """One rule file: the rule, or what is wrong with it, or None when there is nothing that binds."""
     try:
-        data = workspace.read_bytes(path, MAX_RULE_BYTES + 1)
+        data = rule_bytes(workspace, path)
     except PathRefused as refused:
         return None if refused.code == "not_found" else _problem(path, refused.message)
+    if not hears(path, data):
+        return _problem(path, UNHEARD)
     notes = []
     if len(data) > MAX_RULE_BYTES:
         data = data[:MAX_RULE_BYTES].rpartition(b"\n")[0]
@@ -137,7 +152,8 @@ def _problem(path: str, reason: str) -> LoadedRule:
     return LoadedRule(path=path, kind=kind, note=f"not loaded: {reason}")
 
 
-def _rule_files(workspace: Workspace) -> list[str]:
+def rule_files(workspace: Workspace) -> list[str]:
+    """The paths of the rules in `.cursor/rules`, sorted."""
     found: list[str] = []
     waiting = [(RULES_DIRECTORY, 0)]
     while waiting and len(found) < MAX_RULES:

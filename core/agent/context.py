@@ -45,7 +45,9 @@ async def prepared(session: SessionContext) -> Prepared:
 
 
 async def _prepare(session: SessionContext) -> Prepared:
-    made = await asyncio.to_thread(prepare, session.workspace, session.directory, trusted=session.trusted)
+    made = await asyncio.to_thread(
+        prepare, session.workspace, session.directory, trusted=session.trusted, hears=session.hears
+    )
     if loaded := made.rules.loaded():
         session.emit(RulesLoaded(rules=loaded))
     return made
@@ -112,12 +114,13 @@ def _rules(session: SessionContext, made: Prepared, touched: Iterable[str]) -> l
     found: list[Rule | LoadedRule] = [
         rule for rule in made.rules.scoped if any(rule.applies_to(path) for path in paths)
     ]
-    found += nested_agents(session.workspace, paths) if session.trusted else ()
+    found += nested_agents(session.workspace, paths, session.hears) if session.trusted else ()
     found += [rule for rule in made.rules.always if f'<rule path="{attribute(rule.path)}">' not in made.prefix.system]
-    fresh = [rule for rule in found if f"rule:{rule.path}" not in session.told]
+    told = {f"rule:{each.path}": each.note if isinstance(each, LoadedRule) else "told" for each in found}
+    fresh = [each for each in found if session.told.get(f"rule:{each.path}") not in {"told", told[f"rule:{each.path}"]}]
     if not fresh:
         return []
-    session.told.update({f"rule:{rule.path}": "told" for rule in fresh})
+    session.told.update({f"rule:{each.path}": told[f"rule:{each.path}"] for each in fresh})
     session.emit(RulesLoaded(rules=_all_loaded(session, made, fresh)))
     texts = [
         f'<rule path="{attribute(rule.path)}">\n{as_data(rule.text)}\n</rule>'
@@ -129,5 +132,7 @@ def _rules(session: SessionContext, made: Prepared, touched: Iterable[str]) -> l
 
 def _all_loaded(session: SessionContext, made: Prepared, fresh: Sequence[Rule | LoadedRule]) -> tuple[LoadedRule, ...]:
     """The event names every rule that binds by now, so the latest one is enough to know them."""
+    again = {each.path for each in fresh}
+    session.joined = [each for each in session.joined if each.path not in again]
     session.joined += [as_loaded(each) if isinstance(each, Rule) else each for each in fresh]
     return made.rules.loaded() + tuple(session.joined)

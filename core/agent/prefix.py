@@ -19,6 +19,7 @@ from core.agent.limits import prefix_size
 from core.agent.tags import as_data, attribute
 from core.dialects.base import Dialect
 from core.dialects.native import NativeDialect
+from core.permissions.voices import Hears, everything
 from core.prompts import render, tool_text
 from core.providers.base import ToolSpec
 from core.rules import Rule, RuleSet, load_rules
@@ -47,14 +48,14 @@ def system_prompt(rules: Sequence[Rule]) -> str:
     return render("system", rules=shown)
 
 
-def prepare(workspace: Workspace, directory: Path, *, trusted: bool = True) -> Prepared:
+def prepare(workspace: Workspace, directory: Path, *, trusted: bool = True, hears: Hears = everything) -> Prepared:
     """Read rules and layout, make the prefix or take the one that the session began with. Runs in a thread.
 
-    The rules of a project that is not trusted are not read.
+    The rules of a project that is not trusted are not read; those whose bytes are not heard are left out.
     """
     from core.tools.registry import tool_specs
 
-    rules = load_rules(workspace) if trusted else RuleSet()
+    rules = load_rules(workspace, hears) if trusted else RuleSet()
     fresh = Prefix(system=system_prompt(rules.always), tools=tool_specs(tool_text))
     prefix = kept_or_made(directory, FILE, fresh)
     return Prepared(

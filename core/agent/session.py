@@ -27,6 +27,7 @@ from core.ids import new_id
 from core.modes import Access, Mode, granted
 from core.permissions.remembered import Remembered
 from core.permissions.rules import Rule
+from core.permissions.voices import Hears, everything
 from core.plans.store import PlanStore
 from core.protocol.documents import QuestionAnswer, Todo
 from core.protocol.events import (
@@ -192,8 +193,8 @@ class SessionContext(Struct, kw_only=True):
     `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
     told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
-    `trusted`: whether the user trusts the project, so that what it says to its agent is heard; `kept` and `exit` are
-    made at first use.
+    `trusted`: whether the user trusts the project, so that what it says to its agent is heard; `hears`: whether
+    these bytes of a file are; `kept` and `exit` are made at first use.
     `spend` counts what a call of a model within a tool took, for the turn that runs.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
@@ -226,6 +227,7 @@ class SessionContext(Struct, kw_only=True):
     spoken: dict[str, dict[str, object]] = field(default_factory=dict)
     working: asyncio.Task[None] | None = None
     trusted: bool = True
+    hears: Hears = everything
     spend: Callable[[Usage], None] = _not_counted
     kept: Remembered | None = None
     exit: WayOut | None = None

@@ -90,6 +90,7 @@ def _surroundings(parent: SessionRuntime) -> Surroundings:
         boxes=parent.boxes,
         interactive=parent.interactive,
         trusted=parent.trusted,
+        trusting=parent.trusting,
     )
 
 

@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -32,7 +33,7 @@ from core.engine.trusting import Trusting
 from core.engine.watch import Watch
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.events import Envelope, ModeName, Notice, SessionRenamed, SessionStarted
+from core.protocol.events import Envelope, ModeName, Notice, SessionRenamed, SessionStarted, TrustStated
 from core.protocol.queries import AnyAnswer, AnyQuery, Refused
 from core.sandbox.box import Tier
 from core.sessions.fold import SessionState
@@ -143,7 +144,8 @@ class Engine:
     def _ready(self) -> _House:
         if self._house is None:
             workspace = Workspace(self._directory)
-            trusting = Trusting(workspace.root, for_now=self._options.trust)
+            trusting = Trusting(workspace, for_now=self._options.trust)
+            trusting.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self._words_changed))
             loaded = trusting.settings()
             around = Surroundings(
                 workspace=workspace,
@@ -152,6 +154,7 @@ class Engine:
                 boxes=self._boxes,
                 interactive=self._options.interactive,
                 trusted=trusting.trusted,
+                trusting=trusting,
             )
             answers = Answers(workspace, around.settings, self._sessions)
             self._house = _House(around, SessionStore(workspace.root), answers, trusting, list(loaded.notices))
@@ -250,11 +253,20 @@ class Engine:
 
     def _say_trust(self, runtime: SessionRuntime, trusting: Trusting) -> None:
         """Ask where the user can answer, else say what is not heard."""
-        stated = trusting.question() if self._options.interactive else trusting.notice()
-        if stated is not None:
+        if (stated := self._stated(trusting)) is not None:
             runtime.emit(stated)
         elif trusting.trusted and runtime.state.trust != "trusted":
             runtime.emit(trusting.answer())
+
+    def _words_changed(self) -> None:
+        """The project speaks otherwise than when it was trusted: ask, in every open session."""
+        if self._house is not None:
+            for live in self._sessions.values():
+                if (stated := self._stated(self._house.trusting)) is not None:
+                    live.runtime.emit_apart(stated)
+
+    def _stated(self, trusting: Trusting) -> TrustStated | Notice | None:
+        return trusting.question() if self._options.interactive else trusting.notice()
 
     async def _trust(self, command: cmd.TrustSet) -> cmd.Ack:
         live, house = self._live(command.session), self._ready()
@@ -262,7 +274,7 @@ class Engine:
         self._take_settings(house, loaded)
         for each in self._sessions.values():
             for one in (each, *each.children.values()):
-                one.runtime.trusted = command.trusted
+                one.runtime.trusted = house.trusting.trusted
             each.runtime.emit_apart(house.trusting.answer())
             each.turns.trust_changed()
         for notice in loaded.notices:
@@ -294,6 +306,7 @@ class Engine:
     def _disk_changed(self, paths: tuple[str, ...]) -> None:
         if self._house is not None:
             self._house.answers.disk_changed()
+            self._house.trusting.look(paths or self._house.trusting.places())
         for live in self._sessions.values():
             for each in (live, *live.children.values()):
                 each.runtime.disk_changed(paths)

@@ -23,6 +23,7 @@ from core.engine.models import ModelAccess
 from core.engine.permits import Permits
 from core.engine.recovery import close_open_turn
 from core.engine.restoring import go_on
+from core.engine.trusting import Trusting
 from core.errors import AgentTuiError, StateError
 from core.ids import new_id
 from core.plans.store import PlanStore
@@ -54,6 +55,7 @@ class Surroundings:
     boxes: Boxes
     interactive: bool = True
     trusted: bool = True
+    trusting: Trusting | None = None
 
 
 class SessionRuntime:
@@ -68,6 +70,7 @@ class SessionRuntime:
         self.models = around.models
         self.interactive = around.interactive
         self.trusted = around.trusted
+        self.trusting = around.trusting
         self.workspace = around.workspace
         self.turn_id = ""
         self.listener: Callable[[ev.AnyEvent], None] | None = None
@@ -175,6 +178,8 @@ class SessionRuntime:
         self.state.apply(envelope)
         self.bus.publish(envelope)
         self.flagging.note(envelope.event)
+        if self.trusting is not None:
+            self.trusting.note(envelope.event)
         if self.listener is not None:
             self.listener(envelope.event)
 

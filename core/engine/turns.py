@@ -19,6 +19,7 @@ from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, CommandRejected
 from core.ids import new_id
 from core.modes import Mode
+from core.permissions.voices import everything
 from core.protocol.events import Notice, PromptSuggested, SteerReturned, TurnEnd, TurnStarted, TurnSteered
 from core.providers.base import Suggesting
 
@@ -249,6 +250,7 @@ class Turns:
                 exit=session.permits.way_out,
             )
         self._context.trusted, self._context.leash = session.trusted, self.leash
+        self._context.hears = session.trusting.hears if session.trusting is not None else everything
         self._context.route, self._context.settings = route, session.settings
         self._context.small = self._routes.beside("small_model")
         self._context.apply = self._routes.beside("apply_model")

@@ -39,6 +39,7 @@ WRITERS: dict[str, str] = {
     "core.engine.settings_file": "the user's own config.toml",
     "core.git.room": "a room of its own in the temporary directory; starts git",
     "core.permissions.audit": STATE,
+    "core.permissions.identity": KERNEL,
     "core.permissions.state_file": STATE,
     "core.providers.private_file": "keys that the user pasted, in the state directory (0600)",
     "core.sandbox.boxed_process": STARTS,

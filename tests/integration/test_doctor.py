@@ -9,6 +9,7 @@ from core.sandbox.box import Tier
 from core.sandbox.tiers import TierReason, TierReport
 from core.sessions.store import SessionStore
 from tests.support.provider_server import provider_server
+from tests.support.trust import trust
 
 
 @pytest.fixture
@@ -55,9 +56,12 @@ async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed
     assert "secret" not in "".join(rows)
 
 
-def test_what_a_project_may_not_set_is_a_note_and_no_failure(project, capsys):
+def test_n3_i1_what_a_project_may_not_set_is_a_note_once_it_is_trusted(project, capsys):
     (project / ".agent-tui").mkdir()
     (project / ".agent-tui" / "config.toml").write_text('model = "x/y"\n')
+    code, found, _ = told(project, capsys)
+    assert (code, "note" in found, "not trusted" in found["project"]) == (ExitCode.DONE, False, True)
+    trust(project)
     code, found, _ = told(project, capsys)
     assert code == ExitCode.DONE
     assert "`model` was ignored" in found["note"]

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import ipaddress
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -286,7 +287,7 @@ def test_k1_git_and_rg_are_given_no_key(project, monkeypatch, tmp_path):
     for name in ("git", "rg"):
         (programs / name).write_text(f"#!/bin/sh\nenv >> {tmp_path}/{name}.env\n")
         (programs / name).chmod(0o755)
-    (project / ".git").mkdir()
+    subprocess.run(["git", "init", "-q", project], check=True)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr("core.engine.file_list.program", lambda: str(programs / "rg"))

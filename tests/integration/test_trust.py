@@ -19,6 +19,7 @@ from tests.support.program import ask
 from tests.support.provider_streams import Call
 from tests.support.provider_streams import Step as Said
 from tests.support.story import access
+from tests.support.trust import trust
 
 RULE = "Speak like a pirate."
 
@@ -176,6 +177,147 @@ async def test_i1_without_a_screen_it_works_and_says_what_it_did_not_hear(projec
     assert "one" in str(requests[-1].json)
     assert (project / "b.txt").read_text() == "x"
     assert not trap.exists()
+
+
+OTHER = "Speak like a robot."
+SPEAKING = ("AGENTS.md", "sub/AGENTS.md", ".cursor/rules/a.mdc")
+
+
+def say(project: Path, path: str, text: str = OTHER) -> None:
+    front = "---\nalwaysApply: true\n---\n" if path.endswith(".mdc") else ""
+    (project / path).write_text(f"{front}{text}\n")
+
+
+def changed(engine: Engine) -> tuple[str, ...]:
+    stated = engine._house.trusting.question()
+    return () if stated is None else stated.changed
+
+
+@pytest.mark.parametrize("path", SPEAKING)
+async def test_n3_i1_words_that_were_changed_from_outside_are_not_heard_until_a_new_yes(project, path):
+    trust(project)
+    say(project, path)
+    async with engine_of(project, says("ok"), says("ok"), says("ok")) as (engine, session):
+        await turn(engine, session)
+        assert stated(engine, session) == "asked"
+        assert changed(engine) == (path,)
+        assert OTHER not in told(engine, session)
+        assert told(engine, session).count(RULE) == 2
+        assert isinstance(await engine.submit(cmd.TrustSet(session=session, trusted=True)), cmd.Ack)
+        assert stated(engine, session) == "trusted"
+        await turn(engine, session)
+        assert told(engine, session).count(OTHER) == 1
+    async with engine_of(project, says("ok")) as (engine, session):
+        assert stated(engine, session) == "trusted"
+        await turn(engine, session)
+        assert told(engine, session).count(OTHER) == 1
+
+
+async def test_n3_settings_that_were_changed_from_outside_do_not_hold_until_a_new_yes(project):
+    trust(project)
+    (project / ".agent-tui" / "config.toml").write_text('[permissions]\ndeny = ["Write(**)"]\n')
+    async with engine_of(project, says("ok")) as (engine, session):
+        assert changed(engine) == (".agent-tui/config.toml",)
+        assert engine._house.around.settings.permissions.deny == ()
+        await engine.submit(cmd.TrustSet(session=session, trusted=True))
+        assert list(engine._house.around.settings.permissions.deny) == ["Write(**)"]
+    (project / ".agent-tui" / "config.toml").write_text("[[[")
+    async with engine_of(project, says("ok")) as (engine, session):
+        reply = await engine.submit(cmd.TrustSet(session=session, trusted=True))
+        assert isinstance(reply, cmd.Reject)
+        assert changed(engine) == (".agent-tui/config.toml",)
+
+
+async def test_n3_a_no_to_what_was_changed_keeps_the_rest_and_asks_again_next_time(project):
+    trust(project)
+    say(project, "AGENTS.md")
+    async with engine_of(project, says("ok"), says("ok")) as (engine, session):
+        await engine.submit(cmd.TrustSet(session=session, trusted=False))
+        assert stated(engine, session) == "trusted"
+        await turn(engine, session)
+        assert (OTHER in told(engine, session), told(engine, session).count(RULE)) == (False, 2)
+        assert changed(engine) == ()
+    assert Trust(project).given()
+    async with engine_of(project) as (engine, session):
+        assert changed(engine) == ("AGENTS.md",)
+
+
+async def test_n3_a_new_file_that_speaks_is_asked_about_and_one_that_went_is_not(project):
+    trust(project)
+    (project / ".cursor" / "rules" / "a.mdc").unlink()
+    (project / "new").mkdir()
+    say(project, "new/AGENTS.md")
+    (project / "new" / "x.py").write_text("x\n")
+    async with engine_of(project, says("ok")) as (engine, session):
+        assert stated(engine, session) == "trusted"
+        await engine.submit(cmd.TurnSubmit(session=session, text="look at @new/x.py", open_files=("sub/a.txt",)))
+        async with contextlib.aclosing(engine.events(session)) as stream:
+            async for envelope in stream:
+                if isinstance(envelope.event, ev.TrustStated) and envelope.event.changed:
+                    break
+        assert envelope.event.changed == ("new/AGENTS.md",)
+        assert OTHER not in told(engine, session)
+
+
+async def test_n3_what_the_user_accepted_in_the_review_is_not_asked_about(project):
+    trust(project)
+    edit = calls(
+        ("write", {"file_path": ".cursor/rules/b.mdc", "contents": f"---\nalwaysApply: true\n---\n{OTHER}\n"}),
+        ("read_file", {"target_file": "AGENTS.md"}),
+        ("search_replace", {"file_path": "AGENTS.md", "old_string": "pirate", "new_string": "parrot"}),
+    )
+    (project / ".agent-tui" / "config.toml").unlink()
+    async with engine_of(project, edit, says("ok")) as (engine, session):
+        await turn(engine, session)
+        for path in (".cursor/rules/b.mdc", "AGENTS.md"):
+            command = cmd.HunkResolve(session=session, path=path, verdict="accept", confirmed=True)
+            assert isinstance(await engine.submit(command), cmd.Ack)
+        await engine.settled(session)
+        assert "parrot" in (project / "AGENTS.md").read_text()
+    async with engine_of(project, says("ok")) as (engine, session):
+        assert changed(engine) == ()
+        await turn(engine, session)
+        assert "parrot" in told(engine, session)
+        assert OTHER in told(engine, session)
+
+
+async def test_n3_accepting_a_change_does_not_make_unheard_words_around_it_heard(project):
+    trust(project)
+    say(project, "AGENTS.md", f"{OTHER}\n\n\n\nSpeak like a pirate.")
+    edit = calls(
+        ("read_file", {"target_file": "AGENTS.md"}),
+        ("search_replace", {"file_path": "AGENTS.md", "old_string": "pirate", "new_string": "parrot"}),
+    )
+    (project / ".agent-tui" / "config.toml").unlink()
+    async with engine_of(project, edit, says("ok")) as (engine, session):
+        await turn(engine, session)
+        await engine.submit(cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept", confirmed=True))
+        await engine.settled(session)
+        assert "parrot" in (project / "AGENTS.md").read_text()
+    async with engine_of(project, says("ok")) as (engine, session):
+        assert changed(engine) == ("AGENTS.md",)
+
+
+async def test_n3_going_back_to_words_that_were_trusted_once_asks_nothing(project):
+    trust(project)
+    say(project, "AGENTS.md")
+    trust(project)
+    say(project, "AGENTS.md", RULE)
+    async with engine_of(project) as (engine, _):
+        assert changed(engine) == ()
+
+
+async def test_n3_without_a_screen_it_says_which_words_were_changed(project):
+    trust(project)
+    say(project, "AGENTS.md")
+    (project / ".agent-tui" / "config.toml").unlink()
+    ended, requests = await ask(project, "ok")
+    assert (ended.code, ended.out) == (ExitCode.DONE, "ok\n")
+    assert "Changed since you trusted this project, so not read: AGENTS.md." in ended.err
+    assert OTHER not in str(requests[0].json)
+    assert RULE in str(requests[0].json)
+    ended, requests = await ask(project, "ok", arguments=("--trust",))
+    assert OTHER in str(requests[0].json)
 
 
 async def test_the_flag_trusts_for_one_run(project):

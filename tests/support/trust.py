@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.permissions.trust import Trust
+from core.engine.trusting import Trusting
+from core.workspace import Workspace
 
 
 def trust(project: Path) -> None:
-    """As if they had answered yes in it once."""
-    Trust(project.resolve()).give()
+    """As if they had answered yes in it just now."""
+    trusting = Trusting(Workspace(project), for_now=False)
+    trusting.decide(True)

@@ -183,6 +183,20 @@ async def test_i1_trust_is_asked_for_beside_the_prompt_and_takes_one_key(stage):
         assert on.prompt.text == "yes n"
 
 
+async def test_n3_words_that_were_changed_are_named_and_take_the_same_key(stage):
+    names = ("AGENTS.md", "a\u202eb/AGENTS.md", "c/AGENTS.md", "d/AGENTS.md", "e/AGENTS.md")
+    async with stage([STARTED, TrustStated(state="asked", directory="/home/me/shop", changed=names)]) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        asked = text_of(on, "#trust")
+        assert "has changed since you trusted it: AGENTS.md, a‹U+202E" in asked
+        assert "d/AGENTS.md and 1 more." in asked
+        assert "f3 read it" in " ".join(asked.split())
+        await on.pilot.press("f3")
+        await on.until(
+            lambda: commands.TrustSet(session=on.client.commands[-1].session, trusted=True) in on.client.commands
+        )
+
+
 async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
     request = ApprovalRequested(
         id="n",

@@ -20,6 +20,26 @@ _MEANS: Final = (
 )
 
 
+_MEANS_CHANGED: Final = (
+    "\nUntil you say yes, these files are not read. All else of the project is heard as before. What you accept in the "
+    "review is never asked about."
+)
+_SHOWN: Final = 4
+
+
+def _new(stated: TrustStated) -> tuple[str, str, str, str]:
+    """The question, what there is, what an answer means, and the words for yes."""
+    held = f" It has {', '.join(map(exposed, stated.holds))}." if stated.holds else ""
+    return f"Do you trust the project in {one_line(exposed(stated.directory), 160)}?", held, _MEANS, "trust it"
+
+
+def _changed(stated: TrustStated) -> tuple[str, str, str, str]:
+    names = [one_line(exposed(path), 80) for path in stated.changed[:_SHOWN]]
+    more = len(stated.changed) - _SHOWN
+    told = f" {', '.join(names)}{f' and {more} more' if more > 0 else ''}."
+    return "What speaks to the agent here has changed since you trusted it:", told, _MEANS_CHANGED, "read it"
+
+
 class TrustBar(Static):
     """Shows the question; the keys belong to the screen."""
 
@@ -43,13 +63,12 @@ class TrustBar(Static):
         if (stated := self._stated) is None:
             return
         keymap = getattr(self.app, "keymap", {})
-        held = f" It has {', '.join(map(exposed, stated.holds))}." if stated.holds else ""
-        means = "" if self.screen.has_class("-low") else _MEANS
+        asked, more, means, yes = _changed(stated) if stated.changed else _new(stated)
         parts = [
-            (f"Do you trust the project in {one_line(exposed(stated.directory), 160)}?", "bold $warning"),
-            (f"{held}{means}\n", _DIM),
+            (asked, "bold $warning"),
+            (f"{more}{'' if self.screen.has_class('-low') else means}\n", _DIM),
             (key_of("app.trust", keymap), "$accent bold"),
-            (" trust it   ", ""),
+            (f" {yes}   ", ""),
             (key_of("app.distrust", keymap), "$accent bold"),
             (" not now   ", ""),
             ("or just go on", _DIM),

@@ -33,11 +33,13 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed"):
 
 class TrustStated(Event, frozen=True, kw_only=True, tag="trust.stated"):
     """Whether the project's own words are heard: its rules, its configuration, git in it. `asked`: the user has not
-    said yet, and until then it is as if they had said no. `holds`: what of it is not heard, by its place."""
+    said yet, and until then it is as if they had said no. `holds`: what of it is not heard, by its place; `changed`:
+    the files that speak otherwise than when it was trusted, and which alone are asked about."""
 
     state: Literal["asked", "trusted", "restricted"]
     directory: str
     holds: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):

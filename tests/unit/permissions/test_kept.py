@@ -6,13 +6,16 @@ import json
 import os
 import shutil
 import stat
+from pathlib import Path
 
 import pytest
 
 from core.config import state_dir
 from core.errors import ConfigError, StateError
+from core.permissions import identity
 from core.permissions.approval import Approval
 from core.permissions.audit import Audit, read, verify
+from core.permissions.identity import identity_of
 from core.permissions.remembered import Remembered
 from core.permissions.trust import Trust, is_empty, speaking
 from core.secrets import remember
@@ -100,7 +103,7 @@ def test_a_damaged_file_is_an_error_and_is_left_as_it_is(project):
 
 def test_i1_trust_is_for_this_directory_and_no_other(project, tmp_path):
     assert not Trust(project).given()
-    Trust(project).give()
+    Trust(project).give({})
     assert Trust(project).given()
     (project / "sub").mkdir()
     assert not Trust(project / "sub").given()
@@ -110,7 +113,7 @@ def test_i1_trust_is_for_this_directory_and_no_other(project, tmp_path):
 
 
 def test_i1_a_directory_that_took_the_place_of_another_is_asked_about_again(project, tmp_path):
-    Trust(project).give()
+    Trust(project).give({})
     project.rename(tmp_path / "moved")
     assert not Trust(tmp_path / "moved").given()
     (tmp_path / "moved").rename(project)
@@ -120,6 +123,68 @@ def test_i1_a_directory_that_took_the_place_of_another_is_asked_about_again(proj
     (tmp_path / "other").mkdir()  # takes the inode that became free, if any does
     (tmp_path / "copy").rename(project)
     assert not Trust(project).given()
+
+
+def made_anew(directory: Path) -> None:
+    """Another directory in the place of this one: with the same inode number, where the file system gives it again."""
+    number = directory.stat().st_ino
+    shutil.rmtree(directory)
+    others = []
+    for count in range(50):
+        directory.mkdir()
+        if directory.stat().st_ino == number:
+            break
+        others.append(directory.rename(directory.parent / f"other{count}"))
+    else:
+        directory.mkdir()
+
+
+def test_n3_i1_a_directory_made_anew_is_asked_about_though_it_has_the_same_inode_number(project):
+    (project / "a").write_text("x")
+    Trust(project).give({})
+    before = identity_of(project)
+    made_anew(project)
+    (project / "a").write_text("x")
+    assert identity_of(project) != before
+    assert not Trust(project).given()
+
+
+def test_n3_without_a_time_of_birth_the_generation_of_the_inode_tells(project, monkeypatch):
+    monkeypatch.setattr(identity, "_birth", lambda _: "")
+    before = identity_of(project)
+    assert identity_of(project) == before
+    if not before.born:
+        pytest.skip("this file system has no generations")
+    made_anew(project)
+    assert identity_of(project) != before
+
+
+def test_n3_an_identity_stays_when_the_directory_changes_or_moves(project, tmp_path):
+    before = identity_of(project)
+    assert before.born, "the tests want a file system that knows times of birth, or generations"
+    (project / "new").mkdir()
+    project.chmod(0o755)
+    os.utime(project, (1, 1))
+    assert identity_of(project.rename(tmp_path / "moved")) == before
+
+
+def test_n3_what_was_trusted_before_files_were_told_apart_is_asked_about_again(project):
+    found = project.stat()
+    book = {"directories": {str(project): {"device": found.st_dev, "inode": found.st_ino, "at": 1}}}
+    state_dir().mkdir(parents=True, exist_ok=True)
+    (state_dir() / "trust.json").write_text(json.dumps(book))
+    assert not Trust(project).given()
+    Trust(project).give({})
+    assert Trust(project).given()
+
+
+def test_n3_the_digests_of_a_file_are_bounded_and_the_latest_stay(project):
+    Trust(project).give({"AGENTS.md": "0"})
+    voices = Trust(project).voices()
+    for number in range(40):
+        voices.trust({"AGENTS.md": str(number)})
+    kept = json.loads((state_dir() / "trust.json").read_text())["directories"][str(project)]["files"]["AGENTS.md"]
+    assert kept == [str(number) for number in range(24, 40)]
 
 
 def test_i1_nothing_in_the_project_gives_trust(project):
