@@ -11,11 +11,12 @@ HASHES ?= on
 BACKEND := hatchling
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types format bench pictures lock clean
+.PHONY: help run test fuzz lint types format bench pictures lock clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
 	@echo "make test   the whole test suite    (ARGS='-k name' passes arguments on)"
+	@echo "make fuzz   random sequences against what is promised  (ARGS='--seed N --count N --seconds N')"
 	@echo "make lint   ruff: rules and format"
 	@echo "make types  mypy --strict"
 	@echo "make format put every file into the house format"
@@ -29,6 +30,9 @@ run: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile -p no:benchmark $(ARGS)
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -303,7 +303,8 @@ class SessionRuntime:
         """Write what is left, let the lock go. A session in which nothing happened leaves nothing behind."""
         self.flagging.end()
         review = self.review
-        if not (self.state.turns or self.state.pending or review.layers or review.verdicts or review.comments):
+        said = self.state.turns or self.state.terminal_news or review.points  # what was rewound can be taken back
+        if not (said or self.state.pending or review.layers or review.verdicts or review.comments):
             self.discard()
             return
         self.emit_surely(ev.SessionClosed(reason=reason))

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from core.config import state_dir
@@ -40,6 +41,14 @@ class SessionDirectory:
         self.id = path.name
         self._cache = cache
         self._lock = _lock(path / "lock", path.name)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what a process left that was killed while it wrote: the lock is ours, so nobody writes it now."""
+        for pattern in ("*.tmp", "layers/*.tmp", "blobs/*/.*.tmp"):
+            for left in self.path.glob(pattern):
+                with suppress(OSError):
+                    left.unlink()
 
     @property
     def log(self) -> Path:

@@ -1,0 +1,379 @@
+"""Plays actions on a real engine and asks the oracle after each: what is on disk, and is it what has to be there?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never
+
+import psutil
+
+from core.engine import Engine, EngineOptions
+from core.engine.boxes import Boxes
+from core.engine.runtime import SessionRuntime
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.queries import ConflictQuery
+from core.protocol.review import Change, Choice, Hunk, ThreeSides
+from core.sessions.store import SessionStore
+from tests.fuzz import actions as act
+from tests.fuzz.disk import entry_of, marks_in_git, tree_of
+from tests.fuzz.ending import looked_for
+from tests.fuzz.model import FuzzModel, access
+from tests.fuzz.oracle import Allowance, Oracle, foreseen
+from tests.fuzz.outside import edit
+from tests.fuzz.project import AWAITED
+from tests.support.trust import trust
+
+PATIENCE = 40  # seconds until something counts as hanging
+
+
+class Broken(Exception):
+    """A promise that did not hold; the text says which."""
+
+
+class Driver:
+    """One engine with one session, its model, and what is known of the disk. `about_to(may)` is told ahead of every
+    effect what it may do, so that a process that survives this one knows."""
+
+    def __init__(
+        self, project: Path, oracle: Oracle, boxes: Boxes, about_to: Callable[[Allowance], None] = lambda _: None
+    ) -> None:
+        self.project, self.oracle, self.boxes, self._about_to = project, oracle, boxes, about_to
+        self.model = FuzzModel()
+        self.session = ""
+        self.heard: list[ev.AnyEvent] = []
+        self.leaks: set[str] = set()
+        self._news = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+        self._asked: dict[str, cmd.AnyCommand] = {}
+
+    async def open(self, session: str = "", may: Allowance | None = None) -> None:
+        """Start an engine, with a new session or the one of this name, which may carry on what `may` allows."""
+        trust(self.project)
+        self._about_to(may or Allowance())
+        options = EngineOptions(watch=False, trust=True)
+        self.engine = Engine(self.project, options=options, models=access(self.model), boxes=self.boxes)
+        reply = await self.engine.submit(cmd.SessionResume(session=session) if session else cmd.SessionOpen())
+        await self._follow(self._acked(reply))
+        await self.engine.settled(self.session)
+        self.look(may or Allowance())
+
+    def _acked(self, reply: cmd.Reply) -> str:
+        if isinstance(reply, cmd.Reject):
+            raise Broken(f"refused: {reply.code}: {reply.message}")
+        return reply.session
+
+    async def _follow(self, session: str) -> None:
+        self.session = session
+        self._listening = asyncio.create_task(self._listen(session))
+        await asyncio.sleep(0)  # it has begun to listen
+
+    @property
+    def runtime(self) -> SessionRuntime:
+        return self.engine._live(self.session).runtime
+
+    async def _listen(self, session: str) -> None:
+        async for envelope in self.engine.events(session):
+            text = str(envelope.event)
+            self.leaks |= {f"event: {name}" for name, secret in looked_for() if secret in text}
+            self.heard.append(envelope.event)
+            self._news.set()
+            match envelope.event:
+                case ev.ApprovalRequested(id=name, subject=subject, kind=kind):
+                    is_safe = kind != "network" and not any(each in subject for each in (".env", ".ssh", "local"))
+                    decision = "allow_once" if is_safe else "reject_once"
+                    await self._tell(cmd.ApprovalAnswer(session=session, id=name, decision=decision))
+                case ev.QuestionAsked(id=name):
+                    await self._tell(cmd.QuestionReply(session=session, id=name))
+                case _:
+                    pass
+
+    async def until(self, holds: Callable[[], bool], what: str) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not holds():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise Broken(f"{what} did not happen in {PATIENCE} seconds") from None
+
+    @property
+    def said_something(self) -> bool:
+        """Whether there is something in the session that the user would miss."""
+        return any(isinstance(each, ev.TurnStarted | ev.CommandRan | ev.ChangeProposed) for each in self.heard)
+
+    def _count(self, kind: type[ev.Event]) -> int:
+        return sum(isinstance(each, kind) for each in self.heard)
+
+    async def _tell(self, command: cmd.AnyCommand) -> cmd.Reply:
+        reply = await self.engine.submit(command)
+        if isinstance(reply, cmd.Reject):
+            self._no_fault(reply.message)
+        return reply
+
+    def _no_fault(self, message: str) -> None:
+        if message.startswith("internal fault"):
+            raise Broken(message)
+
+    async def _done(self, command: cmd.AnyCommand, may: Allowance | None = None) -> cmd.Reply:
+        """Submit, wait for the effect, look at the disk."""
+        self._about_to(may or Allowance())
+        reply = await self._tell(command)
+        await self.engine.settled(self.session)
+        self.look(may or Allowance())
+        return reply
+
+    def look(self, may: Allowance) -> None:
+        for each in self.heard:
+            if isinstance(each, ev.ErrorRaised):
+                self._no_fault(each.message)
+        disk = tree_of(self.project)
+        git_moved = any(
+            disk.get(path) != self.oracle.disk.get(path)
+            for path in disk.keys() | self.oracle.disk.keys()
+            if path.startswith(".git/")
+        )
+        faults = self.oracle.check(disk, may)
+        if git_moved and "git" not in AWAITED and (strange := marks_in_git(self.project, disk) - self.oracle.accepted):
+            faults.append(f"in git, and never accepted: {sorted(strange)}")
+        if faults:
+            raise Broken("; ".join(faults[:4]))
+
+    # what is pending
+
+    def _blob(self, name: str) -> bytes:
+        return self.runtime.shadow.blobs.get(name)
+
+    def _changes(self) -> list[Change]:
+        return list(self.runtime.shadow.changes())
+
+    def _hunks(self) -> list[tuple[Change, Hunk]]:
+        return [(change, hunk) for change in self._changes() for hunk in change.hunks]
+
+    # actions
+
+    async def perform(self, action: act.AnyAction) -> None:
+        if isinstance(action, act.Crash):
+            action = action.during  # where no process can be spared, it is what would have been cut off
+        match action:
+            case act.Outside():
+                self._outside(action)
+            case act.Mode(mode=mode):
+                await self._done(cmd.ModeSet(session=self.session, mode=mode))
+            case act.Turn() | act.Command() | act.Judge() | act.Rework() | act.Settle() | act.Restore() | act.Simple():
+                await getattr(self, f"_{type(action).__name__.lower()}")(action)
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    async def _turn(self, turn: act.Turn) -> None:
+        self.model.begin(turn)
+        ended = self._count(ev.TurnFinished)
+        reply = await self._done(cmd.TurnSubmit(session=self.session, text="Do it"))
+        if isinstance(reply, cmd.Reject):
+            return
+        if turn.pause >= 0:
+            reached = asyncio.ensure_future(self.model.reached.wait())
+            reached.add_done_callback(lambda _: self._news.set())
+            await self.until(lambda: reached.done() or self._count(ev.TurnFinished) > ended, "a turn's next step")
+            reached.cancel()
+            for each in turn.during:
+                await self.perform(each)
+            self.model.go_on.set()
+        await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a turn")
+        await self.engine.settled(self.session)
+        self.look(Allowance())
+
+    def _outside(self, action: act.Outside) -> None:
+        path = self.project / action.path
+        edit(path, action)
+        self.look(Allowance(exact={action.path: [entry_of(path)]}))
+
+    async def _command(self, action: act.Command) -> None:
+        ran, heard = self._count(ev.CommandRan), self._count(ev.ToolOutput)
+        reply = await self._done(cmd.CommandRun(session=self.session, command=action.command))
+        if isinstance(reply, cmd.Reject):
+            return
+        if action.kill:
+            await self.until(lambda: self._count(ev.ToolOutput) > heard or self._count(ev.CommandRan) > ran, "output")
+            self._kill_one()
+        await self.until(lambda: self._count(ev.CommandRan) > ran, f"the end of {action.command!r}")
+        self.look(Allowance())
+
+    def _kill_one(self) -> None:
+        for each in psutil.Process().children(recursive=True):
+            try:
+                if "sleep" in each.cmdline()[:1]:
+                    each.kill()
+            except psutil.Error:
+                continue
+
+    async def _judge(self, action: act.Judge) -> None:
+        if action.what == "bulk":
+            await self._judge_bulk(action)
+            return
+        changes = self._changes()
+        if not changes:
+            return
+        chosen, path, ids = [], "", ()
+        if action.what == "all":
+            chosen = [(change, ()) for change in changes if not change.protected]
+        else:
+            hunks = self._hunks()
+            change, hunk = hunks[action.at % len(hunks)] if hunks else (changes[action.at % len(changes)], None)
+            path, ids = change.path, ((hunk.id,) if action.what == "hunk" and hunk else ())
+            chosen = [(change, ids)]
+        accepts = action.verdict == "accept"
+        may = foreseen(changes, chosen, self.oracle.disk, self._blob) if accepts else Allowance()
+        command = cmd.HunkResolve(
+            session=self.session, path=path, verdict=action.verdict, hunks=ids, confirmed=action.confirmed
+        )
+        await self._remembering(command, may)
+
+    async def _remembering(self, command: cmd.AnyCommand, may: Allowance) -> None:
+        """As `_done`; what new verdicts changed is kept for when they are undone."""
+        known = {each.id for each in self.runtime.review.verdicts}
+        before = self.oracle.disk
+        await self._done(command, may)
+        changed = {
+            path: before.get(path)
+            for path in before.keys() | self.oracle.disk.keys()
+            if before.get(path) != self.oracle.disk.get(path)
+        }
+        for each in self.runtime.review.verdicts:
+            if each.id not in known:
+                self.oracle.before[each.id] = changed
+
+    async def _judge_bulk(self, action: act.Judge) -> None:
+        bulks = self.runtime.review.bulks
+        if not bulks:
+            return
+        bulk = bulks[action.at % len(bulks)]
+        accepts, is_git = action.verdict == "accept", bulk.kind == "git"
+        may = Allowance(generated=accepts and not is_git, git=accepts and is_git)
+        command = cmd.BulkResolve(
+            session=self.session, root=bulk.root, verdict=action.verdict, confirmed=action.confirmed
+        )
+        await self._remembering(command, may)
+
+    async def _rework(self, action: act.Rework) -> None:
+        hunks = self._hunks()
+        if not hunks:
+            return
+        change, hunk = hunks[action.at % len(hunks)]
+        where = {"session": self.session, "path": change.path, "hunk": hunk.id}
+        match action.how:
+            case "split":
+                await self._done(cmd.HunkSplit(**where))
+            case "edit":
+                await self._done(cmd.HunkEdit(**where, text=action.text))
+            case "comment":
+                await self._done(cmd.HunkComment(**where, text=action.text))
+
+    async def _settle(self, action: act.Settle) -> None:
+        conflicts = [each for each in self._changes() if each.conflict]
+        if not conflicts:
+            return
+        change = conflicts[action.at % len(conflicts)]
+        sides = await self.engine.query(ConflictQuery(session=self.session, path=change.path))
+        if not isinstance(sides, ThreeSides):
+            return
+        choices = tuple(Choice(take=action.take, text=action.text) for _ in sides.clashes)
+        settle = cmd.ConflictSettle(
+            session=self.session, path=change.path, choices=choices, mine=sides.mine.blob, theirs=sides.theirs.blob
+        )
+        await self._done(settle)
+
+    async def _restore(self, action: act.Restore) -> None:
+        points = sorted(self.runtime.review.points)
+        if not points or self.engine._live(self.session).turns.running:
+            return
+        may = Allowance(loose=set(self.oracle.written), generated=True)
+        name = points[action.at % len(points)]
+        await self._done(cmd.CheckpointRestore(session=self.session, id=name, what=action.what), may)
+
+    async def _simple(self, action: act.Simple) -> None:
+        session = self.session
+        match action.what:
+            case "undo":
+                await self._undo()
+            case "interrupt":
+                await self._done(cmd.TurnInterrupt(session=session))
+            case "steer":
+                await self._done(cmd.TurnSteer(session=session, text=action.text))
+            case "send_comments":
+                await self._sent_comments()
+            case "fork":
+                await self._fork()
+            case "restart":
+                await self.restart()
+            case "compact":
+                if not self.engine._live(session).turns.running:
+                    await self._done(cmd.ContextCompact(session=session))
+            case "plan_edit" | "todo":
+                await self._plan(action)
+
+    async def _undo(self) -> None:
+        verdicts = self.runtime.review.verdicts
+        may = Allowance()
+        if verdicts and verdicts[-1].verdict == "accept":
+            changed = self.oracle.before.get(verdicts[-1].id, {})
+            may.loose = {*self.oracle.written}
+            may.exact = {path: [entry] for path, entry in changed.items()}
+            bulk = verdicts[-1].bulk
+            may.generated, may.git = True, bulk is not None and bulk.kind == "git"
+        await self._done(cmd.VerdictUndo(session=self.session), may)
+
+    async def _sent_comments(self) -> None:
+        if self.engine._live(self.session).turns.running:
+            await self._done(cmd.CommentsSend(session=self.session))
+            return
+        self.model.begin(act.Turn())
+        ended = self._count(ev.TurnFinished)
+        reply = await self._done(cmd.CommentsSend(session=self.session))
+        if not isinstance(reply, cmd.Reject):
+            await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a turn about comments")
+
+    async def _fork(self) -> None:
+        if self.engine._live(self.session).turns.running:
+            return
+        reply = await self._done(cmd.SessionFork(session=self.session))
+        if isinstance(reply, cmd.Ack):
+            await self.engine.submit(cmd.SessionClose(session=self.session))
+            await self._follow(reply.session)
+            self.oracle.before = {}
+
+    async def _plan(self, action: act.Simple) -> None:
+        plans = self.runtime.state.plans
+        if not plans:
+            return
+        path, plan = sorted(plans.items())[0]
+        if action.what == "plan_edit":
+            await self._done(cmd.PlanEdit(session=self.session, path=path, body=action.text))
+        elif plan.todos:
+            await self._done(cmd.TodoSet(session=self.session, plan=path, id=plan.todos[0].id, status="in_progress"))
+
+    def leaked(self) -> set[str]:
+        """Where secrets were seen that still are some."""
+        return {each for each in self.leaks if each.partition(": ")[2] not in self.oracle.exposed}
+
+    async def restart(self) -> None:
+        session = self.session
+        await self.close()
+        is_kept = SessionStore(self.project).holds(session)
+        if not is_kept and self.said_something:
+            raise Broken("the session is gone")
+        await self.open(session if is_kept else "")
+
+    async def close(self) -> SessionRuntime:
+        """End the engine; returns what the session was at its end."""
+        runtime = self.runtime
+        self._about_to(Allowance())
+        await self.engine.close()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait({self._listening})
+        self.leaks |= self.model.leaks
+        self.look(Allowance())
+        return runtime
