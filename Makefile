@@ -26,7 +26,7 @@ help:
 	@echo "make clean  remove the environment, caches and build output"
 
 run: $(VENV)/.installed
-	@$(BIN)/agent-tui $(ARGS)
+	@$(BIN)/python -I agent_tui.py $(ARGS)
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile -p no:benchmark $(ARGS)

@@ -2,8 +2,9 @@
 
 A project may have a `core`, a `tui`, a `json.py` or a `sitecustomize.py` of its own, and PYTHONPATH may point at it;
 none of them may change or break this program. So nothing but os and sys is imported before sys.path is in order, and
-what the interpreter's start-up already took from the project is let go. os.environ stays as it is, for the commands
-the agent runs.
+what the interpreter's start-up already took from the project is let go. Where Python was told to look for modules in
+the project, the program starts itself again, isolated, or says no if Python has run code of the project by then: the
+user has not trusted it yet. os.environ stays as it is, for the commands the agent runs.
 
 This file alone imports both worlds, `core` and `tui`. It parses on every Python 3, to say which one it needs.
 """
@@ -26,6 +27,10 @@ OWN_PACKAGES = ("core", "tui")
 UNTOUCHABLE = ("__main__", "builtins", "codecs", "encodings", "importlib", "io", "os", "site", "sys", "warnings")
 
 
+# Where Python takes its own code from, before a line of ours runs.
+HOMES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
+
+
 def own_root() -> str:
     """The directory that holds our `core` and `tui`: beside this file in a checkout, below agent_tui_app in a wheel."""
     here = os.path.dirname(os.path.realpath(__file__))
@@ -45,6 +50,60 @@ def _real(entry: str) -> str:
         return os.path.realpath(entry or os.getcwd())
     except OSError:  # the current directory was removed
         return entry
+
+
+def _is_of_a_project(entry: str, root: str) -> bool:
+    """Whether a place to look for modules is relative, or lies in the current directory or one that is to be opened."""
+    real = _real(entry)
+    if real == root:
+        return False
+    named = [word for word in sys.argv[1:] if not word.startswith("-") and os.path.isdir(word)]
+    return not os.path.isabs(entry) or any(_lies_under(real, _real(each)) for each in ("", *named))
+
+
+def _led_into_a_project(root: str) -> "list[str]":
+    """The entries of PYTHONPATH that lead into a project, and the current directory if `python -m` put it first."""
+    if sys.flags.ignore_environment:
+        return []
+    named = os.environ.get("PYTHONPATH", "")
+    first = [] if sys.flags.safe_path else [entry for entry in sys.path[:1] if _real(entry) == _real("")]
+    return [entry for entry in (*(named.split(os.pathsep) if named else ()), *first) if _is_of_a_project(entry, root)]
+
+
+def isolation() -> "tuple[str, ...]":
+    """The options of a Python that is to be as isolated as this one."""
+    if not sys.flags.ignore_environment:
+        return ()
+    return ("-I",) if sys.flags.isolated else ("-E", "-P")
+
+
+def start_isolated() -> None:
+    """Start again without what leads into a project; SystemExit if code of the project has run."""
+    if sys.flags.ignore_environment:
+        return
+    root = own_root()
+    homes = [name for name in HOMES if os.environ.get(name) and _is_of_a_project(os.environ[name], root)]
+    entries = _led_into_a_project(root)
+    places = [_real(entry) for entry in entries]
+    ran = sorted(
+        name
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] not in ("__main__", "agent_tui")
+        and any(_lies_under(_location(module), place) for place in places)
+        and not _lies_under(_location(module), root)
+    )
+    if homes or ran:
+        names = homes or ["PYTHONPATH"]
+        what = f"has run its {ran[0]} already" if ran else "takes its own code from there"
+        sys.exit(
+            f"agent-tui: {' and '.join(names)} leads into the project, and Python {what}, before anybody trusted it.\n"
+            f"           Start it without: env {' '.join('-u ' + name for name in names)} agent-tui"
+        )
+    if entries:
+        site = sys.modules.get("site")
+        users = getattr(site, "USER_SITE", None) if getattr(site, "ENABLE_USER_SITE", False) else None
+        options = ("-E", "-P") if users and _lies_under(root, os.path.realpath(users)) else ("-I",)
+        os.execv(sys.executable, [sys.executable, *options, os.path.realpath(__file__), *sys.argv[1:]])
 
 
 def _lies_under(path: str, directory: str) -> bool:
@@ -212,6 +271,7 @@ def _explain(problem: Exception) -> int:
 
 def main() -> int:
     """Run the command line in sys.argv. Returns the exit code; SystemExit after --help and wrong arguments."""
+    start_isolated()
     put_own_code_first()
     from core.cli import parse
     from core.exits import ExitCode
@@ -222,7 +282,7 @@ def main() -> int:
                 from core.edits_apply import run
 
                 return run()
-            return _start(parse(sys.argv[1:], program=(sys.executable, os.path.realpath(__file__))))
+            return _start(parse(sys.argv[1:], program=(sys.executable, *isolation(), os.path.realpath(__file__))))
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()

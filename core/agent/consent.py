@@ -14,7 +14,7 @@ from core.agent.session import SessionContext
 from core.errors import AgentTuiError, PathRefused
 from core.ids import new_id
 from core.modes import Access, Mode
-from core.permissions.approval import Approval
+from core.permissions.approval import Approval, digest_of_value
 from core.permissions.rules import Choice
 from core.policy import Decided, Terms, decide
 from core.protocol.events import ApprovalRequested, ApprovalResolved, Decision, Notice
@@ -32,10 +32,13 @@ def approval_of(session: SessionContext, subject: str) -> Approval:
     """What a command would be if it began now."""
     terminal = session.terminal
     shell = terminal.shell
+    names = sorted({*shell.variables, *shell.removed})
+    values = {name: None if name in shell.removed else value for name, value in shell.variables.items()}
     return Approval(
         subject=subject,
         directory=shell.directory,
-        environment=tuple(sorted({*shell.variables, *shell.removed})),
+        environment=tuple(names),
+        values=tuple(digest_of_value(values.get(name)) for name in names),
         tier=terminal.ground.box.tier.value,
         mode=Mode(session.state.mode).value,
         network=session.way_out.hosts(),

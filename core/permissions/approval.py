@@ -1,8 +1,8 @@
 """What a yes is a yes to: the exact bytes, where they run, with what, and how far they reach (SAFETY D35).
 
 The question is shown from this record, and whoever starts the command makes the record anew from what is about to run
-and compares: what the user saw is what runs. One byte, another directory, another variable, another mode or another
-way out is another record.
+and compares: what the user saw is what runs. One byte, another directory, another variable or value of one, another
+mode or another way out is another record.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ from msgspec import Struct
 
 
 class Approval(Struct, frozen=True, kw_only=True):
-    """`environment`: names of the variables that commands have set or removed in this session. `network`: hosts that
-    can be reached. Paths are relative to the workspace."""
+    """`environment`: names of the variables that commands have set or removed in this session; `values`: the digest of
+    the value of each, "" = removed. `network`: hosts that can be reached. Paths are relative to the workspace."""
 
     subject: str
     directory: str = "."
     environment: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     tier: str = ""
     mode: str = ""
     network: tuple[str, ...] = ()
 
     def digest(self) -> str:
         """SHA-256 of the record, in hex. A lone surrogate in the text counts as itself."""
-        whole = msgspec.structs.replace(self, subject=self.subject.encode("utf-8", "surrogatepass").hex())
+        whole = msgspec.structs.asdict(self) | {"subject": self.subject.encode("utf-8", "surrogatepass").hex()}
+        if not self.values:
+            del whole["values"]
         return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+
+
+def digest_of_value(value: str | None) -> str:
+    """What a record tells two values of a variable apart by; None: it was removed."""
+    return "" if value is None else hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from core.clock import now_ms
 from core.ids import new_id
 from core.permissions.approval import Approval
+from core.permissions.identity import identity_of
 from core.permissions.rules import Choice, Rule, parse_rule
 from core.permissions.state_file import StateFile
 
@@ -24,7 +25,8 @@ MAX_KEPT = 500
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """One answer. Either `rule` or `digest` is set; `shown` is the exact command, `at` in ms."""
+    """One answer. Either `rule` or `digest` is set; `shown` is the exact command, `at` in ms. `born`: the directory
+    that it was given in; another one in its place is allowed nothing by it, but what was refused stays refused."""
 
     id: str
     choice: Choice
@@ -33,6 +35,7 @@ class Kept(Struct, frozen=True, kw_only=True):
     shown: str = ""
     directory: str = "."
     at: int = 0
+    born: str = ""
 
 
 _Change = Callable[[tuple[Kept, ...]], tuple[Kept, ...]]
@@ -47,6 +50,7 @@ class Remembered:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = str(workspace)
+        self._root = workspace
         self._file = StateFile(FILE, _Book)
 
     @property
@@ -54,7 +58,7 @@ class Remembered:
         return self._file.path
 
     def all(self) -> tuple[Kept, ...]:
-        return self._file.read().workspaces.get(self._workspace, ())
+        return self._holding(self._file.read().workspaces.get(self._workspace, ()))
 
     def rules(self) -> tuple[Rule, ...]:
         return tuple(parse_rule(each.rule, each.choice, SOURCE) for each in self.all() if each.rule)
@@ -67,7 +71,7 @@ class Remembered:
 
     def keep(self, choice: Choice, approval: Approval, *, rule: str = "") -> Kept:
         """Keep an answer: the rule that the user typed, else exactly what was asked. `ConfigError`: no rule."""
-        kept = Kept(id=new_id("perm"), choice=choice, at=now_ms())
+        kept = Kept(id=new_id("perm"), choice=choice, at=now_ms(), born=_born(self._root))
         if rule:
             kept = replace(kept, rule=str(parse_rule(rule, choice)))
         else:
@@ -83,11 +87,24 @@ class Remembered:
 
     def _change(self, change: _Change) -> None:
         def changed(book: _Book) -> _Book:
-            now = change(book.workspaces.get(self._workspace, ()))
+            now = change(self._holding(book.workspaces.get(self._workspace, ())))
             rest = {name: kept for name, kept in book.workspaces.items() if name != self._workspace}
             return _Book(workspaces=rest | ({self._workspace: now} if now else {}))
 
         self._file.change(changed)
+
+    def _holding(self, kept: tuple[Kept, ...]) -> tuple[Kept, ...]:
+        here = _born(self._root) if any(each.choice == "allow" for each in kept) else ""
+        return tuple(each for each in kept if each.choice != "allow" or each.born == here)
+
+
+def _born(directory: Path) -> str:
+    """What tells this directory from another one of its name."""
+    try:
+        found = identity_of(directory)
+    except OSError:
+        return "gone"
+    return f"{found.device}:{found.inode}:{found.born}"
 
 
 def _same(first: Kept, second: Kept) -> bool:

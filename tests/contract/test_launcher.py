@@ -117,6 +117,74 @@ def test_the_module_runs_with_the_project_in_front_of_the_path(kind, pythonpath,
     assert (done.returncode, done.stdout, done.stderr) == (0, "agent-tui 0.1.0\n", "")
 
 
+SPRINGS = "import os; os.system('touch sprung')\n"
+OPTIONAL = ("brotli.py", "numpy.py", "socksio.py", "sitecustomize_.py", "ipywidgets/__init__.py")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["the current directory", "a directory that is named", "below it"])
+@pytest.mark.parametrize("name", ["sitecustomize", "usercustomize"])
+def test_n16_i1_code_of_the_project_that_python_ran_first_is_named_and_nothing_else_begins(
+    kind, how, name, tmp_path, request
+):
+    project = tmp_path / "project"
+    write(project, {f"{name}.py": SPRINGS, f"below/{name}.py": SPRINGS})
+    place = {"below it": str(project / "below"), "the current directory": "."}.get(how, str(project))
+    named = [str(project)] if how.startswith("a dir") else []
+    cwd = tmp_path if named else project
+    done = run([*installed(kind, request), *named, "-p", "hi"], cwd, PYTHONPATH=f"/nowhere:{place}")
+    if name == "usercustomize" and not (cwd / "sprung").exists():
+        return  # a virtual environment has no site of the user's, so it was not run
+    assert done.returncode != 0
+    assert f"PYTHONPATH leads into the project, and Python has run its {name} already" in done.stderr
+    assert "env -u PYTHONPATH agent-tui" in done.stderr
+    assert done.stderr.count("\n") == 2
+
+
+@pytest.mark.parametrize("variable", ["PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"])
+@pytest.mark.parametrize("value", [".", "sub", "absolute"])
+def test_n16_python_is_not_let_take_its_own_code_from_the_project(variable, value, tmp_path):
+    given = str(tmp_path / "sub") if value == "absolute" else value
+    done = run([sys.executable, str(ROOT / "agent_tui.py"), "--version"], tmp_path, **{variable: given})
+    assert done.returncode != 0
+    assert f"{variable} leads into the project" in done.stderr
+    outside = {variable: str(tmp_path.parent / "elsewhere")}
+    (tmp_path / "p").mkdir()
+    assert run([sys.executable, str(ROOT / "agent_tui.py"), "--version"], tmp_path / "p", **outside).returncode == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pythonpath", [".", ":/nowhere", "absolute"])
+def test_n16_i1_no_module_of_the_project_can_be_imported_later_either(kind, pythonpath, tmp_path, request):
+    project = tmp_path / "project"
+    write(project, dict.fromkeys(OPTIONAL, SPRINGS))
+    given = str(project) if pythonpath == "absolute" else pythonpath
+    done = run([*installed(kind, request), "doctor"], project, PYTHONPATH=given)
+    assert "agent-tui" in done.stdout
+    assert not (project / "sprung").exists()
+    code = "import sys; sys.argv[1:] = ['--version']; import agent_tui; agent_tui.start_isolated()"
+    looked = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import os; os.execv = lambda *told: print(told)\n{code}"
+    told = run([sys.executable, "-c", looked], project, PYTHONPATH=given)
+    assert "'-I'" in told.stdout, told.stderr
+
+
+def test_n16_the_engine_is_started_as_isolated_as_the_screen(tmp_path):
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import agent_tui; print(agent_tui.isolation())"
+    for options in ((), ("-I",), ("-E", "-P")):
+        done = run([sys.executable, *options, "-c", code], tmp_path)
+        assert done.stdout.strip() == repr(options)
+
+
+def test_n16_a_path_of_modules_elsewhere_costs_no_second_start(tmp_path):
+    (tmp_path / "project").mkdir()
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import os; os.execv = lambda *told: print(told)\n"
+        "sys.path[1:2] = []; import agent_tui; agent_tui.start_isolated(); print('stayed')"
+    )
+    done = run([sys.executable, "-P", "-c", code], tmp_path / "project", PYTHONPATH=str(tmp_path / "libraries"))
+    assert done.stdout == "stayed\n", done.stderr
+
+
 def own_modules(kind: str, request: pytest.FixtureRequest, cwd: Path, **environ: str) -> subprocess.CompletedProcess:
     """What `core`, `json` and so on are after the launcher did its work, in the way of each installation."""
     code = f"import sys; import agent_tui; agent_tui.put_own_code_first(){REPORT}"

@@ -108,6 +108,27 @@ async def test_m5_an_answer_for_good_does_not_hold_in_another_mode_directory_or_
         assert [each.mode for each in asked(await turn(engine, session))] == ["debug"]
 
 
+async def test_n16_m5_an_answer_for_good_does_not_hold_for_another_value_of_a_variable(project):
+    again = command("echo 1")
+    steps = [
+        command("export X=1"),
+        again,
+        again,
+        command("export X=2"),
+        again,
+        command("export X=1"),
+        again,
+        says("ok"),
+    ]
+    async with engine_of(project, *steps) as (engine, session):
+        answers = ("allow_once", "allow_always", "allow_once", "allow_once", "allow_once")
+        seen = asked(await turn(engine, session, *answers))
+        subjects = ["export X=1", "echo 1", "export X=2", "echo 1", "export X=1"]
+        assert [each.subject for each in seen] == subjects
+        assert seen[1].environment == seen[3].environment == ("X",)
+        assert seen[1].digest != seen[3].digest
+
+
 async def test_m6_a_typed_pattern_is_kept_for_the_next_session(project):
     steps = [command("echo 1"), command("echo 2 && echo 3"), command("echo 4; ls"), says("ok")]
     async with engine_of(project, *steps) as (engine, session):

@@ -13,7 +13,7 @@ import pytest
 from core.config import state_dir
 from core.errors import ConfigError, StateError
 from core.permissions import identity
-from core.permissions.approval import Approval
+from core.permissions.approval import Approval, digest_of_value
 from core.permissions.audit import Audit, read, verify
 from core.permissions.identity import identity_of
 from core.permissions.remembered import Remembered
@@ -37,6 +37,7 @@ def project(tmp_path):
         {"subject": "Make"},
         {"directory": "sub"},
         {"environment": ("CC",)},
+        {"environment": ("CC",), "values": (digest_of_value("gcc"),)},
         {"tier": "T3"},
         {"mode": "debug"},
         {"network": ("example.org",)},
@@ -49,6 +50,26 @@ def test_m5_m6_one_byte_another_place_or_another_mode_is_another_approval(projec
     assert remembered.choice(MAKE) == "allow"
     assert changed.digest() != MAKE.digest()
     assert remembered.choice(changed) is None
+
+
+def test_n16_m5_another_value_of_a_variable_is_another_approval(project):
+    remembered = Remembered(project)
+    values = ("gcc", "gcc ", "", None)
+    approvals = [Approval(subject="make", environment=("CC",), values=(digest_of_value(value),)) for value in values]
+    remembered.keep("allow", approvals[0])
+    assert [remembered.choice(each) for each in approvals] == ["allow", None, None, None]
+    assert "gcc" not in remembered.path.read_text()
+
+
+def test_n3_what_was_allowed_in_a_directory_does_not_hold_in_one_that_took_its_place(project):
+    remembered = Remembered(project)
+    remembered.keep("allow", MAKE)
+    remembered.keep("deny", Approval(subject="rm"))
+    made_anew(project)
+    assert (remembered.choice(MAKE), remembered.choice(Approval(subject="rm"))) == (None, "deny")
+    assert [each.choice for each in remembered.all()] == ["deny"]
+    remembered.keep("allow", MAKE)
+    assert remembered.choice(MAKE) == "allow"
 
 
 def test_m6_what_is_kept_is_the_digest_or_what_was_typed(project):
