@@ -18,6 +18,7 @@ from pathlib import Path
 from core.clock import monotonic
 from core.sandbox.box import Running
 from core.sandbox.result import CommandResult
+from core.sandbox.runner import ended_within
 
 OnOutput = Callable[[str], None]
 Start = Callable[[str, OnOutput], Awaitable[Running]]
@@ -178,7 +179,5 @@ class PythonSession:
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
+    await ended_within(event.wait(), seconds)
     return event.is_set()

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,9 +127,21 @@ async def end_all(process: asyncio.subprocess.Process, mark: str) -> None:
 
 
 async def _gone(process: asyncio.subprocess.Process, limit: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(limit):
-            await process.wait()
+    await ended_within(process.wait(), limit)
+
+
+async def ended_within(waiting: Awaitable[object], seconds: float) -> bool:
+    """Wait so long for something and then no more; whether it has come to its end.
+
+    Holds in a task that is being cancelled, too: there `asyncio.timeout` of Python before 3.11.4 raises
+    `CancelledError` when the time is over, so that what had to be done after it would be left undone.
+    """
+    task = asyncio.ensure_future(waiting)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    return task.done()
 
 
 def _signal_group(pid: int, number: int) -> None:

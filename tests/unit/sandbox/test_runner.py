@@ -76,6 +76,25 @@ async def test_v9_cancelling_ends_everything_with_no_more_grace_than_300_ms():
     assert alive(pids) == []
 
 
+async def test_n18_a_task_that_is_cancelled_waits_for_what_it_ends_and_then_goes_on():
+    begun, seen = asyncio.Event(), []
+
+    async def cleans_up() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            seen.append(await runner.ended_within(asyncio.Event().wait(), 0.01))
+            seen.append(await runner.ended_within(asyncio.sleep(0), 40))
+
+    task = asyncio.create_task(cleans_up())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == [False, True]
+
+
 async def test_r1_endless_output_is_ended_with_head_and_tail_kept():
     tracemalloc.start()
     try:
