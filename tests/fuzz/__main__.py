@@ -73,6 +73,7 @@ def fuzz(player: Player, wanted: argparse.Namespace) -> int:
             report(player, sequence, faults, raw=wanted.raw)
     took = time.monotonic() - begun
     pace = count / max(took, 0.001)
+    print("events: " + ", ".join(f"{number} {name}" for name, number in player.seen.most_common()))
     print(f"{count} sequences, {failed} failed, {took:.1f} s, {pace:.1f} a second, in {player.tier}", flush=True)
     return bool(failed)
 

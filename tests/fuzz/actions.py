@@ -1,8 +1,8 @@
 """What a sequence is made of, as data: what the user, the model, the outside world and the machine may do.
 
 An action names things by number (the third pending hunk), modulo how many there are, so that a sequence in which
-something was left out is still one. Text that the model writes holds marks `ag_<n>_x`, the user's own `us_<n>_x`, each
-used once: whose a byte is can be told wherever it turns up.
+something was left out is still one. Text that has to be accepted holds marks `ag_<n>_x`, what the user writes into
+files `us_<n>_x`, each used once: whose a byte is can be told wherever it turns up.
 """
 
 from __future__ import annotations

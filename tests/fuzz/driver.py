@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import assert_never
 
@@ -188,7 +190,8 @@ class Driver:
     def _outside(self, action: act.Outside) -> None:
         path = self.project / action.path
         edit(path, action)
-        self.look(Allowance(exact={action.path: [entry_of(path)]}))
+        there = os.path.relpath(path.resolve(), self.project)  # through a link, another file was edited
+        self.look(Allowance(exact={each: [entry_of(self.project / each)] for each in (action.path, there)}))
 
     async def _command(self, action: act.Command) -> None:
         ran, heard = self._count(ev.CommandRan), self._count(ev.ToolOutput)
@@ -365,6 +368,15 @@ class Driver:
         if not is_kept and self.said_something:
             raise Broken("the session is gone")
         await self.open(session if is_kept else "")
+
+    async def give_up(self) -> None:
+        """End what runs, whatever it is in the middle of."""
+        self.model.go_on.set()
+        with suppress(Exception):
+            await self.engine.close()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait({self._listening})
 
     async def close(self) -> SessionRuntime:
         """End the engine; returns what the session was at its end."""

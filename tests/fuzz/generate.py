@@ -34,6 +34,7 @@ COMMANDS = (
     "git config alias.x '!echo {}'; echo {} > .vscode-tasks; mkdir -p .vscode; echo '{{}}' > .vscode/tasks.json",
 )
 UP = "while ! grep -q sleep /proc/$!/comm; do :; done; echo up"
+TODOS = [{"id": "one", "content": "One"}, {"id": "two", "content": "Two", "dependencies": ["one"]}]
 KILLED = f"echo {{}} > made.txt; sleep 300 & {UP}; wait; echo {{}} >> made.txt"
 
 
@@ -72,7 +73,11 @@ class Generator:
 
     def sequence(self, crash: bool) -> act.Sequence:
         """A turn first, so that there is something to judge; `crash`: with processes that are killed."""
-        actions = [self._turn(), *(self._any() for _ in range(self._chance.randint(4, 9)))]
+        actions = [self._turn(), *(self._any() for _ in range(self._chance.randint(3, 8)))]
+        if self._chance.random() < 0.5:
+            scene = self._chance.choice((self._clash, self._planning, self._commit))
+            at = self._chance.randrange(len(actions) + 1)
+            actions[at:at] = scene()
         if crash:
             at = self._chance.randrange(1, len(actions))
             actions[at] = act.Crash(during=actions[at], at=self._chance.randint(1, 30))
@@ -86,6 +91,31 @@ class Generator:
         while "{}" in text:
             text = text.replace("{}", self._marks.agents(), 1)
         return text.replace("{{", "{").replace("}}", "}")
+
+    # what seldom comes together by chance
+
+    def _clash(self) -> list[act.AnyAction]:
+        """The agent and the user change the same line; then it is settled, judged or taken back."""
+        number = self._chance.randint(2, 29)
+        old, new = f"line_{number} = {number}\n", f"line_{number} = {self._marks.agents()}\n"
+        change = act.Call(tool="search_replace", arguments={"file_path": "a.py", "old_string": old, "new_string": new})
+        line = number - 1 + self._chance.choice((0, 0, 1, -1))
+        outside = act.Outside(path="a.py", how="replace", text=f"{self._marks.users()}\n", line=line)
+        after = [self._chance.choice((self._settle, self._judge))() for _ in range(3)]
+        return [act.Turn(steps=((change,),)), outside, self._judge(), *after]
+
+    def _planning(self) -> list[act.AnyAction]:
+        plan = act.Turn(steps=((self._plan(),),))
+        more = [act.Simple(what=self._chance.choice(("plan_edit", "todo")), text="# Another body\n") for _ in range(2)]
+        return [act.Mode(mode="plan"), plan, *more, act.Mode(mode="agent")]
+
+    def _commit(self) -> list[act.AnyAction]:
+        """The agent commits what the user then accepts, rejects or both; then the state of git is decided."""
+        commits = [each for each in COMMANDS if "git " in each and "{}" in each]
+        run = {"command": self._filled(self._chance.choice(commits))}
+        turn = act.Turn(steps=((self._replace(), act.Call(tool="run_terminal_cmd", arguments=run)),))
+        bulk = act.Judge(what="bulk", verdict="accept", at=self._number())
+        return [turn, *(self._judge() for _ in range(self._chance.randint(0, 3))), bulk, bulk]
 
     # the model
 
@@ -131,19 +161,12 @@ class Generator:
         return act.Call(tool="run_terminal_cmd", arguments={"command": command})
 
     def _odd(self) -> act.Call:
-        todos = [{"id": "one", "content": "One"}, {"id": "two", "content": "Two", "dependencies": ["one"]}]
-        plan = {
-            "name": "A plan",
-            "overview": "Two steps",
-            "plan": f"# Do it\n\n{self._marks.agents()}\n",
-            "todos": todos,
-        }
         odd = (
             ("read_file", {"target_file": self._chance.choice((*PATHS, ".env", "local/.env", "absent"))}),
             ("grep", {"pattern": "TOKEN|line_1"}),
             ("list_dir", {"target_directory": "."}),
-            ("todo_write", {"merge": False, "todos": todos}),
-            ("create_plan", plan),
+            ("todo_write", {"merge": False, "todos": TODOS}),
+            ("grep", {"pattern": "ag_"}),
             ("write", {"file_path": "../outside.txt", "contents": self._marks.agents()}),
             ("write", {"file_path": ".git/hooks/pre-commit", "contents": self._marks.agents()}),
             ("write", {"file_path": ".env", "contents": self._marks.agents()}),
@@ -156,6 +179,11 @@ class Generator:
         return act.Call(
             tool=tool, arguments=arguments if isinstance(arguments, dict) else {"bad": json.dumps(arguments)}
         )
+
+    def _plan(self) -> act.Call:
+        body = f"# Do it\n\n{self._marks.agents()}\n"
+        plan = {"name": "A plan", "overview": "Two steps", "plan": body, "todos": TODOS}
+        return act.Call(tool="create_plan", arguments=plan)
 
     # the user
 
@@ -185,11 +213,11 @@ class Generator:
 
     def _rework(self) -> act.Rework:
         how = self._chance.choice(("split", "edit", "comment"))
-        return act.Rework(how=how, at=self._number(), text=f"{self._marks.users()}\n" if how == "edit" else "Why?")
+        return act.Rework(how=how, at=self._number(), text=f"{self._marks.agents()}\n" if how == "edit" else "Why?")
 
     def _settle(self) -> act.Settle:
         take = self._chance.choice(("mine", "theirs", "both", "text"))
-        return act.Settle(take=take, at=self._number(), text=f"{self._marks.users()}\n")
+        return act.Settle(take=take, at=self._number(), text=f"{self._marks.agents()}\n")
 
     def _simple(self) -> act.Simple:
         what = self._chance.choice(("send_comments", "fork", "restart", "restart", "plan_edit", "todo", "undo"))

@@ -9,6 +9,7 @@ import signal
 import struct
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Player:
         self._runner: asyncio.Runner | None = None
         self._boxes: KeptBoxes | None = None
         self._number = 0
+        self.seen: Counter[str] = Counter()
 
     def faults(self, sequence: act.Sequence) -> list[str]:
         """What did not hold; nothing = all of it did."""
@@ -70,8 +72,14 @@ class Player:
         if self._runner is None or self._boxes is None:
             self._runner, self._boxes = asyncio.Runner(), KeptBoxes()
         driver = Driver(project, report[0], self._boxes)
-        self._runner.run(_played(driver, report, part))
-        return self._runner.run(_ended(driver))
+        try:
+            self._runner.run(_played(driver, report, part))
+            return self._runner.run(_ended(driver))
+        except BaseException:
+            self._runner.run(driver.give_up())
+            raise
+        finally:
+            self.seen.update(str(type(each).__struct_config__.tag) for each in driver.heard)
 
     @property
     def tier(self) -> str:
