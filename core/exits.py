@@ -22,5 +22,5 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.USAGE: "wrong arguments; nothing was started",
     ExitCode.LIMIT: "a limit was reached (--max-steps, --max-cost, --max-tokens)",
     ExitCode.REFUSED: "an approval was needed and nobody could be asked, or an edit was left",
-    ExitCode.INTERRUPTED: "interrupted from the keyboard (Ctrl+C)",
+    ExitCode.INTERRUPTED: "interrupted: Ctrl+C, SIGTERM or SIGHUP; what was done until then is kept",
 }

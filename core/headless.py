@@ -26,6 +26,7 @@ from core.sessions.fold import TurnState
 from core.transports.startup import engine_options
 
 MAX_STDIN = 16 * 1024 * 1024
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -108,7 +109,9 @@ class _Run:
             if isinstance(reply, cmd.Reject):
                 return self._refused(reply)
         await self._engine.settled(self._session)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+        loop = asyncio.get_running_loop()
+        for number in ENDING:
+            loop.add_signal_handler(number, self._interrupt)
         following = asyncio.create_task(
             self._follow(opened.seq - self._resumed)
         )  # `session.resumed` says what was mended
@@ -119,7 +122,8 @@ class _Run:
                 return self._refused(reply)
             return await self._finish(refused=await following)
         finally:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+            for number in ENDING:
+                loop.remove_signal_handler(number)
             following.cancel()
 
     async def _open(self) -> cmd.Reply:
@@ -140,7 +144,7 @@ class _Run:
         return found
 
     def _interrupt(self) -> None:
-        """The first Ctrl+C ends the turn in good order, the third one does not wait for it."""
+        """The first Ctrl+C (or SIGTERM, SIGHUP) ends the turn in good order, the third one does not wait for it."""
         self._interrupts += 1
         if self._interrupts >= 3:
             raise KeyboardInterrupt

@@ -79,6 +79,7 @@ class TextPrinter:
         self._held: list[tuple[str, str | None]] = []  # document and text; None: a new part begins
         self._printed: dict[str, int] = {}
         self._noted: set[str] = set()
+        self._over = False  # the last line on `err` is one that the next attempt writes over
         self._spoke = False
 
     def event(self, envelope: ev.Envelope) -> None:
@@ -89,9 +90,9 @@ class TextPrinter:
                 self._say(document, text)
             case ev.DocumentFinished(document=document):
                 self._finish(document)
-            case ev.StepRetried(void_documents=void):
+            case ev.StepRetried(void_documents=void) as retried:
                 self._held = [each for each in self._held if each[0] not in void]
-                self._note(_told(envelope.event))
+                self._retry(retried)
             case ev.StepFinished():
                 self._release()
             case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
@@ -101,6 +102,19 @@ class TextPrinter:
                 self._note(*(line for line in told if line.removeprefix("! ") not in self._noted))
             case other:
                 self._note(_told(other))
+
+    def _retry(self, event: ev.StepRetried) -> None:
+        """What is wrong is said once; then a line for an attempt, on a terminal always the same one."""
+        line = _told(event)
+        if f"{event.step} {event.message}" in self._noted:
+            line = line.removeprefix(f"! {event.message} ")
+            line = f"  {line}"
+        self._noted.add(f"{event.step} {event.message}")
+        again = line.startswith("  ")
+        if again and self._over and self._tty:
+            self._err.write("\x1b[A\r\x1b[K")
+        self._note(line)
+        self._over = again
 
     def _say(self, document: str, text: str) -> None:
         """More of a document; its first words stand apart from what was said before."""
@@ -117,6 +131,7 @@ class TextPrinter:
     def _release(self) -> None:
         for _, text in self._held:
             if text is not None:
+                self._over = False
                 self._out.write(text)
             elif self._spoke:
                 self._out.write("\n\n")
@@ -155,6 +170,7 @@ class TextPrinter:
         for line in filter(None, lines):
             self._noted.add(line.removeprefix("! "))
             self._err.write(f"{plain(line)}\n")
+            self._over = False
         self._err.flush()
 
     def end(self, response: Response) -> None:

@@ -17,6 +17,7 @@ from core.protocol.review import Bulk, Change, Comment
 from tui.asking_fold import Questions, awaits, fold_asked
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
+from tui.retry_fold import fold_retried
 from tui.review_fold import fold_refused, fold_review
 from tui.rewind_fold import fold_rewind, told_of
 from tui.steering_fold import Said, fold_said
@@ -70,7 +71,8 @@ class Block:
 
 @dataclass(slots=True)
 class ViewState:
-    """The fold. `seq` is the last durable event seen; `blocks` are in the order of the transcript."""
+    """The fold. `seq` is the last durable event seen; `blocks` are in the order of the transcript; `waiting`: the ms
+    until a model call is tried again, and the seq that said so."""
 
     session: str = ""
     seq: int = 0
@@ -87,6 +89,7 @@ class ViewState:
     running: bool = False
     turn: str = ""
     step: int = 0
+    waiting: tuple[int, int] | None = None
     said: Said = field(default_factory=Said)
     blocks: list[Block] = field(default_factory=list)
     by_key: dict[str, Block] = field(default_factory=dict)
@@ -194,7 +197,8 @@ class ViewState:
         """A block that goes on."""
         return self.add(Block(key, kind, turn, title=title, status="running"))
 
-    def _drop(self, block: Block) -> None:
+    def drop(self, block: Block) -> None:
+        """Take a block out."""
         self.blocks.remove(block)
         del self.by_key[block.key]
         self.removed_blocks += 1
@@ -221,11 +225,12 @@ class ViewState:
             case events.StepStarted():
                 self.step = event.step
             case events.StepFinished():
+                self.waiting = None
                 self.count(event.usage)
                 self.context_used = event.context_tokens or self.context_used
                 return _topics("status")
             case events.StepRetried():
-                self._retried(event, envelope)
+                fold_retried(self, event, envelope)
             case events.PromptSuggested():
                 self.suggestion = event
                 return _topics("session")
@@ -243,18 +248,10 @@ class ViewState:
         if usage.cost is not None:
             self.cost = (self.cost or 0.0) + usage.cost
 
-    def _retried(self, event: events.StepRetried, envelope: events.Envelope) -> None:
-        for void in event.void_documents:
-            if void in self.by_key:
-                self._drop(self.by_key[void])
-        hint = f"trying again in {event.delay_ms / 1000:.1f} s (attempt {event.attempt})"
-        block = Block(f"retry:{envelope.seq}", "notice", envelope.turn, text=event.message, hint=hint, level="warning")
-        self.add(block)
-
     def _finish_turn(self, event: events.TurnFinished, envelope: events.Envelope) -> None:
-        self.running = False
+        self.running, self.waiting = False, None
         for block in [block for block in self.blocks[-200:] if block.running and block.turn and block.document is None]:
-            self._drop(block)
+            self.drop(block)
         text = "" if self._is_told(event.message) else event.message
         end = Block(f"end:{envelope.seq}", "turn_end", envelope.turn, text=text, status=event.reason)
         end.usage, end.steps, end.duration_ms = event.usage, event.steps, event.duration_ms
@@ -271,6 +268,7 @@ class ViewState:
     def _document_event(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic] | None:
         match event:
             case events.DocumentStarted():
+                self.waiting = None
                 if event.id not in self.by_key:
                     self.begun(event.id, event.kind, envelope.turn, event.title).language = event.language
             case events.DocumentFinished():

@@ -25,7 +25,7 @@ from core.agent.session import SessionContext
 from core.agent.speaking import hand_in, teller
 from core.agent.streaming import Answer, Reception, truncated_call
 from core.agent.tags import tagged
-from core.clock import monotonic
+from core.clock import monotonic, pause
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
 from core.prompts import render
 from core.protocol.events import (
@@ -143,11 +143,14 @@ class Turn:
 
     async def _answer(self, made: Prepared) -> Answer:
         """The model's answer, after as many attempts as are reasonable."""
-        backoff, shortened = Backoff(), False
+        reached, route = self.session.reached, self.session.route.id
+        backoff, shortened = Backoff(answered=route in reached), False
         while True:
             reception = Reception(self.session, self.documents, made.dialect)
             try:
-                return await reception.receive(self._request(made))
+                answer = await reception.receive(self._request(made))
+                reached.add(route)
+                return answer
             except ContextOverflow as overflow:
                 if shortened:
                     self._abandon(reception, "the conversation is too long")
@@ -156,12 +159,12 @@ class Turn:
                 await self._compact(made)
                 shortened = True
             except ProviderError as error:
-                pause = backoff.pause(error)
-                if pause is None:
+                wait = backoff.pause(error)
+                if wait is None:
                     self._abandon(reception, error.message)
                     raise
-                self._retried(reception, backoff.attempt, pause, error.message)
-                await asyncio.sleep(pause)
+                self._retried(reception, backoff.attempt, wait, error.message)
+                await pause(wait)
             except asyncio.CancelledError:
                 self._abandon(reception, "cancelled by the user.")
                 raise
@@ -176,11 +179,11 @@ class Turn:
             session=session.id,
         )
 
-    def _retried(self, reception: Reception, attempt: int, pause: float, message: str) -> None:
+    def _retried(self, reception: Reception, attempt: int, wait: float, message: str) -> None:
         """The attempt is void and another one follows; what it cost counts all the same."""
         self.spent.add(reception.usage)
         void = self.documents.void_attempt()
-        delay = round(pause * 1000)
+        delay = round(wait * 1000)
         self.session.emit(
             StepRetried(step=self.spent.steps, attempt=attempt, delay_ms=delay, message=message, void_documents=void)
         )

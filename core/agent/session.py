@@ -197,6 +197,7 @@ class SessionContext(Struct, kw_only=True):
     these bytes of a file are; `kept` and `exit` are made at first use.
     `spend` counts what a call of a model within a tool took, for the turn that runs.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
+    `reached`: the routes at which a model has answered.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
     `leash`: what a subagent may at most, and what its turns count for; None: it is the user's own session.
     """
@@ -233,6 +234,7 @@ class SessionContext(Struct, kw_only=True):
     exit: WayOut | None = None
     python_room: PythonRoom | None = None
     job_in_front: str = ""
+    reached: set[str] = field(default_factory=set)
     building: str = ""
     building_todo: str = ""
     leash: Leash | None = None

@@ -13,6 +13,7 @@ from typing import Any, Final
 from core.providers.anthropic_answer import MessageAnswer
 from core.providers.anthropic_request import body_of
 from core.providers.base import Delta, ModelRequest
+from core.providers.event_stream import refuse_other, stream_class
 from core.providers.failures import cut, from_status
 from core.providers.sdk_provider import END, SdkProvider, next_of
 from core.providers.tool_calls import known_ids
@@ -36,10 +37,14 @@ class AnthropicProvider(SdkProvider):
             cast_to=object,
             body=body_of(request, provider=self.name),
             stream=True,
-            stream_cls=module.AsyncStream[object],
+            stream_cls=stream_class(module.AsyncStream),
         )
+        patience = self._endpoint.patience
         try:
-            while (event := await next_of(events, _GRACE_SECONDS if answer.finished else None)) is not END:
+            await refuse_other(events, self._api(request.model))
+            while (
+                event := await next_of(events, _GRACE_SECONDS if answer.finished else None, patience=patience)
+            ) is not END:
                 for delta in answer.feed(event):
                     started = True
                     yield delta

@@ -44,6 +44,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict)
     stall_seconds: float = STALL_SECONDS
 
+    @property
+    def patience(self) -> float:
+        """Seconds in which a server may send nothing of an answer, though it shows signs of life."""
+        return 5 * self.stall_seconds
+
     def api(self, *, model: str = "", key: str = "") -> Api:
         """This endpoint in the words of an error."""
         return Api(

@@ -183,20 +183,35 @@ def _transport(chain: list[BaseException], api: Api, *, started: bool) -> Provid
 
 
 def _unreachable(chain: list[BaseException], api: Api) -> ProviderError:
-    reason = one_line(_system_words(chain[-1])) or type(chain[-1]).__name__
+    said = (each for each in chain if "[SSL" in str(each) or "certificate" in str(each).lower())
+    told = next((each for each in chain if _is_tls(each)), None) or next(said, chain[-1])
+    reason = one_line(_system_words(told)) or type(told).__name__
+    if type(chain[-1]).__name__ == "SSLWantReadError":
+        reason = "the server did not answer the TLS handshake; does it speak https?"
     lowered = " ".join(str(each) for each in chain).lower()
     if "name or service" in lowered or "getaddrinfo" in lowered or "nodename" in lowered or "resolution" in lowered:
         what, hint = "its name can't be resolved", "Check the network and the base URL."
     elif "certificate" in lowered or "ssl" in lowered:
-        what, hint = "no safe connection can be made", "Check the base URL, the proxy and the clock."
+        text = f"{api.label} can't be reached at {redact(api.base_url)}: no safe connection can be made ({reason})."
+        hint = "Check the base URL, the proxy, the clock, and whether the certificate is one this machine trusts."
+        return ProviderError(text, code="tls_failed", retryable="certificate" not in lowered, hint=hint)
     else:
         what, hint = "nothing answers there", "Check that the server runs, the network and the base URL."
     text = f"{api.label} can't be reached at {redact(api.base_url)}: {what} ({reason})."
     return ProviderError(text, code="unreachable", retryable=True, hint=hint)
 
 
+def _is_tls(error: BaseException) -> bool:
+    """Whether TLS says what is wrong; that it waits for more bytes says nothing."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return "SSLError" in names and not names & {"SSLWantReadError", "SSLWantWriteError"}
+
+
 def _system_words(error: BaseException) -> str:
-    """What the system calls it, without numbers and addresses."""
+    """What the system calls it, without numbers and addresses; of TLS, whose numbers are its own, what is wrong."""
+    if _is_tls(error):
+        said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
+        return said.replace("_", " ").lower() if said.isupper() else said
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or ""
     return str(error)

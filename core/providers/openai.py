@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from core.errors import ContextOverflow, ProviderError
 from core.providers.base import Delta, ModelRequest
 from core.providers.endpoint import Endpoint
+from core.providers.event_stream import refuse_other, stream_class
 from core.providers.failures import cut, from_exception
 from core.providers.openai_answer import ChatAnswer
 from core.providers.openai_request import OFFICIAL_HOST, body_of
@@ -44,17 +45,21 @@ class OpenAIProvider(SdkProvider):
     async def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
         answer = ChatAnswer(known_ids(request.messages))
         started = False
-        chunks = await self._sent(request)
+        chunks, patience = await self._sent(request), self._endpoint.patience
         try:
-            while (chunk := await next_of(chunks, _GRACE_SECONDS if answer.finished else None)) is not END:
+            await refuse_other(chunks, self._api(request.model))
+            while (
+                chunk := await next_of(chunks, _GRACE_SECONDS if answer.finished else None, patience=patience)
+            ) is not END:
                 for delta in answer.feed(chunk):
                     started = True
                     yield delta
         finally:
             await chunks.close()
-        if answer.finished is None:
+        finished = answer.finished or (answer.unstated() if chunks.is_done else None)
+        if finished is None:
             raise cut(self._endpoint.api(), started=started)
-        yield answer.finished
+        yield finished
 
     async def _sent(self, request: ModelRequest) -> Any:
         """The stream of chunks. What a server refuses although nobody needs it is left out from then on."""
@@ -69,7 +74,7 @@ class OpenAIProvider(SdkProvider):
                     cast_to=object,
                     body=body,
                     stream=True,
-                    stream_cls=module.AsyncStream[object],
+                    stream_cls=stream_class(module.AsyncStream),
                 )
             except Exception as error:
                 failure = from_exception(error, self._api(request.model))

@@ -27,6 +27,7 @@ class ChatAnswer:
         self._calls = CallNormaliser(taken)
         self._reason: FinishReason | None = None
         self._refused = False
+        self._spoke = False
 
     @property
     def finished(self) -> Finished | None:
@@ -36,6 +37,12 @@ class ChatAnswer:
             return Finished("refused")
         # Some servers say "stop" although they asked for tools.
         return Finished("tool_calls" if self._reason == "stop" and len(self._calls) else self._reason)
+
+    def unstated(self) -> Finished | None:
+        """How an answer ended that the server marked as done without a reason; None: there is no whole answer."""
+        if len(self._calls):
+            return Finished("tool_calls") if self._calls.complete else None
+        return Finished("refused" if self._refused else "stop") if self._spoke else None
 
     def feed(self, chunk: object) -> Iterator[Delta]:
         """The deltas of one chunk; what is not understood in it is passed over."""
@@ -60,9 +67,10 @@ class ChatAnswer:
         if isinstance(reasoning, str) and reasoning:
             yield ReasoningDelta(reasoning)
         if text := _text(delta.get("content")):
+            self._spoke = True
             yield TextDelta(text)
         if isinstance(refusal := delta.get("refusal"), str) and refusal:
-            self._refused = True
+            self._refused = self._spoke = True
             yield TextDelta(refusal)
         calls = delta.get("tool_calls")
         for part in calls if isinstance(calls, list) else ():

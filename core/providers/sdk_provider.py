@@ -20,11 +20,13 @@ from core.providers.lean_import import Sdk
 END: Final = object()
 
 
-async def next_of(stream: Any, grace: float | None) -> object:
+async def next_of(stream: Any, grace: float | None, *, patience: float) -> object:
     """The next of a stream, or `END`. With a grace (seconds) the answer is whole, and neither silence nor a cut can
-    spoil it; a stream that is read to its end leaves a connection that the next call can use."""
+    spoil it; a stream that is read to its end leaves a connection that the next call can use. `patience`: seconds in
+    which a server may send nothing but signs of life. Raises `TimeoutError` after them."""
     if grace is None:
-        return await anext(stream, END)
+        async with asyncio.timeout(patience):
+            return await anext(stream, END)
     try:
         async with asyncio.timeout(grace):
             return await anext(stream, END)

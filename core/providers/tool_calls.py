@@ -47,6 +47,11 @@ class CallNormaliser:
     def __len__(self) -> int:
         return len(self._calls)
 
+    @property
+    def complete(self) -> bool:
+        """Whether the arguments of every call are whole."""
+        return all(call.is_complete() or not "".join(call.arguments).strip() for call in self._calls)
+
     def feed(self, part: dict[str, Any]) -> ToolCallDelta | None:
         """One element of a chunk's `tool_calls`; None if it says nothing new."""
         function = part.get("function")

@@ -90,9 +90,10 @@ async def test_a_stream_without_json_is_explained():
     assert caught.value.code == "stream_invalid"
 
 
-async def test_an_end_without_a_reason_is_a_cut():
+async def test_an_end_without_a_reason_in_the_middle_of_a_call_is_a_cut():
+    call = {"index": 0, "id": "a", "function": {"name": "grep", "arguments": '{"pattern": "x'}}
     with pytest.raises(ProviderError) as caught:
-        await answer_to(chunk({"content": "x"}))
+        await answer_to(chunk({"content": "x", "tool_calls": [call]}))
     assert caught.value.code == "stream_cut"
 
 

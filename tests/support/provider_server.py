@@ -118,7 +118,7 @@ class ProviderServer:
             await _send(writer, 404, json.dumps({"detail": "Not Found"}))
             return True
         step = self._next_step()
-        if step.status != 200:
+        if step.status != 200 or step.body:
             await _send(writer, step.status, error_body(step, dialect, request.key), step.headers)
             return True
         return await self._stream(step, dialect, request, reader, writer)
@@ -146,6 +146,9 @@ class ProviderServer:
                     done, _ = await asyncio.wait({gone}, timeout=1 / step.rate)
                     if done:
                         raise ConnectionResetError
+            while step.flood and not gone.done():
+                await _write(writer, step.flood.encode(), 0)
+                await asyncio.wait({gone}, timeout=0.01)
             writer.write(b"0\r\n\r\n")
             await writer.drain()
         finally:

@@ -28,8 +28,9 @@ class Step:
     """What one request is answered with.
 
     `usage`: prompt, completion, cached, cache_write, reasoning. `piece`: characters in a delta. `chunks`: these JSON
-    objects instead of generated ones. `cut` drops the connection and `hang` stops sending: before any event, in the
-    text, or in the arguments of the first call. `write_size`: bytes in one write, 0 = an event a write. `rate`: deltas
+    objects instead of generated ones; `raw`: this text as the whole stream; `flood`: this for ever after. `cut` drops
+    the connection and `hang` stops sending: before any event, in the text, or in the arguments of the first call.
+    `write_size`: bytes in one write, 0 = an event a write. `rate`: deltas
     per second, 0 = as fast as it goes. `status` other than 200 is answered with `error`, or with `body` as it stands;
     `echo_key` puts the key of the request into the error.
     """
@@ -43,6 +44,8 @@ class Step:
     finish: str = ""
     piece: int = 12
     chunks: Sequence[Any] = ()
+    raw: str = ""
+    flood: str = ""
     cut: Place = ""
     hang: Place = ""
     write_size: int = 0
@@ -75,6 +78,9 @@ def pieces(text: str, size: int) -> list[str]:
 
 def events(step: Step, dialect: Dialect, model: str) -> Iterator[tuple[Place, bytes]]:
     """Each event's bytes, and which part of the answer it belongs to."""
+    if step.raw:
+        yield "text", step.raw.encode()
+        return
     made = _openai(step, model) if dialect == "openai" else _anthropic(step, model)
     for number, (place, name, data) in enumerate(made):
         lines = [f"event: {name}"] if name else []

@@ -70,13 +70,18 @@ class StatusBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._state = ViewState()
+        self._waiting: tuple[int, int] | None = None
         self._note = "starting…"
         self._frame = 0
         self._timer: Timer | None = None
+        self._again = 0.0  # when a model call is tried again
         self._since: float | None = None  # when the user's own command was seen to run
 
     def show(self, state: ViewState, note: str) -> None:
         """Draw `state`; `note` is what the bridge is doing ("" = nothing special)."""
+        if state.waiting != self._waiting:
+            self._waiting = state.waiting
+            self._again = monotonic() + (state.waiting[0] / 1000 if state.waiting else 0.0)
         self._state, self._note = state, note
         moves = state.running or state.runs_command
         self._since = (self._since or monotonic()) if state.runs_command else None
@@ -120,6 +125,8 @@ class StatusBar(Widget):
             return f" command {monotonic() - self._since:.0f} s" if self._since is not None else None
         if count := len(at_work(state)):
             return f" {count} at work"
+        if (left := self._again - monotonic()) > 0 and state.waiting is not None:
+            return f" step {state.step}, again in {left:.0f} s"
         return f" step {state.step}" if state.step else ""
 
     def _left(self, room: int) -> Content:

@@ -141,7 +141,7 @@ def named(name: str, message: str = "", cause: Exception | None = None) -> Excep
     ("error", "code"),
     [
         (named("APIConnectionError", "", named("ConnectError", "[Errno -2] Name or service not known")), "unreachable"),
-        (named("APIConnectionError", "", named("ConnectError", "[SSL: CERTIFICATE_VERIFY_FAILED]")), "unreachable"),
+        (named("APIConnectionError", "", named("ConnectError", "[SSL: UNEXPECTED_EOF_WHILE_READING]")), "tls_failed"),
         (ConnectionRefusedError(111, "Connection refused"), "unreachable"),
         (named("APITimeoutError", "", named("ReadTimeout")), "stalled"),
         (named("APIConnectionError", "", named("RemoteProtocolError", "peer closed")), "stream_cut"),

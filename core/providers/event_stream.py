@@ -1,0 +1,70 @@
+"""What both SDKs' streams are asked to do besides: pass over events that say nothing, and notice how a stream ends.
+
+Servers and proxies that call themselves compatible send empty data, lone `retry:` fields and pings to keep a connection
+open; an SDK would take each for a chunk. A page or a JSON object in place of a stream is told by its content type.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any, Final
+
+from core.errors import ProviderError
+from core.providers.failures import Api, detail_of, from_event
+from core.secrets import redact
+
+MAX_BODY: Final = 65_536
+BODY_SECONDS: Final = 5.0
+_NO_STREAMS: Final = ("text/html", "application/xhtml", "application/json", "application/problem+json")
+
+
+@cache
+def stream_class(base: Any) -> Any:
+    """An SDK's `AsyncStream` that passes over empty events; `is_done`: the end mark `[DONE]` came."""
+
+    class EventStream(base[object]):  # type: ignore[misc]
+        is_done = False
+
+        async def _iter_events(self) -> AsyncIterator[Any]:
+            async for event in super()._iter_events():
+                self.is_done = self.is_done or event.data.startswith("[DONE]")
+                if event.data.strip() and event.event != "ping":
+                    yield event
+
+    return EventStream
+
+
+async def refuse_other(stream: Any, api: Api) -> None:
+    """Raise `ProviderError` for an answer that is no stream of events."""
+    kind = str(stream.response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+    if not kind.startswith(_NO_STREAMS):
+        return
+    body = await _body(stream.response)
+    if isinstance(body, dict) and body.get("error"):
+        raise from_event(body, api)
+    detail = detail_of(body)
+    raise ProviderError(
+        f"{api.label} answered with {kind} and not with a stream of events{f': {detail}' if detail else ''}.",
+        code="stream_invalid",
+        hint=f"Check the base URL ({redact(api.base_url)}): the path of the API often ends in /v1.",
+    )
+
+
+async def _body(response: Any) -> object:
+    """The beginning of an answer, parsed if it is JSON."""
+    data = b""
+    with contextlib.suppress(Exception):  # what came until then is enough to say what it is
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in response.aiter_bytes():
+                data += piece
+                if len(data) > MAX_BODY:
+                    break
+    text = data.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
