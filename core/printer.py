@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Protocol, TextIO
 
 import msgspec
@@ -11,10 +12,17 @@ from core.protocol import documents as d
 from core.protocol import events as ev
 from core.response import Response
 
-# What a terminal would act on: control characters but tab and line feed, and marks that reorder text.
+# What a terminal would act on, and what hides: control characters but tab and line feed, marks that reorder text, what
+# has no width (but joiners, which scripts and emoji need), tags.
 _UNSAFE = dict.fromkeys(
     [code for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in {0x09, 0x0A}]
-    + [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    + [0x061C, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+    + list(range(0xE0000, 0xE1000))
+)
+# The same and everything else that is there and not seen, for JSON, whose value stays.
+_HIDDEN = re.compile(
+    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 
 
@@ -62,6 +70,12 @@ def _why(protected: bool, conflict: str) -> str:
     if conflict:
         return f": {plain(conflict)}"
     return ": protected, never accepted in bulk" if protected else ""
+
+
+def escaped(text: str) -> str:
+    """JSON of the same value in which nothing moves a cursor, reorders or hides what is read in a terminal: C1, DEL,
+    bidi, zero-width, tag and other invisible characters are written as escapes (those below U+0020 are already)."""
+    return text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda each: json.dumps(each[0])[1:-1], text)
 
 
 class TextPrinter:
@@ -224,7 +238,7 @@ class JsonPrinter:
         """Only the end counts."""
 
     def end(self, response: Response) -> None:
-        self._out.write(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False) + "\n")
+        self._out.write(escaped(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False)) + "\n")
         self._out.flush()
         for line in review_notice(response):
             self._err.write(f"{line}\n")
@@ -244,5 +258,5 @@ class StreamPrinter:
         self._line(msgspec.json.encode({"type": "result", "response": response}))
 
     def _line(self, data: bytes) -> None:
-        self._out.write(data.decode("utf-8") + "\n")
+        self._out.write(escaped(data.decode("utf-8")) + "\n")
         self._out.flush()
