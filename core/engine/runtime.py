@@ -207,6 +207,7 @@ class SessionRuntime:
         """Promote every change (of an origin, or of these paths) that may be accepted in bulk, many in a transaction.
         Returns the paths left: protected, in conflict, or not to be written."""
         left, ready = [], []
+        self.shadow.look_around()
         for change in self.changes_of(origin, paths):
             now = None if change.protected else self._looked_at(change.path)
             if now is not None and not now.conflict and (part := part_of(now, origin)):

@@ -77,8 +77,7 @@ def room(root: Path) -> Iterator[Room | None]:
     git = at_hand(root)
     with tempfile.TemporaryDirectory(prefix="agent-tui-git-") as name:
         made = Room(git, Path(name), root)
-        own = b"\n".join((_text(places.common / "config"), _text(places.own / "config.worktree")))
-        users, repository = configured(made, own)
+        users, repository = configured(made, own_text(places))
         is_ours = not places.module or _leads_to(places, last(repository, "core.worktree"))
         if is_ours:
             furnish(made, places, harmless(users, repository, places.head))
@@ -132,6 +131,11 @@ def _with_files_of(users: Pairs, environment: dict[str, str]) -> Pairs:
     return plain + [
         (name, f"{home}{value[1:]}" if value and value.startswith("~/") else value) for name, value in users
     ]
+
+
+def own_text(places: Places) -> bytes:
+    """The text of a repository's configuration."""
+    return b"\n".join((_text(places.common / "config"), _text(places.own / "config.worktree")))
 
 
 def _text(path: Path) -> bytes:

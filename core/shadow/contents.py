@@ -40,10 +40,11 @@ class Sides(Struct, frozen=True, kw_only=True):
 
 
 class Contents:
-    """States whose bytes are kept in a `BlobStore`."""
+    """States whose bytes are kept in a `BlobStore`. `around`: what makes a path red beside its name; see `Risks`."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
+        self.around: dict[str, str] = {}
 
     def data(self, state: FileState) -> bytes:
         """The bytes of a state; none for an absent path."""
@@ -80,6 +81,8 @@ class Contents:
         found = for_todo(_hunks(sides, old, new, earlier), earlier)
         lever = (link_lever(path, new) if sides.pending.kind == "symlink" else None) or lever_of(path, old, new)
         lever = lever or _NO_LEVER
+        if not lever.is_red and path in self.around:
+            lever = Lever(self.around[path], is_red=True)
         return Change(
             path=path,
             operation=_operation(sides),

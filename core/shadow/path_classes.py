@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.workspace.git_index import Tracked
+from core.workspace.levers import is_protected
 from core.workspace.names import folded, is_git_internal, to_os
 
 GENERATED = frozenset(
@@ -49,9 +50,14 @@ class PathClasses:
         self._directories: dict[str, PathClass] = {".": REVIEWED}
 
     def of(self, path: str, is_dir: bool) -> PathClass:
-        """The class of a path (never ".")."""
-        if is_dir:
-            return self._directory(path)
+        """The class of a path (never "."). What acts by itself is reviewed though git ignores it, but not where
+        everybody's tools put it."""
+        found = self._directory(path) if is_dir else self._of_file(path)
+        if found.kind == "generated" and not is_dir and is_protected(path) and GENERATED.isdisjoint(path.split("/")):
+            return REVIEWED
+        return found
+
+    def _of_file(self, path: str) -> PathClass:
         directory, _, name = path.rpartition("/")
         above = self._directory(directory or ".")
         if above.kind != "reviewed":

@@ -36,6 +36,7 @@ from core.shadow.pending import PendingLayer
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
 from core.shadow.rework import Rework
+from core.shadow.risks import Risks
 from core.shadow.seen import LARGEST, Seen
 from core.shadow.tally import kept_files, layers_changed
 from core.shadow.tracking import Tracking
@@ -61,8 +62,7 @@ class Shadow:
         *,
         step: Callable[[str], None] = _no_step,
     ) -> None:
-        self.workspace = workspace
-        self.state, self.blobs = state, blobs
+        self.workspace, self.state, self.blobs = workspace, state, blobs
         self.ignore = IgnoreRules(workspace)
         self._emit = self._heeding(emit)
         self._contents = Contents(blobs)
@@ -90,6 +90,7 @@ class Shadow:
                 emit=self._emit,
             )
         )
+        self._risks = Risks(workspace, self._contents, self.seen, state)
         self.rework = Rework(self._contents, self._emit, state)
         self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
 
@@ -180,13 +181,17 @@ class Shadow:
         """
         path = self.seen.entry(rel) if data is None else self.seen.canonical(rel)
         self._refuse_unwritable(rel, path, creates=data is not None)
-        kept = self.seen.stack.find(path)
-        if kept is None:
-            return self._editing.edit(path, data, origin=origin, mode=mode)
-        edited = self._editing.edit(path, data, origin=origin, mode=mode, seen=self.seen.state_below(path))
-        if path not in self.state.changes:
+        seen = None if self.seen.stack.find(path) is None else self.seen.state_below(path)
+        edited = self._editing.edit(path, data, origin=origin, mode=mode, seen=seen)
+        if seen is not None and path not in self.state.changes:
             self.seen.forget(path)
+        self.look_around()
         return edited
+
+    def look_around(self) -> None:
+        """Mark the pending changes that what stands around them has made red."""
+        for change in self._risks.revised():
+            self._emit(ChangeRevised(change=change))
 
     def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:
         if self.workspace.is_git_internal(path) or self.workspace.is_git_internal(rel):
@@ -210,7 +215,9 @@ class Shadow:
         """Merge what another session made of a path into what is pending here; see `Editing.join`. What is pending
         then; None: nothing. `PathRefused` as for `edit`."""
         self._refuse_unwritable(left.path, left.path, creates=left.wanted.kind != "absent")
-        return self._editing.join(left)
+        joined = self._editing.join(left)
+        self.look_around()
+        return joined
 
     # commands
 
@@ -233,7 +240,9 @@ class Shadow:
         `started_ns`: when it was started (ns since 1970). Emits `change.*`, `layers.changed` and `effects.recorded`;
         the last one is returned. The layer is closed; when `StateError` is raised it is not, and can be dropped.
         """
-        return self._absorber.absorb(layer, origin, started_ns, self._pending, self._emit)
+        effects = self._absorber.absorb(layer, origin, started_ns, self._pending, self._emit)
+        self.look_around()
+        return effects
 
     def drop_layer(self, layer: LayerDirs) -> None:
         """Throw away what a command left."""
@@ -305,6 +314,8 @@ class Shadow:
         Accepted hunks are on disk when this returns. All or nothing; raises `CommandRejected` (not pending),
         `ReviewConflict`, `PathRefused` or `PromotionFailed`.
         """
+        if not path:
+            self.look_around()
         return self._verdicts.resolve(path, hunk_ids, verdict, reason)
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:

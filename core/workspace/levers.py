@@ -9,53 +9,15 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
 
+from core.workspace.lever_names import GIT, HOOK, LABELLED, PYTHON, RED, Names
 from core.workspace.names import folded, is_git_internal, is_plan
 
-_AGENT: Final = "changes what the agent may do, or what it is told"
-_EDITOR: Final = "runs by itself when an editor opens the project"
-_HOOK: Final = "runs by itself when git commits, merges or pushes"
-_CI: Final = "runs by itself on the build server, with its secrets, once it is pushed"
-_GIT: Final = "changes what git runs, or where it fetches from, by itself"
-_PYTHON: Final = "runs by itself whenever that Python starts"
-_SHELL: Final = "runs by itself when a shell or an editor starts here"
-_CALLED: Final = "runs when you call the tool that reads it"
-
-_RED_DIRECTORIES: Final[Mapping[str, str]] = {
-    **dict.fromkeys((".cursor", ".agent-tui", ".claude", ".codex", ".gemini"), _AGENT),
-    **dict.fromkeys((".vscode", ".idea", ".zed", ".fleet"), _EDITOR),
-    ".devcontainer": "runs by itself when the container is built or opened",
-    **dict.fromkeys((".husky", ".githooks"), _HOOK),
-    **dict.fromkeys((".circleci", ".buildkite", ".woodpecker"), _CI),
-}
-_RED_FILES: Final[Mapping[str, str]] = {
-    **dict.fromkeys((".gitmodules", ".gitattributes", ".gitconfig"), _GIT),
-    **dict.fromkeys((".pre-commit-config.yaml", ".pre-commit-config.yml"), _HOOK),
-    **dict.fromkeys(("lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml"), _HOOK),
-    ".envrc": "runs by itself when a shell enters the directory",
-    **dict.fromkeys((".cursorrules", "agents.md", "claude.md", "gemini.md", "copilot-instructions.md"), _AGENT),
-    **dict.fromkeys((".cursorignore", ".cursorindexingignore"), "changes what the agent may see"),
-    **dict.fromkeys((".mcp.json", "mcp.json"), "starts programs for the agent by itself"),
-    **dict.fromkeys((".exrc", ".nvim.lua", ".nvimrc", ".vimrc", ".lvimrc", ".dir-locals.el"), _SHELL),
-    **dict.fromkeys((".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv"), _SHELL),
-    **dict.fromkeys((".gitlab-ci.yml", ".travis.yml", ".drone.yml", ".cirrus.yml", "jenkinsfile"), _CI),
-    **dict.fromkeys(("azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml", ".appveyor.yml"), _CI),
-    **dict.fromkeys(("pyvenv.cfg", "sitecustomize.py", "usercustomize.py"), _PYTHON),
-}
-_RED_SUFFIXES: Final[Mapping[str, str]] = {".code-workspace": _EDITOR}
-_LABELLED: Final[Mapping[str, str]] = {
-    "conftest.py": "runs whenever pytest starts here",
-    **dict.fromkeys(("makefile", "gnumakefile", "justfile", "rakefile", "taskfile.yml", "cmakelists.txt"), _CALLED),
-    **dict.fromkeys(("package.json", "setup.py", "noxfile.py", "tox.ini", "build.rs", "build.gradle"), _CALLED),
-    **dict.fromkeys(("build.gradle.kts", "pom.xml", "dockerfile", "compose.yaml", "compose.yml"), _CALLED),
-    **dict.fromkeys(("docker-compose.yml", "docker-compose.yaml"), _CALLED),
-    **dict.fromkeys((".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs"), "decides what an install fetches and runs"),
-}
 # Scripts of a package.json that npm, yarn and pnpm run on their own when packages are installed.
 _BY_THEMSELVES: Final = (
     *("preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "prepublish", "dependencies"),
@@ -67,6 +29,33 @@ class Lever(Struct, frozen=True):
 
     risk: str
     is_red: bool = False
+
+
+class _Table:
+    """`Names`, by what is looked for."""
+
+    def __init__(self, names: Iterable[Names]) -> None:
+        self._directories: dict[tuple[str, ...], str] = {}
+        self._files: dict[tuple[str, ...], str] = {}
+        self._endings: dict[str, str] = {}
+        for each in names:
+            self._directories |= dict.fromkeys((tuple(name.split("/")) for name in each.directories), each.risk)
+            self._files |= dict.fromkeys(
+                (tuple(name.split("/")) for name in each.files if not name.startswith("*")), each.risk
+            )
+            self._endings |= dict.fromkeys((name[1:] for name in each.files if name.startswith("*")), each.risk)
+
+    def risk(self, parts: list[str]) -> str | None:
+        """What is said of a path of folded names."""
+        for part in (*zip(parts), *pairwise(parts)):
+            if part in self._directories:
+                return self._directories[part]
+        found = self._files.get((parts[-1],)) or self._files.get(tuple(parts[-2:]))
+        return found or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
+
+
+_BY_ITSELF: Final = _Table(RED)
+_CALLED: Final = _Table(LABELLED)
 
 
 def is_protected(rel: str) -> bool:
@@ -82,12 +71,9 @@ def lever_of(rel: str, old: bytes = b"", new: bytes = b"") -> Lever | None:
         return None
     if (risk := _red(rel, parts)) is not None:
         return Lever(risk, is_red=True)
-    name = parts[-1]
-    if name == "package.json" and (scripts := _changed_scripts(old, new)):
+    if parts[-1] == "package.json" and (scripts := _changed_scripts(old, new)):
         return Lever(f"runs by itself when packages are installed ({', '.join(scripts)})", is_red=True)
-    if parts[-2:] == [".cargo", "config.toml"]:
-        return Lever("decides which programs cargo runs")
-    return Lever(_LABELLED[name]) if name in _LABELLED else None
+    return Lever(called) if (called := _CALLED.risk(parts)) else None
 
 
 def link_lever(rel: str, target: bytes) -> Lever | None:
@@ -100,17 +86,10 @@ def link_lever(rel: str, target: bytes) -> Lever | None:
 
 def _red(rel: str, parts: list[str]) -> str | None:
     if is_git_internal(rel):
-        return _HOOK if "hooks" in parts else _GIT
-    for part in parts:
-        if part in _RED_DIRECTORIES:
-            return _RED_DIRECTORIES[part]
-    for above, below in pairwise(parts):
-        if above == ".github" and below in {"workflows", "actions"}:
-            return _CI
-    name = parts[-1]
-    if name.endswith(".pth") and "site-packages" in parts:
-        return _PYTHON
-    return _RED_FILES.get(name) or next((_RED_SUFFIXES[each] for each in _RED_SUFFIXES if name.endswith(each)), None)
+        return HOOK if "hooks" in parts else GIT
+    if parts[-1].endswith(".pth") and "site-packages" in parts:
+        return PYTHON
+    return _BY_ITSELF.risk(parts)
 
 
 def _changed_scripts(old: bytes, new: bytes) -> list[str]:

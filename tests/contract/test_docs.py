@@ -21,7 +21,7 @@ from core.cli import parse
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
-from core.workspace import levers
+from core.workspace import lever_names
 from tests.contract.source_tree import ROOT, modules, project
 from tests.contract.test_layers import LADDER
 from tui.keymap import KEYS
@@ -165,7 +165,7 @@ def test_the_readme_gives_the_keys_of_the_review_as_they_are():
 
 def test_every_protected_name_is_told():
     told = text_of(DOCS / "review.md")
-    listed = {*levers._RED_DIRECTORIES, *levers._RED_FILES, *levers._LABELLED}
+    listed = {name for each in (*lever_names.RED, *lever_names.LABELLED) for name in (*each.directories, *each.files)}
     assert [name for name in sorted(listed) if f"`{name}`" not in told.lower()] == []
 
 

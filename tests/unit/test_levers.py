@@ -29,7 +29,7 @@ def test_p16_red_levers_are_known_in_any_spelling_and_say_why(words, path):
     assert is_protected(path)
 
 
-@pytest.mark.parametrize("path", ["conftest.py", "sub/Makefile", "package.json", "setup.py", ".cargo/config.toml"])
+@pytest.mark.parametrize("path", ["conftest.py", "sub/Makefile", "package.json", "setup.py", ".npmrc", "x.config.ts"])
 def test_what_runs_when_it_is_called_is_labelled_and_not_red(path):
     assert lever_of(path).risk
     assert not is_protected(path)
@@ -73,3 +73,34 @@ def test_a_package_is_red_when_what_an_install_runs_is_changed():
 def test_p5_a_link_that_leads_out_of_the_project_is_red(target, leads_out):
     lever = link_lever("sub/link", target)
     assert (lever is not None) == leads_out
+
+
+BY_ITSELF = """
+.devcontainer.json .forgejo/workflows/x.yml .gitea/x .woodpecker.yml .build.yml .gitpod.yml .helix/config.toml
+AGENTS.override.md CLAUDE.local.md .windsurfrules .rvmrc .Rprofile .pdbrc .irbrc .dir-locals-2.el .zprofile
+.bash_login lefthook-local.yml .cargo/config .cargo/config.toml mise.toml .mise/config.toml
+.config/mise/a.toml .gdbinit .lldbinit .zed/settings.json .fleet/run.json a.sublime-project .nvim.lua .exrc
+.vimrc GEMINI.md .github/copilot-instructions.md .github/instructions/a.md .clinerules .clinerules/a.md
+.roo/rules/a.md .kiro/steering/a.md .codex/config.toml .opencode/agent/a.md opencode.json .aider.conf.yml
+.envrc.local .circleci/config.yml .gitlab-ci.yml ci/deploy.gitlab-ci.yml release.Jenkinsfile
+azure-pipelines.yml .drone.yml .travis.yml appveyor.yml .buildkite/p.yml .semaphore/s.yml .builds/a.yml
+netlify.toml .readthedocs.yaml sitecustomize.py usercustomize.py lib/site-packages/a.pth python311._pth
+.husky/pre-commit .git-hooks/x .lintstagedrc.json .simple-git-hooks.cjs .hg/hgrc .jj/repo/config.toml
+.lfsconfig .ghci .ocamlinit .iex.exs .Renviron .pryrc .bash_aliases .zlogin .autoenv.zsh .lazy.lua
+.ycm_extra_conf.py jupyter_server_config.py .aiexclude .replit .idx/dev.nix .windsurf/rules/a.md .agents/x
+.rules skill.md .shadowenv.d/a .ssh/config
+"""
+
+
+@pytest.mark.parametrize("spelled", [str, str.upper], ids=["as it is", "in capitals"])
+@pytest.mark.parametrize("path", BY_ITSELF.split())
+def test_n9_a_name_that_acts_by_itself_is_red_in_any_directory_and_spelling(path, spelled):
+    for place in (path, f"deep/down/{path}"):
+        assert is_protected(spelled(place)), place
+
+
+@pytest.mark.parametrize(
+    "path", ["a.py", ".nvmrc", ".editorconfig", "docs/mise.md", ".python-version", "gitea/x", "x.pth"]
+)
+def test_n9_what_only_looks_like_it_is_not(path):
+    assert lever_of(path) is None

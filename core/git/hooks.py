@@ -1,0 +1,25 @@
+"""Which directories git takes hooks from: `core.hooksPath` of a repository and of the user."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from core.git.places import find
+from core.git.room import GitFailed, Room, at_hand, configured, own_text
+
+
+def hook_directories(root: Path) -> tuple[str, ...]:
+    """The directories below `root` that hooks are taken from, beside `.git/hooks`; "." is the root itself."""
+    places = find(root)
+    if places is None:
+        return ()
+    try:
+        with tempfile.TemporaryDirectory(prefix="agent-tui-git-") as name:
+            users, own = configured(Room(at_hand(root), Path(name), root), own_text(places))
+    except (GitFailed, OSError):
+        return ()
+    named = {value for key, value in (*users, *own) if key == "core.hookspath" and value}
+    found = (os.path.relpath(root / Path(value).expanduser(), root) for value in named)
+    return tuple(sorted(each for each in found if each.split("/")[0] != ".."))

@@ -1,0 +1,167 @@
+"""What a pending path makes happen because of what stands around it: seen in the tree as it would be.
+
+A name alone does not tell that git takes a directory for a repository, that hooks are taken from it, or that a link of
+another name leads to it. A change is asked about when it is made, and all that wait are asked about again when the tree
+is another one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from core.errors import PathRefused
+from core.git.hooks import hook_directories
+from core.protocol.review import Change, FileState
+from core.shadow.contents import Contents
+from core.shadow.disk import above
+from core.shadow.review import ReviewState
+from core.shadow.seen import Seen
+from core.workspace import Workspace
+from core.workspace.lever_names import HOOK
+from core.workspace.levers import lever_of
+from core.workspace.names import from_os, is_git_internal
+
+_BARE: tuple[str, ...] = ("HEAD", "objects", "refs")
+_OF_A_REPOSITORY = {"HEAD", "config", "commondir", "hooks", "info", "objects", "packed-refs", "refs"}
+_LOOKED_INTO = 400  # directories
+_CONFIGURATIONS = (".git/config", ".git/config.worktree")
+
+
+class Risks:
+    """For one session."""
+
+    def __init__(self, workspace: Workspace, contents: Contents, seen: Seen, state: ReviewState) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._seen = seen
+        self._state = state
+        self._hooks: tuple[tuple[int, ...], tuple[str, ...]] = ((), ())
+
+    def revised(self) -> list[Change]:
+        """The pending changes that have become red by what stands around them; those that were, stay so as long as they
+        wait (`Contents.around`)."""
+        known = self._contents.around
+        waiting = [each for each in self._state.changes.values() if not each.protected or each.path in known]
+        if not waiting:
+            return []
+        aliases, bare = self._aliases(), self._bare()
+        found = {each.path: self._risk(each, aliases, bare) or known.get(each.path, "") for each in waiting}
+        self._contents.around = {path: risk for path, risk in found.items() if risk}
+        return [
+            replace(each, protected=True, risk=found[each.path])
+            for each in waiting
+            if found[each.path] and not each.protected
+        ]
+
+    def _risk(self, change: Change, aliases: list[tuple[str, str]], bare: frozenset[str]) -> str:
+        path = change.path
+        if change.pending.kind == "symlink" and (risk := self._of_link(path, change.pending)):
+            return risk
+        if any(each == "." or _is_at(path, each) for each in self._hook_directories()):
+            return HOOK
+        for place, link in aliases:
+            if place == "." or _is_at(path, place):
+                alias = f"{link}/{path}" if place == "." else link + path[len(place) :]
+                lever = lever_of(alias)
+                if lever is not None and lever.is_red:
+                    return f"{lever.risk} (it is {alias} as well)"
+        inside = next((each for each in above(path) if each in bare), "")
+        if not inside and "." in bare and path.split("/")[0] in _OF_A_REPOSITORY:
+            inside = "the project itself"
+        if inside:
+            return f"makes git run what it says: git takes {inside} for a repository"
+        return ""
+
+    # links
+
+    def _of_link(self, path: str, state: FileState) -> str:
+        target = self._contents.data(state).decode("utf-8", "surrogateescape")
+        try:
+            where = self._led_to(path, target)
+        except PathRefused:
+            return "leads out of the project: what is written to it lands elsewhere"
+        return "leads into git's own directory" if is_git_internal(where) else ""
+
+    def _led_to(self, path: str, target: str) -> str:
+        """Where a link leads over the tree as it would be; `PathRefused`: out."""
+        if target.startswith("/"):
+            root = f"{self._workspace.root}/"
+            if not f"{target}/".startswith(root):
+                raise PathRefused(f"{path!r} leads out.", code="path_escapes")
+            return self._seen.canonical(target.removeprefix(root).strip("/") or ".")
+        return self._seen.canonical(f"{path.rpartition('/')[0] or '.'}/{target}")
+
+    def _aliases(self) -> list[tuple[str, str]]:
+        """Links whose name is red, with the places that they lead to."""
+        found = []
+        for link in dict.fromkeys(self._links()):
+            lever = lever_of(link) or lever_of(f"{link}/x")
+            if lever is None or not lever.is_red:
+                continue
+            try:
+                place = self._seen.canonical(link)
+            except PathRefused:
+                continue
+            if place != link:
+                found.append((place, link))
+        return found
+
+    def _links(self) -> Iterator[str]:
+        """Links that wait, and those in the directories of what waits and in red ones of the top."""
+        for path, change in self._state.changes.items():
+            if change.pending.kind == "symlink":
+                yield path
+        waiting = [".", *dict.fromkeys(each for path in self._state.changes for each in above(path))]
+        for directory in dict.fromkeys(waiting[:_LOOKED_INTO]):
+            for path, is_link in self._listed(directory):
+                if is_link:
+                    yield path
+                elif directory == "." and path.startswith(".") and not is_git_internal(path):
+                    yield from (below for below, is_one in self._listed(path) if is_one)
+
+    def _listed(self, directory: str) -> Iterator[tuple[str, bool]]:
+        """The links and directories in a directory of the project; whether each is a link."""
+        try:
+            with self._workspace.directory(f"{directory}/x") as (descriptor, _), os.scandir(descriptor) as entries:
+                for each in entries:
+                    if each.is_symlink() or each.is_dir(follow_symlinks=False):
+                        name = from_os(os.fsencode(each.name))
+                        yield name if directory == "." else f"{directory}/{name}", each.is_symlink()
+        except OSError:
+            return
+
+    # repositories without a worktree
+
+    def _bare(self) -> frozenset[str]:
+        """Directories of what waits that git takes for a repository."""
+        places = dict.fromkeys((".", *(each for path in self._state.changes for each in above(path))))
+        return frozenset(each for each in places if self._is_bare(each))
+
+    def _is_bare(self, directory: str) -> bool:
+        if is_git_internal(directory):
+            return False
+        head, *others = (self._seen.node(name if directory == "." else f"{directory}/{name}") for name in _BARE)
+        return head is not None and all(each is not None and each.kind == "directory" for each in others)
+
+    # hooks
+
+    def _hook_directories(self) -> tuple[str, ...]:
+        marks = tuple(_changed(self._workspace.root / each) for each in _CONFIGURATIONS)
+        if marks != self._hooks[0]:
+            self._hooks = (marks, hook_directories(self._workspace.root))
+        return self._hooks[1]
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.lstat().st_ctime_ns
+    except OSError:
+        return 0
+
+
+def _is_at(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}/")
