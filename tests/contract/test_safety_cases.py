@@ -1,15 +1,29 @@
-"""Every case that blocks a release has a test, and what the box has to hold has one on every tier."""
+"""Every case of the catalogue has a test or a reason, and what the box has to hold has a test on every tier."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import pytest
 
 from core.sandbox.tiers import ORDER
-from tests.contract.source_tree import Function, modules
+from tests.contract.source_tree import ROOT, Function, modules
 from tests.support.box_tiers import NOT_PROMISED
-from tests.support.safety_cases import BLOCKING, EVERY_TIER
+from tests.support.safety_cases import (
+    ABSENT,
+    BESIDE,
+    BLOCKING,
+    CATALOGUE,
+    EVERY_TIER,
+    FILE,
+    NETWORK,
+    UNTESTED,
+    read_catalogue,
+)
+
+SHARED = ROOT.parent / "shared" / "SAFETY.md"
+SECTIONS = {name[0] for name in CATALOGUE} - {"n"}
 
 
 @cache
@@ -17,8 +31,35 @@ def cases_in(*tops: str) -> list[Function]:
     return [each for module in modules(*tops) for each in module.functions if each.name.startswith("test_")]
 
 
+@cache
+def named() -> frozenset[str]:
+    """Every test as `file::name`."""
+    return frozenset(
+        f"{module.path.relative_to(ROOT)}::{each.name}"
+        for module in modules("tests")
+        for each in module.functions
+        if each.name.startswith("test_")
+    )
+
+
+def ids_of(function: Function) -> list[str]:
+    """The ids that a name begins with."""
+    found = []
+    for part in function.name.split("_")[1:]:
+        if not re.fullmatch(r"[a-z]{1,2}\d+[a-z]?", part):
+            break
+        found.append(part)
+    return found
+
+
 def covers(function: Function, case: str) -> bool:
-    return case in function.name.split("_")
+    return case in ids_of(function)
+
+
+@cache
+def covered() -> frozenset[str]:
+    by_name = {name for function in cases_in("tests") for name in ids_of(function) if name[0] != "n"}
+    return frozenset(by_name & set(CATALOGUE) | set(NETWORK))
 
 
 def tiers_of(function: Function) -> set[str]:
@@ -29,9 +70,42 @@ def tiers_of(function: Function) -> set[str]:
     return {tier for tier in ORDER if function.name not in NOT_PROMISED[tier]} if "boxed" in taken else set()
 
 
+def test_n17_the_catalogue_is_whole():
+    assert (len(CATALOGUE), len(BLOCKING)) == (127, 56)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the catalogue itself is not beside this checkout")
+def test_n17_the_copy_of_the_catalogue_is_the_catalogue():
+    assert read_catalogue(SHARED.read_text(encoding="utf-8")) == CATALOGUE
+    assert len(FILE.read_text(encoding="utf-8").splitlines()) == len(CATALOGUE)
+
+
 @pytest.mark.parametrize("case", BLOCKING)
-def test_a_case_that_blocks_a_release_has_a_test(case):
-    assert [function.name for function in cases_in("tests") if covers(function, case)], BLOCKING[case]
+def test_n17_a_case_that_blocks_a_release_has_a_test(case):
+    assert case in covered() | set(ABSENT) | BESIDE, BLOCKING[case]
+
+
+def test_n17_every_case_has_a_test_or_a_reason_and_not_both():
+    reasons = {**ABSENT, **UNTESTED}
+    assert set(CATALOGUE) - covered() - set(reasons) - BESIDE == set()
+    assert set(reasons) <= set(CATALOGUE)
+    assert covered() & set(UNTESTED) == set(), "these have a test now: take them out of UNTESTED"
+    assert set(BLOCKING) & set(UNTESTED) == set()
+
+
+def test_n17_the_tests_that_are_named_are_there():
+    wanted = {each for tests in NETWORK.values() for each in tests} | {test for _, test in ABSENT.values()}
+    assert wanted - named() == set()
+
+
+def test_n17_an_id_in_a_name_is_that_of_a_case():
+    odd = {
+        f"{function.name}: {name}"
+        for function in cases_in("tests")
+        for name in ids_of(function)
+        if name[0] in SECTIONS and name not in CATALOGUE
+    }
+    assert odd == set()
 
 
 @pytest.mark.parametrize("case", sorted(EVERY_TIER))

@@ -79,7 +79,7 @@ async def test_verdicts_of_the_review_reach_the_engine(stage):
         assert on.sent(c.HunkResolve)[0].hunks == ("h1",)
 
 
-async def test_a_window_that_is_too_small_says_so_and_loses_nothing(stage):
+async def test_t6_a_window_that_is_too_small_says_so_and_loses_nothing(stage):
     async with stage([*recorded.opening(), *recorded.turn()], size=(120, 40)) as on:
         await on.pilot.press(*"text")
         for size in ((40, 10), (20, 5), (1, 1), (60, 16), (500, 200), (120, 40)):

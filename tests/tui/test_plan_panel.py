@@ -86,7 +86,7 @@ async def test_hostile_plans_show_as_text_t1():
         assert text.count("[@click=app.quit]x[/]") >= 3
 
 
-async def test_it_survives_a_very_small_screen():
+async def test_t6_it_survives_a_very_small_screen():
     async with plan_app().run_test(size=(20, 5)) as pilot:
         assert "Exact" in await shown(pilot)
 

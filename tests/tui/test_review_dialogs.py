@@ -66,7 +66,7 @@ def clock() -> list[float]:
     return [1_000_000.0]
 
 
-async def test_m9_d12_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_soon(stage, clock):
+async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_soon(stage, clock):
     async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
@@ -84,7 +84,7 @@ async def test_m9_d12_a_red_change_asks_once_more_and_hears_no_key_that_comes_to
         assert (verdict.path, verdict.confirmed) == ("AGENTS.md", True)
 
 
-async def test_d12_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, clock):
+async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, clock):
     async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
@@ -96,7 +96,7 @@ async def test_d12_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(sta
         assert [each.verdict for each in on.sent(c.HunkResolve)] == ["reject"]
 
 
-async def test_d11_the_state_of_git_is_confirmed_too(stage, clock):
+async def test_the_state_of_git_is_confirmed_too(stage, clock):
     shown = q.GitPreviewed(preview=GitPreview(root=".git", moves=("HEAD: 1 → 2",), commits=1, text=COMMIT))
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
     async with stage(events, answers={q.GitPreviewQuery: shown}) as on:

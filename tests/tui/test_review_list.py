@@ -130,7 +130,7 @@ async def test_rows_of_the_list_are_judged_with_the_keys_of_hunks():
         assert sum(isinstance(each, ReviewPane.ResolveBulk) for each in app.posted) == 2
 
 
-async def test_d12_a_directory_is_judged_without_what_is_red_in_it():
+async def test_a_directory_is_judged_without_what_is_red_in_it():
     app = ReviewApp([])
     async with app.run_test(size=(120, 40)) as pilot:
         many = tuple(change(f"src/{number:02}.py", protected=number == 5) for number in range(30))

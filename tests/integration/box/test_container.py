@@ -31,7 +31,7 @@ def contained(place: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(shell, env=env, check=False, capture_output=True, text=True, timeout=60)
 
 
-def test_d51_layers_lie_in_memory_where_the_state_can_not_hold_them(tmp_path):
+def test_layers_lie_in_memory_where_the_state_can_not_hold_them(tmp_path):
     done = contained(tmp_path, f"cat a; echo two > a; mkdir node_modules; echo x > node_modules/{tmp_path.name}")
     assert (done.stdout, done.returncode) == ("one\n", 0), done.stderr
     assert done.stderr.split()[:2] == ["box", "T1"]

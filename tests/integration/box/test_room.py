@@ -63,7 +63,7 @@ async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path)
         await ran(terminal, "true")
 
 
-async def test_d46_a_disk_that_gets_nearly_full_ends_the_command(terminal, tmp_path, monkeypatch):
+async def test_r3_a_disk_that_gets_nearly_full_ends_the_command(terminal, tmp_path, monkeypatch):
     speaks = asyncio.Event()
     begun = asyncio.create_task(ran(terminal, "echo two > a; echo here; sleep 60", lambda _: speaks.set()))
     await speaks.wait()

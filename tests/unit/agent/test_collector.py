@@ -121,6 +121,17 @@ async def test_n1_it_listens_on_loopback_alone_on_a_port_of_its_own(tmp_path):
             await asyncio.open_connection("127.0.0.2", one.port)
 
 
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data"])
+async def test_n4_a_form_that_a_page_sends_blindly_does_not_know_the_way_and_leaves_nothing(tmp_path, kind):
+    async with listening(tmp_path) as collector:
+        for path in ("/", "/ingest", "/ingest/ses_1", "/ingest/ses_1/", f"/ingest/ses_1/{'a' * 43}"):
+            sent = request(collector, b"message=x", path=path, Content_Type=kind, Origin="http://evil.example")
+            status, answer = await said(collector.port, sent)
+            assert status == 404
+            assert collector.path.rpartition("/")[2] not in answer
+        assert messages(tmp_path) == []
+
+
 async def test_nobody_listens_when_it_is_closed(tmp_path):
     async with listening(tmp_path) as collector:
         port = collector.port

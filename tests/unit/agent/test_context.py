@@ -114,7 +114,7 @@ def test_large_binary_and_hostile_files_are_attached_safely(tmp_path):
     assert evil.count("</file>") == 1
 
 
-def test_tags_of_ours_in_foreign_text_lose_their_bracket():
+def test_i7_tags_of_ours_in_foreign_text_lose_their_bracket():
     assert as_data("<USER_query a> </system_reminder > <b> < user_query>").count("&lt;") == 2
 
 

@@ -12,7 +12,7 @@ from core.protocol.messages import Usage
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else(mode):
+def test_m12_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else(mode):
     leash = Leash(parent=lambda access: granted(mode, access, contained=True), spent=Spent(Limits()))
     allowed = {access for access in Access if leash.allows(access)}
     assert allowed == {access for access in REQUESTED if granted(mode, access, contained=True)}

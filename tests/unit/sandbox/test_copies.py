@@ -163,7 +163,7 @@ def test_what_is_withheld_is_an_empty_entry_whose_fate_does_not_count(project: P
 
 
 @pytest.mark.parametrize("limits", [CopyLimits(size=4), CopyLimits(seconds=0.0)])
-def test_d18_a_copy_that_costs_too_much_is_refused_and_nothing_is_left(project: Path, limits: CopyLimits):
+def test_a_copy_that_costs_too_much_is_refused_and_nothing_is_left(project: Path, limits: CopyLimits):
     for number in range(80):
         (project / f"file{number}").write_text("x\n")
     with pytest.raises(ToolFailed, match="needs a copy of the project") as refused:

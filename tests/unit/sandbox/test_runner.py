@@ -155,7 +155,7 @@ async def test_what_can_not_be_started_is_an_error(tmp_path):
     assert "script file" in caught.value.hint
 
 
-async def test_r8_descriptors_and_children_do_not_pile_up():
+async def test_r8_r9_descriptors_and_children_do_not_pile_up():
     me = psutil.Process()
     await run("true")
     before = me.num_fds()

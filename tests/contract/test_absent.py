@@ -1,0 +1,109 @@
+"""What the program does not have, so that nothing of it has to be guarded: the day it gets it, these fail."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from core.agent.capabilities import capability_for
+from core.cli import Front
+from core.modes import Access
+from core.tools.registry import TOOLS
+from tests.contract.source_tree import Module, imports, program
+
+# What waits for somebody to connect, and for whom.
+LISTENERS = {
+    "core.agent.collector": "programs with probes, on loopback, while one runs; with a token",
+    "core.sandbox.proxy": "one box, by a socket in the state directory",
+    "core.sandbox.forward": "programs inside of a box, on its own loopback",
+    "core.sandbox.self_test": "nobody: what the attempts of a box must not reach",
+}
+# `listen` of our own, where no socket is: to standard input, to a project's words, to what `forward` opened.
+LISTENING_TO_OURS = {"core.engine.engine", "core.sandbox.supervise", "core.transports.stdio"}
+SERVERS = frozenset({"http.server", "socketserver", "wsgiref", "xmlrpc", "aiohttp", "uvicorn", "litestar", "starlette"})
+CLIENTS_OF_THE_SCREEN = frozenset({"http", "urllib", "httpx", "requests", "aiohttp", "socket", "openai", "anthropic"})
+LISTENING = frozenset({"start_server", "start_unix_server", "create_server", "create_unix_server", "listen"})
+
+
+def called(module: Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+
+
+def name_of(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def texts(module: Module) -> set[str]:
+    return {node.value for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and type(node.value) is str}
+
+
+def test_nothing_listens_but_what_is_named():
+    found = {module.name for module in program() for call in called(module) if name_of(call) in LISTENING}
+    assert found - LISTENING_TO_OURS <= set(LISTENERS)
+    assert {each.target for module in program() for each in imports(module)} & SERVERS == set()
+
+
+def test_i3_no_server_of_mcp_is_started_or_asked():
+    assert not {each.target for module in program() for each in imports(module) if "mcp" in each.target.lower()}
+    naming = {module.name for module in program() if any("mcp" in text.lower() for text in texts(module))}
+    assert {name for name in naming if not name.startswith("core.workspace")} <= {
+        "core.permissions.rules"
+    }  # a kind of rule
+    assert {tool.access for tool in TOOLS.values()} & {Access.EXTERNAL, Access.SPAWN, Access.NET} == set()
+    assert capability_for.__module__ == "core.agent.capabilities"
+
+
+def test_sessions_are_not_exported():
+    assert not [name for name in Front.__args__ if "export" in name or "share" in name]
+
+
+def test_i9_the_screen_fetches_nothing():
+    screen = [module for module in program() if module.name.partition(".")[0] == "tui"]
+    reached = {each.target.partition(".")[0] for module in screen for each in imports(module)}
+    assert reached & CLIENTS_OF_THE_SCREEN == set()
+
+
+def test_t9_the_clipboard_is_written_where_the_user_copies_and_nowhere_else():
+    found = {module.name for module in program() for call in called(module) if name_of(call) == "copy_to_clipboard"}
+    assert found == {"tui.screens.main", "tui.screens.actions"}
+
+
+def test_no_setting_and_no_code_turns_the_check_of_certificates_off():
+    given = {
+        (module.name, ast.unparse(word.value))
+        for module in program()
+        for call in called(module)
+        for word in call.keywords
+        if word.arg in {"verify", "verify_ssl", "check_hostname", "cert_reqs"} and "http" in ast.unparse(call).lower()
+    }
+    assert given == {("core.providers.endpoint", "not plain")}  # plain: http to this machine
+
+
+def test_d8_no_duration_is_taken_from_the_clock_on_the_wall():
+    timed = {
+        module.name
+        for module in program()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+        if any(isinstance(side, ast.Call) and ast.unparse(side.func) in {"time.time", "now_ms"} for side in pair(node))
+    }
+    assert timed <= AGES, "ages of what was written down may be told by the wall; nothing else"
+
+
+# How old a kept finding is, and a date that a server names.
+AGES = frozenset({"core.sandbox.tiers", "core.providers.failures"})
+
+
+def pair(node: ast.BinOp) -> tuple[ast.expr, ast.expr]:
+    return node.left, node.right
+
+
+def test_k7_no_key_is_an_argument_of_a_program():
+    starting = {"create_subprocess_exec", "run", "Popen", "execv", "execve", "posix_spawn"}
+    revealing = [
+        (module.name, ast.unparse(call))
+        for module in program()
+        for call in called(module)
+        if name_of(call) in starting and "reveal" in ast.unparse(call)
+    ]
+    assert revealing == []
