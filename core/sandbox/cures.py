@@ -106,6 +106,7 @@ CONTAINER = (
     "`--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman), or run agent-tui outside of it."
 )
 NO_PIDS_GROUP = "Run agent-tui as an ordinary user, or let it have a control group of its own with the pids controller."
+NOT_AS_ROOT = "Run agent-tui as an ordinary user."
 NO_BWRAP = "Install the package bubblewrap."
 OLD_BWRAP = "bubblewrap 0.11 or newer has the option; T2b and T2c do without it."
 NO_LANDLOCK = (

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
-FAMILIES = (AF_UNIX, AF_INET, AF_INET6)
+NETWORK = (AF_INET, AF_INET6)
+FAMILIES = (AF_UNIX, *NETWORK)
 
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -107,6 +108,33 @@ _SHARED_NAMES: dict[str, tuple[int, int]] = {
     "shmctl": (31, 195),
     "shmget": (29, 194),
 }
+# Calls that set modes, and which argument is the mode: a box without a view of its own leaves its files to the machine.
+_MODES: dict[str, tuple[int | None, int | None, int]] = {
+    "chmod": (90, None, 1),
+    "fchmod": (91, 52, 1),
+    "fchmodat": (268, 53, 2),
+    "fchmodat2": (452, 452, 2),
+    "open": (2, None, 2),
+    "openat": (257, 56, 3),
+    "creat": (85, None, 1),
+    "mknod": (133, None, 1),
+    "mknodat": (259, 33, 2),
+}
+# Calls about a process, where all of the machine's can be named, and which argument names it; 0 is the caller itself.
+_PROCESSES: dict[str, tuple[int, int, int]] = {
+    "prlimit64": (302, 261, 0),
+    "setpriority": (141, 140, 1),
+    "ioprio_set": (251, 30, 1),
+    "sched_setaffinity": (203, 122, 0),
+    "sched_setattr": (314, 274, 0),
+    "sched_setparam": (142, 118, 0),
+    "sched_setscheduler": (144, 119, 0),
+}
+_OF_A_USER = {"setpriority": 2, "ioprio_set": 3}  # the first argument that stands for all processes of a user
+_BY_DESCRIPTOR = {"pidfd_open": 434, "pidfd_send_signal": 424}
+_OPENAT2 = 437  # its mode is behind a pointer; openat serves
+_MAKES_FILE = 0o20000100  # O_CREAT and O_TMPFILE; without them the mode is whatever the register held
+_SETUID_OR_GID, _FILE_TYPE, _DEVICES = 0o6000, 0o170000, (0o020000, 0o060000)
 _CHECKED = {"socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "clone": (56, 220), "clone3": (435, 435)}
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
@@ -114,10 +142,11 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 def filter_program(families: Sequence[int] = FAMILIES, *, machine: str = "") -> bytes:
     """The filter as an array of `struct sock_filter`, which is also what `bwrap --seccomp` reads.
 
-    `families` are those that `socket()` may open. Without AF_UNIX among them nothing else that reaches other processes
-    by name is allowed: no System V objects, no message queues, and no datagram socket pairs, since one half of such a
-    pair can be pointed at any socket's path. `machine`: as `uname -m` says, by default
-    this one. `OSError` (ENOSYS) on an architecture whose numbers are not known here.
+    `families` are those that `socket()` may open. Without AF_UNIX among them there are no datagram socket pairs either,
+    since one half of such a pair can be pointed at any socket's path. Without any, nothing else that reaches other
+    processes by name is allowed (no System V objects, no message queues, no other's priorities and limits), nor what
+    would outlive the box on the machine's own disk: setuid and setgid bits, devices. `machine`: as `uname -m` says, by
+    default this one. `OSError` (ENOSYS) on an architecture whose numbers are not known here.
     """
     which, audit = _architecture(machine)
     code = [_op(_LOAD, _ARCHITECTURE), *_unless(_EQUAL, audit, _KILL), _op(_LOAD, _NUMBER)]
@@ -132,9 +161,35 @@ def filter_program(families: Sequence[int] = FAMILIES, *, machine: str = "") -> 
     if AF_UNIX not in families:
         pair = [_argument(1), _op(_AND, _SOCK_TYPE), *_when(_EQUAL, _SOCK_DGRAM, _ERRNO | _EAFNOSUPPORT)]
         code += _for_call(_CHECKED["socketpair"][which], pair)
-        for numbers in _SHARED_NAMES.values():
-            code += _when(_EQUAL, numbers[which], _ERRNO | _EPERM)
+    if not families:
+        code += _without_a_view(which)
     return b"".join([*code, _op(_RETURN, _ALLOW)])
+
+
+def _without_a_view(which: int) -> list[bytes]:
+    """The rules of a box that sees the machine's own processes and disk."""
+    code = _when(_EQUAL, _OPENAT2, _ERRNO | _ENOSYS)
+    for number in (*(numbers[which] for numbers in _SHARED_NAMES.values()), *_BY_DESCRIPTOR.values()):
+        code += _when(_EQUAL, number, _ERRNO | _EPERM)
+    for name, entry in _MODES.items():
+        number, at = entry[which], entry[2]
+        if number is not None:
+            code += _for_call(
+                number, _mode_checks(at, makes_nodes=name.startswith("mknod"), opens=name.startswith("open"))
+            )
+    for name, numbers in _PROCESSES.items():
+        user = [_argument(0), *_when(_EQUAL, _OF_A_USER[name], _ERRNO | _EPERM)] if name in _OF_A_USER else []
+        code += _for_call(numbers[which], [*user, _argument(numbers[2]), *_unless(_EQUAL, 0, _ERRNO | _EPERM)])
+    return code
+
+
+def _mode_checks(at: int, *, makes_nodes: bool, opens: bool) -> list[bytes]:
+    checks = [_argument(at - 1), *_unless(_ANY_BIT, _MAKES_FILE, _ALLOW)] if opens else []
+    checks += [_argument(at), *_when(_ANY_BIT, _SETUID_OR_GID, _ERRNO | _EPERM)]
+    if makes_nodes:
+        checks.append(_op(_AND, _FILE_TYPE))
+        checks += [part for kind in _DEVICES for part in _when(_EQUAL, kind, _ERRNO | _EPERM)]
+    return checks
 
 
 def denied(machine: str = "") -> dict[str, int]:

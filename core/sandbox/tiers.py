@@ -162,6 +162,8 @@ def _landlock(_tier: Tier, state: Path) -> Box:
     if version < landlocked.LEAST_ABI:
         what = f"has Landlock of ABI {version} only" if version else "has no Landlock"
         raise Unavailable(f"this kernel {what}", cures.NO_LANDLOCK, "" if version else "ENOSYS")
+    if os.geteuid() == 0:
+        raise Unavailable("as root all that root owns would be within a command's reach", cures.NOT_AS_ROOT, "EPERM")
     return landlocked.LandlockBox(state)
 
 

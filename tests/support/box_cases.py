@@ -24,7 +24,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from core.sandbox import landlock
 from core.sandbox.box import Box, BoxSpec, Exit, Limits, Tier
+from core.sandbox.landlocked import LEAST_ABI
 from core.sandbox.tiers import ORDER, make_box
 from tests.support.box_tiers import offered
 
@@ -248,6 +250,14 @@ def boxes() -> Iterable[Tier]:
 def users() -> Iterable[int]:
     """The user that runs the tests, and as root an ordinary one too."""
     return (0, ORDINARY) if os.geteuid() == 0 and ordinary_python() else (os.geteuid(),)
+
+
+def cases() -> list[tuple[Tier, int]]:
+    """Every tier for every user that it is offered to: Landlock's is not for root."""
+    found = [(tier, uid) for tier in boxes() for uid in users()]
+    if os.geteuid() == 0 and ORDINARY in users() and landlock.abi() >= LEAST_ABI:
+        found.append((Tier.LANDLOCK, ORDINARY))
+    return found
 
 
 @contextmanager

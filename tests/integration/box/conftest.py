@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core.sandbox.box import Tier
-from tests.support.box_cases import Boxed, boxes, place_of, users
+from tests.support.box_cases import Boxed, boxes, cases, place_of
 from tests.support.box_tiers import NOT_PROMISED
 
 
@@ -19,7 +19,7 @@ def _leave_out(request: pytest.FixtureRequest, tier: Tier) -> None:
         pytest.skip(f"{tier}: {why}")
 
 
-@pytest.fixture(params=[(tier, uid) for tier in boxes() for uid in users()], ids=lambda each: f"{each[0]}-{each[1]}")
+@pytest.fixture(params=cases(), ids=lambda each: f"{each[0]}-{each[1]}")
 async def boxed(request: pytest.FixtureRequest) -> AsyncIterator[Boxed]:
     tier, uid = request.param
     _leave_out(request, tier)

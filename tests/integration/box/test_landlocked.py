@@ -9,18 +9,21 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.sandbox import cures
 from core.sandbox.box import BoxSpec, Tier
 from core.sandbox.copies import CopyLimits
 from core.sandbox.landlocked import LandlockBox
-from tests.support.box_cases import SYSTEM_PATH, Boxed, boxes, place_of, users
+from core.sandbox.tiers import try_tier
+from tests.support.box_cases import SYSTEM_PATH, Boxed, cases, place_of
 
 PLANTED = "planted-0123456789abcdef"
 
 
-@pytest.fixture(params=users())
+LOCKED = [uid for tier, uid in cases() if tier is Tier.LANDLOCK]
+
+
+@pytest.fixture(params=LOCKED)
 async def locked(request: pytest.FixtureRequest) -> AsyncIterator[Boxed]:
-    if Tier.LANDLOCK not in boxes():
-        pytest.skip("this kernel has no Landlock of ABI 3; the baseline says whether that is right")
     with place_of(request.param) as root:
         case = Boxed(Tier.LANDLOCK, request.param, root)
         yield case
@@ -84,6 +87,33 @@ async def test_s7_no_process_outside_can_be_signalled_or_read(locked: Boxed):
     assert os.environ["PATH"] not in ran.output
 
 
+async def test_n10_nothing_that_outlives_the_box_and_no_process_outside_can_be_reached(locked: Boxed):
+    sleep = ["/bin/sleep", "60"]
+    own = locked.write("home/own", "x\n")
+    with subprocess.Popen(sleep, user=locked.uid) as victim:  # noqa: ASYNC220
+        before = (os.getpriority(os.PRIO_PROCESS, victim.pid), os.sched_getaffinity(victim.pid))
+        ran = await locked.run(
+            f"chmod 4755 {own}; chmod g+s {own};"
+            "cp /bin/true mine; chmod 4755 mine; chmod 755 mine && ./mine && echo mine;"
+            f"renice 19 {victim.pid}; prlimit --pid {victim.pid} --nofile=3:3; taskset -p 1 {victim.pid};"
+            f"ionice -c 3 -p {victim.pid}; chrt -b -p 0 {victim.pid}; nice true && echo nice; mknod disk c 1 3"
+        )
+        after = (os.getpriority(os.PRIO_PROCESS, victim.pid), os.sched_getaffinity(victim.pid))
+        limits = Path(f"/proc/{victim.pid}/limits").read_text()  # noqa: ASYNC240
+        victim.kill()
+    assert before == after
+    assert "Max open files            3 " not in limits
+    assert own.stat().st_mode & 0o6000 == 0
+    assert {"mine", "nice"} <= set(ran.output.splitlines())
+    assert ran.output.count("not permitted") >= 8
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="about root")
+async def test_n10_root_is_not_offered_this_tier(tmp_path: Path):
+    found = await try_tier(Tier.LANDLOCK, tmp_path)
+    assert (found.ok, found.cure) == (False, cures.NOT_AS_ROOT)
+
+
 async def test_s11_root_has_nothing_of_root_left(locked: Boxed):
     ran = await locked.run(
         "grep -E 'CapEff|^Seccomp:' /proc/self/status; mknod disk b 254 0; chroot / true;"
@@ -136,7 +166,7 @@ async def test_s8_survivors_are_ended_with_the_command(locked: Boxed):
 
 
 async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
-    if Tier.LANDLOCK not in boxes():
+    if not LOCKED:
         pytest.skip("this kernel has no Landlock of ABI 3; the baseline says whether that is right")
     project, heard = tmp_path / "project", []
     (project / "node_modules" / "dep").mkdir(parents=True)

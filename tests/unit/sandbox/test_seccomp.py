@@ -56,9 +56,11 @@ def test_the_numbers_are_those_of_the_kernel_headers(machine: str) -> None:
         if known.get(name) != number and name not in newer
     }
     assert wrong == {}
-    others = seccomp._CHECKED | seccomp._SHARED_NAMES
+    both = {name: (number, number) for name, number in seccomp._BY_DESCRIPTOR.items()} | {"openat2": (437, 437)}
+    others = seccomp._CHECKED | seccomp._SHARED_NAMES | seccomp._MODES | seccomp._PROCESSES | both
     checked = {name: numbers[machine == "aarch64"] for name, numbers in others.items()}
-    assert checked == {name: known[name] for name in checked}
+    lacking = {"fchmodat2"} - known.keys()  # since Linux 6.6
+    assert checked == {name: known.get(name) for name in checked} | {name: checked[name] for name in lacking}
 
 
 def test_an_unknown_architecture_is_an_error_that_names_it() -> None:
@@ -100,6 +102,30 @@ def test_k6_without_unix_sockets_nothing_is_shared_by_a_name_of_the_machine() ->
     shmget, semget, msgget = 29, 64, 68
     calls = [(number, 0, 1, 0o1600) for number in (shmget, semget, msgget)]
     assert under_filter(*calls, families=())[0] == [1, 1, 1]
+
+
+@pytest.mark.skipif(not X86, reason="numbers of x86_64")
+def test_n10_without_a_view_no_setuid_bit_no_device_and_no_other_process() -> None:
+    refused = [
+        *((90, 0, mode) for mode in (0o4777, 0o2755, 0o6000)),
+        *((91, -1, 0o4777), (268, -1, 0, 0o4777, 0), (452, -1, 0, 0o4777, 0), (2, 0, 0o100, 0o4755), (85, 0, 0o4755)),
+        *((257, -100, 0, 0o100, 0o4755), (133, 0, 0o104755, 0), (133, 0, 0o020666, 0), (259, -100, 0, 0o060600, 0)),
+        *((302, 1, 7, 0, 0), (141, 0, 1, 19), (141, 2, 0, 19), (251, 1, 1, 0), (251, 3, 0, 0), (203, 1, 8, 0)),
+        *((314, 1, 0, 0), (142, 1, 0), (144, 1, 0, 0), (434, 1, 0), (424, 3, 9, 0, 0)),
+        *((256, 1, 0, 0, 0), (312, 1, 1, 0, 0, 0), (440, 3, 0, 0, 0, 0)),
+    ]
+    assert under_filter(*refused, families=())[0] == [1] * len(refused)
+    assert under_filter((437, -100, 0, 0, 0), families=())[0] == [38]
+    allowed = [
+        (90, 0, 0o1777),
+        (257, -100, 0, 0, 0),
+        (302, 0, 7, 0, 0),
+        (141, 0, 0, 0),
+        (203, 0, 8, 0),
+        (133, 0, 0o010644),
+    ]
+    assert 1 not in under_filter(*allowed, families=())[0]
+    assert 1 not in under_filter(*refused[:3], families=seccomp.NETWORK)[0]
 
 
 @pytest.mark.skipif(not X86, reason="numbers of x86_64")
