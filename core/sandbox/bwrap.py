@@ -10,13 +10,11 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import structs
 
-from core.errors import ToolFailed
 from core.sandbox import places
 from core.sandbox.box import BoxSpec, Tier
 from core.sandbox.boxed_process import Launch, scratch_in
@@ -27,7 +25,7 @@ from core.sandbox.launcher import FILTER, READY, STATUS
 from core.sandbox.masking.settling import masks_beside, settle
 from core.sandbox.mounts import mounts_below
 from core.sandbox.runner import shell
-from core.sandbox.seccomp import FAMILIES
+from core.sandbox.seccomp import FAMILIES, NETWORK
 from core.sandbox.view import KERNEL_SECRETS
 
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
@@ -71,12 +69,6 @@ class BwrapBox(LaunchedBox):
         }[self._tier]
         return prepare(spec, scratch_in(self._state))
 
-    def _was_outdated(self, launch: Launch, failure: ToolFailed) -> bool:
-        """Sockets of the machine come and go: bubblewrap fails over one that was to be covered and is gone by then."""
-        words: Sequence[bytes] = launch.order["arguments"]
-        covered = (os.fsdecode(target) for source, target in pairwise(words) if source == _NOTHING)
-        return any(each in failure.message for each in covered)
-
     def _over_by_bwrap(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2a."""
         spec = structs.replace(spec, withheld=(*spec.withheld, *spec.masked))
@@ -92,20 +84,20 @@ class BwrapBox(LaunchedBox):
 
     def _over_by_launcher(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2b."""
-        scratch.mkdir(parents=True, mode=0o700)
         place = str(spec.workspace)
         launch = self._launch(spec, ["--bind", place, place])
-        launch.order["overlay"] = (
-            os.fsencode(spec.workspace),
-            [os.fsencode(lower) for lower in spec.lowers],
-            os.fsencode(spec.upper) if spec.upper else b"",
-            os.fsencode((spec.upper and spec.work) or scratch),
-            [os.fsencode(path) for path in spec.masked],
-            os.fsencode(masks_beside(spec.upper)) if spec.upper else b"",
-        )
+        launch.order["ground"] = {
+            "workspace": os.fsencode(os.path.realpath(spec.workspace)),
+            "lowers": [os.fsencode(lower) for lower in spec.lowers],
+            "upper": os.fsencode(spec.upper) if spec.upper else b"",
+            "work": os.fsencode(spec.work) if spec.work else b"",
+            "masked": [os.fsencode(path) for path in spec.masked],
+            "masks": os.fsencode(masks_beside(spec.upper)) if spec.upper else b"",
+            "readable": [os.fsencode(path) for path in (*places.toolchains(spec.env), *spec.readable)],
+            "cache": os.fsencode(spec.cache) if spec.cache else b"",
+        }
 
         def finish() -> tuple[str, ...]:
-            scratch.rmdir()
             return settle(spec)
 
         def undo() -> None:
@@ -134,7 +126,7 @@ class BwrapBox(LaunchedBox):
         return launch
 
     def _launch(self, spec: BoxSpec, workspace: list[str]) -> Launch:
-        arguments = [str(self._program), *self._closed(), *_machine(spec, self._state), *workspace]
+        arguments = [str(self._program), *self._closed(), *_machine(spec, self._state), *self._beside(spec), *workspace]
         arguments += _covers([*spec.hidden, *(spec.workspace / each for each in spec.withheld)], spec)
         arguments += [word for place in ("/dev", "/sys", "/home") for word in self._shut(place, spec)]
         arguments += ["--chdir", os.path.normpath(spec.workspace / spec.cwd), "--json-status-fd", str(STATUS)]
@@ -154,16 +146,25 @@ class BwrapBox(LaunchedBox):
                 "env": {os.fsencode(name): os.fsencode(value) for name, value in own_home(spec.env).items()},
                 "cwd": b"/",
                 "bubblewrap": True,
-                "overlay": None,
+                "ground": None,
                 "scratch": spec.limits.scratch // _SHARES,
                 "rules": None,
-                "families": list(FAMILIES),
+                "families": list(FAMILIES if self._tier is not Tier.BWRAP_COPY else NETWORK),
                 "processes": spec.limits.processes,
                 "open_files": spec.limits.open_files,
                 "file_size": spec.limits.file_size,
                 "memory": spec.limits.memory,
             }
         )
+
+    def _beside(self, spec: BoxSpec) -> Iterator[str]:
+        """Where the machine's directories themselves are bound, what root can read in them and others can't is covered.
+        A directory of the user's that lies there comes back."""
+        if self._tier is not Tier.BWRAP_COPY or os.getuid() != 0:
+            return
+        yield from _covers(places.not_for_everybody(), spec)
+        for path in spec.readable:
+            yield from ("--ro-bind-try", str(path), str(path))
 
     @staticmethod
     def _shut(place: str, spec: BoxSpec) -> Iterator[str]:
@@ -234,7 +235,6 @@ def _machine(spec: BoxSpec, state: Path) -> Iterator[str]:
         yield from ("--symlink", home, str(link))
     for path in (*places.toolchains(spec.env), *spec.readable):
         yield from ("--ro-bind-try", str(path), str(path))
-    yield from _covers((path for path in places.host_sockets() if not path.is_relative_to(spec.workspace)), spec)
     if spec.cache is not None:
         yield from ("--bind", str(spec.cache), os.path.join(home, ".cache"))
 

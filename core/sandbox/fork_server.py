@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from core.sandbox.order import Order, Report
 
 _SET_FLAGS, _UP = 0x8914, 0x1  # SIOCSIFFLAGS, IFF_UP
-_EVERY_ID = b"0 0 4294967295"
 _PID_MAX_PER_BOX = (6, 14)
 _PATIENCE_MS, _LAST_WORDS_MS = 5000, 300
 
@@ -272,9 +271,12 @@ def _map_ids(identity: tuple[int, int], mapped: int) -> None:
 
 
 def _map_every_id(pid: int) -> None:
+    """As root: each id that there is here, to itself."""
     for table in (b"uid_map", b"gid_map"):
         try:
-            _put(b"/proc/%d/%s" % (pid, table), _EVERY_ID)
+            with open(b"/proc/self/" + table, "rb") as ranges:
+                known = [line.split() for line in ranges]
+            _put(b"/proc/%d/%s" % (pid, table), b"".join(b"%s %s %s\n" % (first, first, n) for first, _, n in known))
         except OSError:
             return  # it finds its ids unmapped, and maps what it may
 

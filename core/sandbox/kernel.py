@@ -31,6 +31,8 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_CAPBSET_DROP, _PR_CAP_AMB
 _AMBIENT_CLEAR = 4
 _CAPABILITIES_V3 = 0x20080522
 _JOIN_SESSION_KEYRING = 1
+_UNCHANGED = 0xFFFFFFFF
+_NOBODY = 65534
 
 # Calls newer than 2019 have one number everywhere.
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 436, 442
@@ -146,18 +148,55 @@ def set_name(name: bytes) -> None:
     _checked(_libc.prctl(_PR_SET_NAME, name, 0, 0, 0), "process name")
 
 
-def drop_capabilities(kept: int = 0) -> None:
-    """Give up every capability but those in the bit set `kept`, also for all that is executed later."""
+def drop_bounding_set() -> None:
+    """Nothing that is executed later can have a capability."""
     for number in range(64):
-        if kept >> number & 1:
-            continue
         word = ctypes.c_ulong(number)
         if _libc.prctl(_PR_CAPBSET_DROP, word, _ZERO, _ZERO, _ZERO) != 0:
             break  # the first number that this kernel does not know
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_CLEAR), _ZERO, _ZERO, _ZERO)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, also for all that is executed later."""
+    drop_bounding_set()
     header = struct.pack("@Ii", _CAPABILITIES_V3, 0)
-    low, high = kept & 0xFFFFFFFF, kept >> 32
-    _call(syscall_number("capset"), "capset", header, struct.pack("@6I", low, low, low, high, high, high))
+    _call(syscall_number("capset"), "capset", header, bytes(24))
+
+
+class FileRights:
+    """Within it this thread reaches files as another user and group do, and so does for ever what it mounts meanwhile:
+    `with FileRights(uid):`. 0 leaves them as they are; others are for root, and clear the parent death signal."""
+
+    def __init__(self, uid: int) -> None:
+        self._uid = uid
+
+    def __enter__(self) -> None:
+        for call in (_libc.setfsgid, _libc.setfsuid) if self._uid else ():
+            call(ctypes.c_uint(self._uid))
+            if call(ctypes.c_uint(_UNCHANGED)) != self._uid:
+                self.__exit__()
+                raise OSError(1, f"files can't be reached as user {self._uid}, who is not known here")
+
+    def __exit__(self, *_: object) -> None:
+        for call in (_libc.setfsuid, _libc.setfsgid) if self._uid else ():
+            call(ctypes.c_uint(0))
+
+
+def other_id() -> int:
+    """The id of a user who owns nothing, as far as ids are known here; 0 where there is none but one's own."""
+    with open("/proc/self/uid_map", "rb") as table:
+        ranges = [(int(first), int(count)) for first, _, count in (line.split() for line in table)]
+    if any(first <= _NOBODY < first + count for first, count in ranges):
+        return _NOBODY
+    return max(first + count - 1 for first, count in ranges)
+
+
+def become(uid: int, gid: int) -> None:
+    """Be this user and group alone, for good; for root only. Clears the parent death signal."""
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
 
 
 def leave_session_keyring() -> None:

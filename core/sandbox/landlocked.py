@@ -65,7 +65,7 @@ class LandlockBox(LaunchedBox):
                 "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
                 "cwd": os.fsencode(os.path.normpath(copy.root / spec.cwd)),
                 "bubblewrap": False,
-                "overlay": None,
+                "ground": None,
                 "scratch": 0,
                 "rules": rules,
                 "families": [],

@@ -15,8 +15,6 @@ from core.sandbox.boxed_process import BoxedProcess, Launch, refuse_impossible, 
 if TYPE_CHECKING:
     from core.sandbox.box import Running
 
-_TRIES = 3
-
 
 class LaunchedBox(ABC):
     """A `Box`. `state` is a directory of ours, hidden from commands; scratch directories and copies are made in it."""
@@ -40,7 +38,8 @@ class LaunchedBox(ABC):
         if not self._swept:
             self._swept = True
             await asyncio.to_thread(sweep, self._state)
-        running = await self._begin(spec, on_output, tries=_TRIES)
+        launch = await asyncio.to_thread(self._prepare, spec)
+        running = await BoxedProcess.start(launch, spec, on_output)
         self._running.add(running)
         running.when_over(self._running.discard)
         return running
@@ -52,16 +51,3 @@ class LaunchedBox(ABC):
     @abstractmethod
     def _prepare(self, spec: BoxSpec) -> Launch:
         """Make ready what the command needs; runs in a thread."""
-
-    def _was_outdated(self, launch: Launch, failure: ToolFailed) -> bool:
-        """Whether it failed because what it was made from had changed: then it is prepared and tried again."""
-        return False
-
-    async def _begin(self, spec: BoxSpec, on_output: Callable[[str], None], *, tries: int) -> BoxedProcess:
-        launch = await asyncio.to_thread(self._prepare, spec)
-        try:
-            return await BoxedProcess.start(launch, spec, on_output)
-        except ToolFailed as failure:
-            if tries == 1 or not self._was_outdated(launch, failure):
-                raise
-        return await self._begin(spec, on_output, tries=tries - 1)

@@ -16,29 +16,41 @@ import resource
 import select
 import signal
 
-from core.sandbox import cgroups, kernel, landlock, memory, mounts, order, seccomp
-from core.sandbox.masking.layer import lay
+from core.sandbox import cgroups, kernel, landlock, memory, mounts, order, seccomp, view
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn, TypedDict
 
-    Overlay = tuple[bytes, list[bytes], bytes, bytes, list[bytes], bytes]
+    class Ground(TypedDict):
+        """What bubblewrap is started on, instead of the machine: its directories as overlays, and a workspace.
+
+        Paths are absolute and real; `lowers` topmost first. Without an upper (b"") the layer is in memory, as is that
+        of what is `masked` without `masks`.
+        """
+
+        workspace: bytes
+        lowers: list[bytes]
+        upper: bytes
+        work: bytes
+        masked: list[bytes]
+        masks: bytes
+        readable: list[bytes]
+        cache: bytes
 
     class LaunchOrder(TypedDict):
-        """What to execute. `overlay`: (workspace, lowers, upper, work, masked, masks), to be laid over the workspace
-        first; the layer for what is masked is made at `masks` (b"": in memory).
+        """What to execute, and on which `ground`: None is the machine as it is.
 
         `bubblewrap`: the arguments are bubblewrap's, whose status comes on descriptor STATUS, and whose innermost
         shell says on READY that the command runs. `families` are those of the socket calls that stay allowed, `rules`
-        Landlock's, None for bubblewrap. Without an upper (b"") a tmpfs of `scratch` bytes, mounted on `work`, has it.
+        Landlock's, None for bubblewrap. `scratch` bounds what the ground has in memory.
         """
 
         arguments: list[bytes]
         env: dict[bytes, bytes]
         cwd: bytes
         bubblewrap: bool
-        overlay: Overlay | None
+        ground: Ground | None
         scratch: int
         rules: list[tuple[str, int]] | None
         families: list[int]
@@ -94,7 +106,7 @@ def _make_group(wanted: LaunchOrder) -> cgroups.Group | None:
 
 def _become(wanted: LaunchOrder, group: cgroups.Group | None, tell_status: int, tell_ready: int) -> NoReturn:
     """What happens in the child: nothing here returns."""
-    step = "process"
+    step, supervisor = "process", os.getppid()
     try:
         kernel.die_with_parent(signal.SIGKILL)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -104,9 +116,12 @@ def _become(wanted: LaunchOrder, group: cgroups.Group | None, tell_status: int, 
             _write(table, b"0")
         _arrange(wanted, tell_status, tell_ready)
         tell_ready = READY
-        if wanted["overlay"] is not None:
-            step = "overlay"
-            _lay_over(wanted["overlay"], wanted["scratch"])
+        if wanted["ground"] is not None:
+            step = "file system"
+            _enter_ground(wanted["ground"], wanted["scratch"])
+            kernel.die_with_parent(signal.SIGKILL)  # root's rights to files have changed meanwhile, which clears it
+            if os.getppid() != supervisor:
+                os._exit(1)
         kernel.leave_session_keyring()
         step = "directory"
         os.chdir(wanted["cwd"])
@@ -137,28 +152,17 @@ def _arrange(wanted: LaunchOrder, tell_status: int, tell_ready: int) -> None:
     kernel.close_from(FILTER + 1)
 
 
-def _lay_over(overlay: Overlay, scratch: int) -> None:
-    """In namespaces of our own: the layers over the workspace, and what is mounted inside it over that again."""
-    workspace, lowers, upper, work, masked, masks = overlay
+def _enter_ground(ground: Ground, scratch: int) -> None:
+    """In namespaces of our own: a root that bubblewrap can bind as a whole. As root no user namespace is needed."""
     user, group = os.getuid(), os.getgid()
-    inside = mounts.take_submounts(workspace)
-    kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        _write(f"/proc/self/{name}".encode(), text.encode())
-    kernel.make_mounts_private()
-    place = masks or work + b"/masks"
-    if not upper:
-        kernel.attach(mounts.tmpfs(scratch, "0700"), work)
-        upper, work = work + b"/upper", work + b"/work"
-        os.mkdir(upper, os.stat(workspace).st_mode & 0o7777)
-        os.mkdir(work)
-    if masked:
-        lay(place, workspace, masked)
-        lowers = [*lowers, place]
-    kernel.attach(mounts.overlay([*lowers, workspace], upper, work), workspace)
-    for path, taken in inside:
-        kernel.set_attributes(taken, b"", add=kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES, recursive=True)
-        kernel.attach(taken, path)
+    submounts = mounts.take_submounts(ground["workspace"])
+    if user == 0:
+        kernel.unshare(kernel.NEW_MOUNTS)
+    else:
+        kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            _write(f"/proc/self/{name}".encode(), text.encode())
+    view.build_ground(ground, scratch, submounts)
 
 
 def _write(path: bytes, text: bytes) -> None:

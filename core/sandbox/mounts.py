@@ -37,6 +37,20 @@ def overlay(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
             os.close(each)
 
 
+def read_only(lowers: Sequence[bytes], *, rights_of: int = 0) -> int:
+    """An overlay of two directories or more that takes no changes, attached nowhere: its descriptor. It reaches them
+    with the rights of the user `rights_of`, which only root can choose."""
+    options: list[tuple[bytes, bytes | None]] = [(b"lowerdir+", lower) for lower in lowers]
+    options += [(b"redirect_dir", b"nofollow")]
+    try:
+        with kernel.FileRights(rights_of):
+            return kernel.open_file_system(b"overlay", options, _SAFE | kernel.READ_ONLY)
+    except OSError as error:
+        if "lowerdir+" not in str(error):
+            raise
+    return _by_options(b"redirect_dir=nofollow,lowerdir=" + b":".join(lowers), rights_of=rights_of)
+
+
 def _by_layers(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
     options: list[tuple[bytes, bytes | None]] = [(b"lowerdir+", lower) for lower in lowers]
     options += [(b"upperdir", upper), (b"workdir", work)]
@@ -54,17 +68,30 @@ def by_string(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
     """The same for kernels before 6.5, which take the lower directories in one string."""
     settings = [f"{name}={value}".encode() for name, value in _SETTINGS]
     named = [b"lowerdir=" + b":".join(lowers), b"upperdir=" + upper, b"workdir=" + work]
-    options = b",".join([*named, *settings, *(flag.encode() for flag in _FLAGS)])
+    return _by_options(b",".join([*named, *settings, *(flag.encode() for flag in _FLAGS)]))
+
+
+def _by_options(options: bytes, *, rights_of: int = 0) -> int:
     place = b".overlay"
     os.mkdir(place)
-    kernel.mount_with_options(b"overlay", place, options)
     try:
-        taken = kernel.clone_mount(place, recursive=False)
+        with kernel.FileRights(rights_of):
+            kernel.mount_with_options(b"overlay", place, options)
+        try:
+            taken = kernel.clone_mount(place, recursive=False)
+        finally:
+            kernel.unmount(place)
     finally:
-        kernel.unmount(place)
         os.rmdir(place)
     kernel.set_attributes(taken, b"", add=_SAFE)
     return taken
+
+
+def kinds_of_mounts() -> dict[bytes, bytes]:
+    """The type of the file system at each mount point, as this process sees them."""
+    with open("/proc/self/mountinfo", "rb") as table:
+        halves = [line.partition(b" - ") for line in table]
+    return {_unescaped(head.split(b" ", 5)[4]): tail.split(b" ", 1)[0] for head, _, tail in halves}
 
 
 def mounts_below(directory: bytes) -> list[bytes]:

@@ -112,7 +112,7 @@ def order_of(spec: BoxSpec) -> Order:
         "proxy": os.fsencode(spec.proxy) if spec.proxy else b"",
         "processes": limits.processes,
         "processes_by_pid": 0,
-        "owners_rights": os.geteuid() == 0 and _owner(workspace) != 0,
+        "owner": _owner(workspace),
         "open_files": limits.open_files,
         "file_size": limits.file_size,
         "memory": limits.memory,
@@ -126,17 +126,17 @@ def _root_env() -> dict[str, str]:
 
 
 def _hidden(spec: BoxSpec, workspace: Path, home: Path) -> list[Path]:
-    """Outside the workspace no socket of the host; inside, the overlay cuts it off from whoever listens."""
-    sockets = [path for path in places.host_sockets() if not path.is_relative_to(workspace)]
     kept = {workspace, home, Path(os.path.realpath(home))}
-    return [path for path in (*places.masked(), *sockets, *spec.hidden) if path not in kept]
+    return [path for path in (*places.masked(), *spec.hidden) if path not in kept]
 
 
-def _owner(workspace: Path) -> int:
+def _owner(workspace: Path) -> tuple[int, int] | None:
+    """Whom root becomes in the box of another user's workspace, so that it has that user's rights and no more."""
     try:
-        return workspace.stat().st_uid
+        found = workspace.stat()
     except OSError as error:
         raise ToolFailed(f"The workspace {workspace} can't be read: {error.strerror}.") from error
+    return (found.st_uid, found.st_gid) if os.geteuid() == 0 and found.st_uid != 0 else None
 
 
 class NamespaceRun:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         proxy: bytes
         processes: int
         processes_by_pid: int  # 0: the limit of the user or the cgroup holds; else the largest pid in the box
-        owners_rights: bool  # root only: may write what belongs to other users, as it may outside
+        owner: tuple[int, int] | None  # of the workspace, if root runs it: the command's user and group
         open_files: int
         file_size: int
         memory: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -76,7 +77,8 @@ MASKED = (
     "/var/spool/mail",
 )
 _HOST_KEYS = "/etc/ssh"
-_SOCKETS = Path("/proc/net/unix")
+_SETTINGS = ("/etc", "/opt", "/srv", "/usr/local/etc", "/var/backups", "/var/lib/private", "/var/spool")
+_MOST_ENTRIES = 20_000
 _FIRST_PERSON = 1000
 
 
@@ -106,14 +108,30 @@ def masked() -> tuple[Path, ...]:
     return (*(path for path in map(Path, MASKED) if path.exists()), *keys, *_homes_of_people())
 
 
-def host_sockets() -> list[Path]:
-    """Sockets of the machine that have a path: being read-only does not keep anyone from connecting to them."""
-    try:
-        table = _SOCKETS.read_bytes()
-    except OSError:
-        return []
-    names = {line.partition(b" /")[2] for line in table.splitlines()[1:]}
-    return [Path("/" + os.fsdecode(name)) for name in sorted(names) if name]
+def not_for_everybody() -> list[Path]:
+    """What root could read in the directories that hold services' settings, and others could not.
+
+    A directory with too much in it stands for all below it.
+    """
+    return [path for top in _SETTINGS for path in _not_for_everybody(top)]
+
+
+def _not_for_everybody(top: str) -> list[Path]:
+    found: list[Path] = []
+    waiting, left = [top], _MOST_ENTRIES
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                each = [(entry.path, entry.stat(follow_symlinks=False).st_mode) for entry in entries]
+        except OSError:
+            continue
+        left -= len(each)
+        if left < 0:
+            return [Path(top)]
+        waiting += [path for path, mode in each if stat.S_ISDIR(mode) and mode & stat.S_IXOTH]
+        found += [Path(path) for path, mode in each if stat.S_ISDIR(mode) and not mode & stat.S_IXOTH]
+        found += [Path(path) for path, mode in each if stat.S_ISREG(mode) and not mode & stat.S_IROTH]
+    return found
 
 
 def _own_home() -> Iterable[Path]:

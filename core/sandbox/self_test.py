@@ -28,7 +28,7 @@ SECONDS = 2.0
 _SECRET = "not to be read"
 _SCRIPT = """\
 import _socket, os, sys, time
-private, port, abstract, bystander, token = sys.argv[1:]
+private, shared, port, abstract, bystander, token = sys.argv[1:]
 def tried(name, act):
     try:
         act()
@@ -46,6 +46,7 @@ tried("secret", lambda: os.open(private + "/secret", os.O_RDONLY))
 tried("outside", lambda: write(private + "/outside", b"new"))
 tried("tcp", lambda: connect(_socket.AF_INET, ("127.0.0.1", int(port))))
 tried("path", lambda: connect(_socket.AF_UNIX, private + "/socket"))
+tried("shared", lambda: connect(_socket.AF_UNIX, shared + "/socket"))
 tried("abstract", lambda: connect(_socket.AF_UNIX, b"\\0" + abstract.encode()))
 if bystander != "0":
     tried("kill", lambda: os.kill(int(bystander), 15))
@@ -92,7 +93,7 @@ class _Ground:
 
     def __enter__(self) -> _Ground:
         self._root.mkdir(mode=0o700, parents=True)
-        for name in ("project", "private"):
+        for name in ("project", "private", "shared"):
             (self._root / name).mkdir()
         if not can_be_upper(self._root) and MEMORY.is_dir():  # where layers are then made, too
             self._layers = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=MEMORY))
@@ -101,9 +102,10 @@ class _Ground:
         for name in ("changed", "removed"):
             (self._root / "project" / name).write_text("old")
         (self._root / "private" / "secret").write_text(_SECRET)
-        self._sockets = [socket.socket(), socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)]
+        self._sockets = [socket.socket(), *(socket.socket(socket.AF_UNIX) for _ in range(3))]
         self._sockets[0].bind(("127.0.0.1", 0))
-        self._bind_path(self._sockets[1])
+        self._bind_path(self._sockets[1], "private")
+        self._bind_path(self._sockets[3], "shared")
         self._sockets[2].bind(b"\0" + self._token.encode())
         for each in self._sockets:
             each.listen(4)
@@ -121,20 +123,32 @@ class _Ground:
         for place in {self._root, self._layers}:
             shutil.rmtree(place, ignore_errors=True)
 
-    def _bind_path(self, listening: socket.socket) -> None:
+    def _bind_path(self, listening: socket.socket, name: str) -> None:
         """By descriptor: the path itself may be longer than an address can be."""
-        directory = os.open(self._root / "private", os.O_PATH | os.O_DIRECTORY)
+        directory = os.open(self._root / name, os.O_PATH | os.O_DIRECTORY)
         try:
             listening.bind(f"/proc/self/fd/{directory}/socket")
         finally:
             os.close(directory)
 
     def spec(self, env: Mapping[str, str], tier: str) -> BoxSpec:
-        private, port = self._root / "private", self._sockets[0].getsockname()[1]
+        private, shared, port = self._root / "private", self._root / "shared", self._sockets[0].getsockname()[1]
         python = os.path.realpath(sys.executable)
         # Below ABI 6 Landlock lets signals out; the tier is offered with that told, and asks for every command.
         bystander = 0 if tier == "T3" and _signals_are_open() else self._bystander.pid
-        words = [python, "-I", "-S", "-c", _SCRIPT, str(private), str(port), self._token, str(bystander), self._token]
+        words = [
+            python,
+            "-I",
+            "-S",
+            "-c",
+            _SCRIPT,
+            str(private),
+            str(shared),
+            str(port),
+            self._token,
+            str(bystander),
+            self._token,
+        ]
         return BoxSpec(
             workspace=self._root / "project",
             command=" ".join(map(_quoted, words)),
@@ -142,7 +156,7 @@ class _Ground:
             upper=self._layers / "upper",
             work=self._layers / "work",
             hidden=(private,),
-            readable=(Path(os.path.realpath(sys.base_prefix)),),
+            readable=(Path(os.path.realpath(sys.base_prefix)), shared),
             limits=Limits(seconds=SECONDS),
         )
 
@@ -169,6 +183,7 @@ class _Ground:
             "sockets",
             {
                 "a unix socket of the host was reached": _was_reached(self._sockets[1]),
+                "a unix socket in a visible directory was reached": _was_reached(self._sockets[3]),
                 "an abstract unix socket of the host was reached": _was_reached(self._sockets[2]),
             },
         )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from core.sandbox.order import Order, Report
 
 _WATCH_MS = 100
-_OWNERS_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER
 
 
 _prepared: dict[str, bytes] = {}
@@ -90,9 +89,22 @@ def _set_up(wanted: Order, submounts: list[tuple[bytes, int]]) -> int:
     with Step("network"):
         listening = forward.listen() if wanted["proxy"] else None
     with Step("capabilities"):
-        kernel.drop_capabilities(_OWNERS_CAPABILITIES if wanted["owners_rights"] else 0)
+        _give_up_rights(wanted)
+        kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; who was late ends with the engine's socket
         kernel.forbid_inspection()
     return forward.start(listening) if listening is not None else 0
+
+
+def _give_up_rights(wanted: Order) -> None:
+    """All capabilities. Root also gives up its groups, and becomes the owner of another user's workspace."""
+    kernel.drop_bounding_set()
+    if os.getuid() == 0 and kernel.other_id():
+        os.setgroups([])
+    if wanted["owner"]:
+        for stream in (0, 1, 2):
+            os.fchown(stream, *wanted["owner"])
+        kernel.become(*wanted["owner"])
+    kernel.drop_capabilities()
 
 
 def _start_command(wanted: Order, control: _socket.socket) -> int:

@@ -1,10 +1,10 @@
 """The file system that a command sees: built in pid 1 of the box, then made the root (SAFETY D23-D26).
 
-The root is a fresh, small tmpfs. Top-level directories of the machine are bound into it read-only, all but those that
-are fresh (`FRESH`) or hold homes; then come toolchains and the cache below a fresh home, the workspace as an overlay,
-and covers over what does not exist for the command. What is bound is taken by descriptor before the root changes, and
-attached after: no link of the host is followed to outside, and a workspace may lie in a directory that is fresh.
-All is read-only that is not named in `Plan.writable`. Runs in `python -I -S`.
+The root is a fresh, small tmpfs. Top-level directories of the machine are laid into it as read-only overlays (`trees`),
+all but those that are fresh (`FRESH`) or hold homes; then come toolchains and the cache below a fresh home, the
+workspace as an overlay, and covers over what does not exist for the command. What is shown is taken by descriptor
+before the root changes, and attached after: no link of the host is followed to outside, and a workspace may lie in a
+directory that is fresh. All is read-only that is not named in `Plan.writable`. Runs in `python -I -S`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import os
 import stat
 
 from core.sandbox import kernel, mounts
+from core.sandbox.machine.owning import give, give_all
+from core.sandbox.machine.trees import Trees
 from core.sandbox.masking.layer import lay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from core.sandbox.launcher import Ground
     from core.sandbox.order import Order
 
 FRESH = frozenset({b"dev", b"home", b"lost+found", b"proc", b"root", b"run", b"sys", b"tmp"})
@@ -55,6 +58,16 @@ class Plan:
 
         self._steps.append((target, step))
 
+    def directory(self, place: bytes, mode: int) -> None:
+        """An empty one, where there is a place for it."""
+
+        def step(path: bytes) -> None:
+            with contextlib.suppress(OSError):
+                os.makedirs(path, 0o755, exist_ok=True)
+                os.chmod(path, mode)
+
+        self._steps.append((place, step))
+
     def link(self, place: bytes, target: bytes) -> None:
         self._steps.append((place, lambda path: make_link(path, target)))
 
@@ -71,12 +84,15 @@ def build(order: Order, submounts: list[tuple[bytes, int]]) -> None:
     kernel.make_mounts_private()
     old_root = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
     plan, devices = Plan(), list(host_devices())
-    bind_top_level(plan)
-    bind_chosen(order, plan)
     enter_skeleton()
     attach_scratch(order["scratch"])
+    trees = trees_over_nothing(order["workspace"], order["home"], *order["readable"])
+    show_top_level(plan, trees)
+    for path in order["readable"]:
+        show_chosen(plan, trees, path)
+    bind_cache(order, plan)
     bind_fresh(order, plan)
-    bind_workspace(order, plan, submounts)
+    bind_workspace(order, plan, trees, submounts)
     kernel.pivot_root_here()
     plan.carry_out()
     fill_devices(devices)
@@ -88,29 +104,63 @@ def build(order: Order, submounts: list[tuple[bytes, int]]) -> None:
     lock(plan.writable)
 
 
-def bind_top_level(plan: Plan) -> None:
+def build_ground(ground: Ground, scratch: int, submounts: list[tuple[bytes, int]]) -> None:
+    """Make a root for bubblewrap this process's: the machine's directories as a command sees them, the workspace with
+    its layers, and from the machine itself what bubblewrap makes its own of. Nothing is fresh or covered in it yet."""
+    kernel.make_mounts_private()
+    old_root = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
+    plan = Plan()
+    enter_skeleton()
+    attach_scratch(scratch)
+    trees = trees_over_nothing(ground["workspace"], ground["cache"], *ground["readable"])
+    show_top_level(plan, trees)
+    plan.mount(mounts.tmpfs(_SKELETON_SIZE, "1777"), b"/var/tmp")
+    for name in FRESH - {b"dev", b"proc"}:
+        if os.path.isdir(b"/" + name):
+            plan.directory(b"/" + name, 0o755)
+    for path in ground["readable"]:
+        show_chosen(plan, trees, path)
+    if ground["cache"]:
+        plan.mount(kernel.clone_mount(ground["cache"]), ground["cache"], needed=True)
+    lay_workspace(ground, plan)
+    show_submounts(plan, trees, submounts)
+    plan.mount(kernel.clone_mount(b"/proc"), b"/proc", needed=True)
+    plan.mount(kernel.clone_mount(b"/dev"), b"/dev", needed=True)
+    kernel.pivot_root_here()
+    plan.carry_out()
+    os.fchdir(old_root)
+    kernel.unmount_here()
+    os.chdir(b"/")
+    os.close(old_root)
+
+
+def trees_over_nothing(*needed: bytes) -> Trees:
+    """In the directory that becomes the root. See `Trees`."""
+    nothing = _SCRATCH + b"/nothing"
+    os.mkdir(nothing, 0o755)
+    return Trees(nothing, [os.path.realpath(path) for path in needed if path])
+
+
+def show_top_level(plan: Plan, trees: Trees) -> None:
     """The machine's directories, and links such as `bin -> usr/bin`."""
     with os.scandir(b"/") as entries:
         for entry in entries:
             if entry.is_symlink():
                 plan.link(entry.path, os.readlink(entry.path))
             elif entry.name not in FRESH and entry.is_dir(follow_symlinks=False):
-                plan.mount(locked_clone(entry.path), entry.path, needed=True)
+                trees.show(plan, entry.path)
 
 
-def locked_clone(path: bytes) -> int:
-    """A read-only copy of what is mounted at a path, with all below it."""
-    taken = kernel.clone_mount(path)
-    kernel.set_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
-    return taken
+def show_chosen(plan: Plan, trees: Trees, path: bytes) -> None:
+    """A toolchain or what the user added. What is not there is left out."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        trees.show(plan, path, own=True)
 
 
-def bind_chosen(order: Order, plan: Plan) -> None:
-    """Toolchains and what the user added, read-only, and the cache. What is not there is left out."""
-    for path in order["readable"]:
-        if os.path.exists(path):
-            plan.mount(locked_clone(path), path)
+def bind_cache(order: Order, plan: Plan) -> None:
     if order["cache"]:
+        if os.stat(order["cache"]).st_uid == 0:
+            give_all(order["cache"], order["owner"])
         taken = kernel.clone_mount(order["cache"])
         kernel.set_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
         plan.mount(taken, os.path.realpath(order["home"]) + b"/.cache", writable=True)
@@ -138,30 +188,51 @@ def bind_fresh(order: Order, plan: Plan) -> None:
     for number, (place, mode) in enumerate(places):
         inside = b"%s/%d" % (_SCRATCH, number)
         os.mkdir(inside)
+        give(inside, order["owner"])
         os.chmod(inside, mode)
         plan.mount(kernel.clone_mount(inside, recursive=False), place, writable=True)
 
 
-def bind_workspace(order: Order, plan: Plan, submounts: list[tuple[bytes, int]]) -> None:
-    upper, work = order["upper"], order["work"]
+def bind_workspace(order: Order, plan: Plan, trees: Trees, submounts: list[tuple[bytes, int]]) -> None:
+    lay_workspace(order, plan, order["owner"])
+    show_submounts(plan, trees, submounts)
+    for path in order["hidden"]:
+        plan.cover(path)
+    for relative in order["withheld"]:
+        plan.cover(order["workspace"] + b"/" + relative)
+
+
+def lay_workspace(order: Order | Ground, plan: Plan, owner: tuple[int, int] | None = None) -> None:
+    """The workspace with its layers over it; `owner` gets the topmost, which takes the changes."""
+    upper, work, workspace, lowers = order["upper"], order["work"], order["workspace"], order["lowers"]
     if not upper:
         upper, work = _SCRATCH + b"/upper", _SCRATCH + b"/work"
         for place in (upper, work):
             os.mkdir(place)
-        os.chmod(upper, stat.S_IMODE(os.stat(order["workspace"]).st_mode))
-    workspace, lowers = order["workspace"], order["lowers"]
+        os.chmod(upper, stat.S_IMODE(os.stat(workspace).st_mode))
+    give(upper, owner)
+    for lower in lowers:
+        give_all(lower, owner)
     if order["masked"]:
         place = order["masks"] or _SCRATCH + b"/masks"
         lay(place, workspace, order["masked"])
         lowers = [*lowers, place]
     plan.mount(mounts.overlay([*lowers, workspace], upper, work), workspace, needed=True, writable=True)
-    for path, taken in submounts:
-        kernel.set_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
-        plan.mount(taken, path)
-    for path in order["hidden"]:
-        plan.cover(path)
-    for relative in order["withheld"]:
-        plan.cover(workspace + b"/" + relative)
+
+
+def show_submounts(plan: Plan, trees: Trees, submounts: list[tuple[bytes, int]]) -> None:
+    """What was mounted inside the workspace, read-only. Mounts in these are not followed."""
+    for number, (path, taken) in enumerate(submounts):
+        if not stat.S_ISDIR(os.fstat(taken).st_mode):
+            kernel.set_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
+            plan.mount(taken, path)
+            continue
+        place = b"%s/inside%d" % (_SCRATCH, number)
+        os.mkdir(place)
+        kernel.attach(taken, place)
+        opened = os.open(place, os.O_PATH | os.O_DIRECTORY)
+        plan.mount(trees.take(opened, for_all=False), path)
+        os.close(opened)
 
 
 def make_link(place: bytes, target: bytes) -> None:

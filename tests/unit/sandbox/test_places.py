@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 from core.sandbox import places
@@ -38,10 +37,3 @@ def test_k3_the_systems_secrets_and_other_peoples_homes_are_masked():
     masked = set(places.masked())
     assert {path for path in map(Path, ("/etc/shadow", "/root")) if path.exists()} <= masked
     assert Path("/usr") not in masked
-
-
-def test_s6_sockets_of_the_machine_are_found_by_their_path(tmp_path: Path):
-    place = tmp_path / "name with blanks.sock"
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
-        assert place in places.host_sockets()
