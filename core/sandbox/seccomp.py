@@ -171,12 +171,10 @@ def _without_a_view(which: int) -> list[bytes]:
     code = _when(_EQUAL, _OPENAT2, _ERRNO | _ENOSYS)
     for number in (*(numbers[which] for numbers in _SHARED_NAMES.values()), *_BY_DESCRIPTOR.values()):
         code += _when(_EQUAL, number, _ERRNO | _EPERM)
-    for name, entry in _MODES.items():
-        number, at = entry[which], entry[2]
-        if number is not None:
-            code += _for_call(
-                number, _mode_checks(at, makes_nodes=name.startswith("mknod"), opens=name.startswith("open"))
-            )
+    for name, (x86, arm, at) in _MODES.items():
+        if (place := arm if which else x86) is not None:
+            makes_nodes, opens = name.startswith("mknod"), name.startswith("open")
+            code += _for_call(place, _mode_checks(at, makes_nodes=makes_nodes, opens=opens))
     for name, numbers in _PROCESSES.items():
         user = [_argument(0), *_when(_EQUAL, _OF_A_USER[name], _ERRNO | _EPERM)] if name in _OF_A_USER else []
         code += _for_call(numbers[which], [*user, _argument(numbers[2]), *_unless(_EQUAL, 0, _ERRNO | _EPERM)])
