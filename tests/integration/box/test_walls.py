@@ -1,26 +1,18 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import pty
 import select
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
-
-from core.sandbox.box import Tier
 from core.sandbox.places import TOOLCHAINS
-from core.workspace import IgnoreRules, Workspace
-from core.workspace.withheld import Withheld
-from tests.support.box_cases import ORDINARY, ROOT, Boxed, is_whiteout
+from tests.support.box_cases import ROOT, Boxed
 from tests.support.terminals import all_of
 
 SECRET = f"sk-planted-{uuid4().hex}"
@@ -118,172 +110,6 @@ async def test_s6_no_socket_of_the_host_can_be_connected_to(boxed: Boxed):
             visible.unlink()
     assert reached == [False] * 5
     assert ran.output.count("refused:") == 7
-
-
-LISTENER = """
-import os, socket, sys
-os.chdir(sys.argv[1])
-own = socket.socket(socket.AF_UNIX)
-own.bind("relative.sock"), own.listen(), os.chmod("relative.sock", 0o777)
-other = socket.socket(socket.AF_UNIX)
-other.bind("before.sock"), other.listen(), os.chmod("before.sock", 0o777), os.rename("before.sock", "renamed.sock")
-print("ready", flush=True)
-sys.stdin.readline()
-late = socket.socket(socket.AF_UNIX)
-late.bind("late.sock"), late.listen(), os.chmod("late.sock", 0o777)
-datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-datagrams.bind("datagrams.sock"), os.chmod("datagrams.sock", 0o777)
-print("late", flush=True)
-sys.stdin.readline()
-for each in (own, other, late):
-    each.setblocking(False)
-    try:
-        each.accept()
-        print("reached", each.getsockname())
-    except BlockingIOError:
-        pass
-try:
-    print("got", datagrams.recv(10, socket.MSG_DONTWAIT))
-except BlockingIOError:
-    print("nothing")
-"""
-ATTEMPTS = """
-import os, socket, sys
-place = sys.argv[1]
-print("waiting", flush=True)
-sys.stdin.readline()
-for name in ("relative", "renamed", "late", "datagrams"):
-    kind = socket.SOCK_DGRAM if name == "datagrams" else socket.SOCK_STREAM
-    for way in (f"{place}/{name}.sock", "descriptor", "directory"):
-        try:
-            if way == "descriptor":
-                way = f"/proc/self/fd/{os.open(place, os.O_PATH)}/{name}.sock"
-            elif way == "directory":
-                os.chdir(place)
-                way = f"{name}.sock"
-            with socket.socket(socket.AF_UNIX, kind) as tried:
-                tried.connect(way)
-                tried.send(b"x")
-            print("WENT THROUGH", way)
-        except OSError as error:
-            print("refused:", error.strerror)
-"""
-
-
-@contextmanager
-def visible_directory() -> Iterator[Path]:
-    """One that commands see, whatever they run in."""
-    place = Path(tempfile.mkdtemp(prefix="box-test-", dir="/opt"))
-    place.chmod(0o777)
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory that every command sees")
-@pytest.mark.parametrize("apart", [False, True], ids=["", "netns"])
-async def test_n8_no_socket_is_reached_however_and_whenever_it_was_bound(own: Boxed, apart: bool):
-    with visible_directory() as place:
-        words = [*(("unshare", "--net") if apart else ()), sys.executable, "-c", LISTENER, str(place)]
-        with subprocess.Popen(  # noqa: ASYNC220
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as listening:
-            assert listening.stdin is not None
-            assert listening.stdout is not None
-            assert listening.stdout.readline() == "ready\n"
-            own.write("work/project/attempts.py", ATTEMPTS)
-            heard, waits = [], asyncio.Event()
-            spec = own.spec(f"exec python3 attempts.py {place} 2>&1", interactive=True)
-            running = await own.box().start(spec, lambda text: (heard.append(text), waits.set())[0])
-            await waits.wait()
-            listening.stdin.write("\n")
-            listening.stdin.flush()
-            assert listening.stdout.readline() == "late\n"
-            running.send(b"\n")
-            assert (await running.wait()).exit_code == 0
-            said = listening.communicate("\n")[0]
-    assert said == "nothing\n"
-    assert "".join(heard).count("refused:") == 12
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory that every command sees")
-async def test_n8_a_pipe_of_the_machine_leads_nowhere(boxed: Boxed):
-    if boxed.tier is Tier.BWRAP_COPY:
-        pytest.skip("T2c binds the machine's directories; docs/safety.md says so")
-    with visible_directory() as place:
-        os.mkfifo(place / "pipe")
-        (place / "pipe").chmod(0o666)
-        reader = os.open(place / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-        await boxed.run(f"timeout 2 sh -c 'echo reached > {place}/pipe'; ls {place}")
-        assert os.read(reader, 10) == b""
-        os.close(reader)
-
-
-async def test_n8_unix_sockets_work_among_the_programs_of_a_command(own: Boxed):
-    program = (
-        "import os, socket, tempfile\n"
-        "for place in (os.getcwd(), tempfile.gettempdir()):\n"
-        "    server = socket.socket(socket.AF_UNIX)\n"
-        "    server.bind(place + '/s.sock'), server.listen()\n"
-        "    socket.socket(socket.AF_UNIX).connect(place + '/s.sock')\n"
-        "    print('connected')\n"
-        "one, other = socket.socketpair()\n"
-        "print(one.send(b'x'))\n"
-    )
-    own.write("work/project/sockets.py", program)
-    ran = await own.run("python3 sockets.py")
-    assert ran.output == "connected\nconnected\n1\n"
-
-
-def not_for_everybody(directory: Path) -> list[Path]:
-    return [path for path in directory.rglob("*") if path.is_file() and not path.stat().st_mode & 0o004]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="about root")
-async def test_n13_root_in_a_box_reads_of_the_machine_what_everybody_may(own: Boxed):
-    with visible_directory() as place:
-        for name, mode in (("all", 0o644), ("own", 0o600), ("group", 0o640), ("shut/all", 0o644)):
-            (place / name).parent.mkdir(exist_ok=True)
-            (place / name).write_text(f"content of {name}\n")
-            (place / name).chmod(mode)
-        (place / "shut").chmod(0o700)
-        words = " ".join(f"'{path}'" for path in not_for_everybody(Path("/etc")))
-        ran = await own.run(f"cat {place}/*  {place}/shut/all; cat {words} | head -c 1 | wc -c")
-    assert "content of all\n" in ran.output
-    assert ran.output.count("content of") == 1
-    assert ran.output.endswith("0\n")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="about root")
-async def test_n13_in_a_workspace_of_another_user_root_is_that_user_and_has_no_rights_beyond(own: Boxed):
-    if own.tier is not Tier.NAMESPACES:
-        pytest.skip("only T1 works in workspaces of others for root; there root has no rights beyond in any tier")
-    boxed = Boxed(own.tier, ORDINARY, own.root)
-    for name in ("project/a.txt", "sub/one"):
-        boxed.write(f"work/{name}", "a\n")
-    lower = own.state / "lower"
-    (lower / "deep").mkdir(parents=True)
-    (lower / "deep" / "pending").write_text("of the agent\n")
-    cache = own.state / "cache"
-    (cache / "old").mkdir(parents=True)
-    own.write("work/project/roots", "root's\n", mode=0o600)
-    boxed.give(boxed.workspace)
-    ran = await own.run(
-        "id -u; id -G; grep Cap /proc/self/status | cut -f 2 | sort -u; cat roots; echo b >> a.txt; chown 0 a.txt;"
-        "echo more >> deep/pending; touch ~/.cache/old/x ~/y /tmp/z deep/new; echo out > /dev/stdout;"
-        "mkdir d; stat -c %u d",
-        lowers=(lower,),
-        cache=cache,
-    )
-    lines = ran.output.splitlines()
-    assert lines[:3] == [str(ORDINARY), str(ORDINARY), "0000000000000000"]
-    assert ran.output.count("Permission denied") == 1
-    assert ran.output.count("not permitted") == 1
-    assert lines[-2:] == ["out", str(ORDINARY)]
-    assert ran.upper is not None
-    assert (ran.upper / "deep" / "pending").read_text() == "of the agent\nmore\n"
-    assert {path.stat().st_uid for path in ran.upper.rglob("*")} == {ORDINARY}
 
 
 async def test_s7_processes_of_the_host_can_be_neither_seen_nor_touched(boxed: Boxed):
@@ -437,81 +263,6 @@ async def test_k6_no_key_of_the_kernel_no_shared_memory_and_no_core_dump_gets_ou
     assert "666" not in ran.output
     assert {"1", "0"} <= set(ran.output.splitlines())
     assert "keyring" not in ran.output
-
-
-async def test_withheld_files_cannot_be_read_or_replaced(boxed: Boxed):
-    boxed.write("work/project/.env", SECRET)
-    boxed.write("work/project/keys/one", SECRET)
-    ran = await boxed.run(
-        "cat .env keys/one; cp .env copy; rm -rf .env keys; mv .env moved; echo x > .env; ls -A",
-        withheld=(".env", "keys", "not-there"),
-    )
-    assert SECRET not in ran.output
-    assert ran.upper is not None
-    assert not any(path.is_file() and SECRET in path.read_text() for path in ran.upper.rglob("*"))
-    assert ".env" not in {path.name for path in ran.upper.iterdir()}
-    assert (boxed.workspace / ".env").read_text() == SECRET
-
-
-def kept_from(boxed: Boxed) -> dict[str, tuple[str, ...]]:
-    """What a session would withhold from a command."""
-    workspace = Workspace(boxed.workspace)
-    kept = Withheld(workspace, IgnoreRules(workspace)).paths()
-    return {"withheld": kept.covered, "masked": kept.masked, "hidden": (boxed.state, *kept.outside)}
-
-
-@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "dropped"])
-async def test_n4_secrets_in_ignored_directories_cannot_be_read(boxed: Boxed, keeps: bool):
-    ignored = ("local/.env", ".vercel/.env.production.local", "local/deep/id_rsa", "node_modules/p/.env", "out/a.key")
-    for name in (".env", *ignored):
-        boxed.write(f"work/project/{name}", SECRET)
-    boxed.write("work/project/local/plain", "plain\n")
-    boxed.write("work/project/.gitignore", ".env\nlocal/\n.vercel\nnode_modules\nout\n")
-    (boxed.workspace / ".git").mkdir()
-    (boxed.workspace / "link").symlink_to("local/.env")
-    before = (boxed.workspace / "local").stat()
-    ran = await boxed.run(
-        "grep -rs sk- . ; cat link local/plain; cp -r local copied; stat -c '%a %Y' local; chmod 644 local/.env;"
-        "cat local/.env; ln local/.env hard; cat hard; cp -r local moved; cat moved/.env; rm -f .vercel/.env*;"
-        "echo new > local/deep/new; mv local/deep/new local/deep/id_rsa; rm -rf out node_modules; ls -d out",
-        **kept_from(boxed),
-        **({} if keeps else {"upper": None}),
-    )
-    assert SECRET not in ran.output
-    assert "plain\n" in ran.output
-    assert f"{before.st_mode & 0o7777:o} {int(before.st_mtime)}" in ran.output
-    assert "cannot access 'out'" in ran.output
-    for name in (".env", *ignored):
-        assert (boxed.workspace / name).read_text() == SECRET
-    if ran.upper is not None:
-        assert is_whiteout(ran.upper / "out")
-        assert is_whiteout(ran.upper / "node_modules")
-        assert not any((ran.upper / name).is_symlink() or (ran.upper / name).exists() for name in ignored[:3])
-        assert not any(path.is_file() and SECRET in path.read_text() for path in ran.upper.rglob("*"))
-    left = [path.name for path in boxed.state.iterdir() if "masks" in path.name]
-    assert left == []
-
-
-async def test_n4_what_a_command_writes_in_place_of_a_secret_is_dropped_and_said(own: Boxed):
-    own.write("work/project/local/.env", SECRET)
-    own.write("work/project/.gitignore", "local/\n")
-    (own.workspace / ".git").mkdir()
-    ran = await own.run("rm -f local/.env; echo mine > local/.env; echo other > local/other", **kept_from(own))
-    assert ran.upper is not None
-    assert [path.name for path in (ran.upper / "local").iterdir()] == ["other"]
-    if own.tier in {Tier.NAMESPACES, Tier.BWRAP_MOUNTED}:
-        assert ran.exit.notes[0].endswith("kept from commands: local/.env")
-
-
-async def test_n4_a_secret_that_is_made_between_two_commands_cannot_be_read(own: Boxed):
-    own.write("work/project/.gitignore", "local/\n")
-    own.write("work/project/local/plain", "plain\n")
-    (own.workspace / ".git").mkdir()
-    assert (await own.run("cat local/*", **kept_from(own))).output == "plain\n"
-    own.write("work/project/local/new/.env.local", SECRET)
-    ran = await own.run("cat local/plain local/new/.env.local", **kept_from(own))
-    assert ran.output.startswith("plain\n")
-    assert SECRET not in ran.output
 
 
 async def test_a_signal_from_inside_does_not_end_the_one_who_watches(boxed: Boxed):
