@@ -54,6 +54,7 @@ WRITERS: dict[str, str] = {
     "core.sandbox.landlock": KERNEL,
     "core.sandbox.landlocked": BOX,
     "core.sandbox.launcher": BOX,
+    "core.sandbox.machine.owning": "owners in layers and in commands' cache, for root in workspaces of others",
     "core.sandbox.masking.layer": LAYERS,
     "core.sandbox.masking.settling": LAYERS,
     "core.sandbox.mounts": BOX,
