@@ -12,7 +12,8 @@ from benchmarks.words import text
 from core.protocol import documents, events
 from core.protocol.messages import AssistantMessage, Usage, UserMessage
 from core.sessions.fold import fold
-from core.sessions.log import SessionLog, scan
+from core.sessions.log import SessionLog
+from tests.support.session_log import scan
 from tui.state import ViewState
 
 

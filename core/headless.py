@@ -22,7 +22,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
 from core.response import refusal, response_of
-from core.sessions.fold import TurnState
+from core.sessions.turns import TurnState
 from core.transports.startup import engine_options
 
 MAX_STDIN = 16 * 1024 * 1024

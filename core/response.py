@@ -19,7 +19,8 @@ from core.protocol import documents as d
 from core.protocol.events import ModeName
 from core.protocol.messages import Usage
 from core.protocol.review import Change, Operation
-from core.sessions.fold import SessionState, TurnState
+from core.sessions.fold import SessionState
+from core.sessions.turns import TurnState
 
 ResponseDocument = (
     d.Text

@@ -13,7 +13,6 @@ from core.permissions.rules import parse_rule
 from core.policy import Terms, check_pattern, decide
 from core.protocol import commands as cmd
 from core.protocol import queries as q
-from core.protocol.documents import TerminalCommand
 from core.workspace import Workspace
 
 ALSO = 5
@@ -69,9 +68,7 @@ def _example(pattern: str) -> str:
 def _commands_of(live: LiveSession | None) -> list[str]:
     if live is None:
         return []
-    documents = (each for turn in live.runtime.state.turns for each in turn.finished_documents())
-    found = (each.metadata.command for each in documents if isinstance(each, TerminalCommand))
-    return list(dict.fromkeys(found))
+    return list(live.runtime.state.commands)
 
 
 def removed(live: LiveSession, command: cmd.PermissionRemove) -> Effect:

@@ -29,9 +29,11 @@ from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
 from core.protocol.review import Change, Origin
+from core.sessions import snapshot
 from core.sessions.door import Door
-from core.sessions.fold import SessionState, fold
+from core.sessions.fold import SessionState
 from core.sessions.log import SessionLog
+from core.sessions.snapshot import open_session
 from core.sessions.store import SessionDirectory
 from core.sessions.summary import Summary, keep, summary_of
 from core.shadow import BlobStore, ReviewState, Shadow
@@ -107,7 +109,8 @@ class SessionRuntime:
         """A new session, begun with `first`."""
         sweep_killed(directory)
         log = SessionLog(directory.log)
-        runtime = cls(directory, log, SessionState(review=ReviewState(), id=directory.id), around)
+        state = SessionState(review=ReviewState(), id=directory.id, recall=log.records)
+        runtime = cls(directory, log, state, around)
         runtime.emit(first)
         return runtime
 
@@ -115,8 +118,7 @@ class SessionRuntime:
     def resume(cls, directory: SessionDirectory, around: Surroundings) -> SessionRuntime:
         """A session from its log: promotions rolled to one side, then whatever a dead turn left open closed."""
         sweep_killed(directory)
-        log, envelopes, mended = SessionLog.load(directory.log)
-        state = fold(envelopes, ReviewState())
+        log, state, mended = open_session(directory.path, lambda: SessionState(review=ReviewState()))
         state.id = directory.id
         runtime = cls(directory, log, state, around)
         repaired = [mended, *runtime.shadow.recover(), go_on(runtime)]
@@ -295,6 +297,7 @@ class SessionRuntime:
         """Spare the next list of sessions the reading of this log."""
         if not self.log.deferred:
             keep(self.directory.path, self.summary())
+            snapshot.keep(self.directory.path, self.log, self.state)
 
     @property
     def outputs(self) -> Path:
@@ -310,6 +313,8 @@ class SessionRuntime:
             return
         self.emit_surely(ev.SessionClosed(reason=reason))
         self.keep_summary()
+        if self.log.size > snapshot.WORTH:
+            snapshot.keep(self.directory.path, self.log, self.state, least=1)
         self.bus.close()
         self.log.close()
         self.directory.close()

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from core.protocol import events as ev
-from core.protocol.documents import AnyDocument, Todo
+from core.protocol.documents import Todo
 from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
-from core.sessions import subagents
-from core.sessions.asking import Untold, answered, asked, heard, reported
+from core.sessions import subagents, turns
+from core.sessions.asking import Untold, answered, asked, reported
 from core.sessions.debugging import DebugState
-from core.sessions.rewind import Line, Mark, marked, rewound, shelve
-from core.sessions.steering import delivered, returned, settled, steered
-from core.sessions.usage import total
+from core.sessions.rewind import Branch, Mark, Recall, marked, nothing_to_recall, rewound
+from core.sessions.steering import delivered, returned, steered
+from core.sessions.turns import TurnState
 
 
 class ReviewFold(Protocol):
@@ -43,33 +43,13 @@ class NoReview:
 
 
 @dataclass(slots=True, kw_only=True)
-class TurnState:
-    """One turn: `documents` in order; `reason` is "" while it runs. Times in ms."""
-
-    id: str
-    prompt: str
-    mode: ev.ModeName
-    model: str
-    started: int
-    documents: dict[str, AnyDocument | None] = field(default_factory=dict)
-    calls: dict[str, ev.ToolRequested] = field(default_factory=dict)
-    tool_count: int = 0
-    usage: Usage = field(default_factory=Usage)
-    steps: int = 0
-    duration_ms: int = 0
-    reason: ev.TurnEnd | Literal[""] = ""
-    message: str = ""
-
-    def finished_documents(self) -> list[AnyDocument]:
-        """The documents that have ended, in the order in which they began."""
-        return [document for document in self.documents.values() if document is not None]
-
-
-@dataclass(slots=True, kw_only=True)
 class SessionState:
     """Everything a session is, at one moment. `seq` is that of the last durable event. `jobs` run now, `job_count` were
-    ever begun; `terminal_news` and `steers` are what the model was not told yet. `marks` are the checkpoints, `lines`
-    what was left."""
+    ever begun; `terminal_news` and `steers` are what the model was not told yet. `marks` are the checkpoints.
+
+    Of what was said, `messages` alone are held: `message_branch` names their records, and `recall` brings back others.
+    `turns` are those of the conversation as it stands, `left_turns` those that were left, by `seq`; `commands` are all
+    that ever ran, in order."""
 
     review: ReviewFold = field(default_factory=NoReview)
     id: str = ""
@@ -107,7 +87,11 @@ class SessionState:
     job_count: int = 0
     terminal_news: dict[str, ev.JobEnded | ev.CommandRan] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
+    recall: Recall = field(default=nothing_to_recall, compare=False)
+    message_branch: Branch = field(default_factory=Branch)
+    turn_branch: Branch = field(default_factory=Branch)
+    left_turns: dict[int, TurnState] = field(default_factory=dict)
+    commands: dict[str, None] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     debug: DebugState = field(default_factory=DebugState)
     subagents: dict[str, subagents.Subagent] = field(default_factory=dict)
@@ -153,7 +137,8 @@ class SessionState:
 
 def fold(envelopes: list[ev.Envelope], review: ReviewFold | None = None) -> SessionState:
     """The state after `envelopes`."""
-    state = SessionState(review=review or NoReview())
+    records = {each.seq: each for each in envelopes}
+    state = SessionState(review=review or NoReview(), recall=lambda wanted: [records[seq] for seq in wanted])
     for envelope in envelopes:
         state.apply(envelope)
     return state
@@ -187,73 +172,6 @@ def _model(state: SessionState, _: ev.Envelope, event: ev.ModelChanged) -> None:
 
 def _trust(state: SessionState, _: ev.Envelope, event: ev.TrustStated) -> None:
     state.trust = event.state
-
-
-def _turn_started(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted) -> None:
-    turn = TurnState(id=envelope.turn, prompt=event.prompt, mode=event.mode, model=event.model, started=envelope.at)
-    state.turns.append(turn)
-
-
-def _turn_finished(state: SessionState, _: ev.Envelope, event: ev.TurnFinished) -> None:
-    state.usage = total(state.usage, event.usage)
-    turn = state.turn
-    if turn is not None:
-        turn.reason, turn.usage, turn.steps = event.reason, event.usage, event.steps
-        turn.duration_ms, turn.message = event.duration_ms, event.message
-        turn.calls.clear()
-
-
-def _step_finished(state: SessionState, _: ev.Envelope, event: ev.StepFinished) -> None:
-    turn = state.turn
-    if turn is not None:
-        turn.steps, turn.usage = event.step, total(turn.usage, event.usage)
-
-
-def _step_retried(state: SessionState, _: ev.Envelope, event: ev.StepRetried) -> None:
-    turn = state.turn
-    if turn is not None:
-        for document in event.void_documents:
-            turn.documents.pop(document, None)
-
-
-def _message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> None:
-    state.messages.append(event.message)
-    settled(state, event.steers)
-    heard(state, event.message)
-
-
-def _compacted(state: SessionState, _: ev.Envelope, event: ev.ContextCompacted) -> None:
-    shelve(state)
-    state.messages[:] = event.messages
-    state.context_used = event.after_tokens
-
-
-def _is_apart(state: SessionState, envelope: ev.Envelope) -> bool:
-    """Whether an event belongs to no turn: what the user runs, also while a turn does."""
-    return not envelope.turn and bool(state.turns) and bool(state.turns[-1].id)
-
-
-def _document_started(state: SessionState, envelope: ev.Envelope, event: ev.DocumentStarted) -> None:
-    if state.turns and not _is_apart(state, envelope):
-        state.turns[-1].documents.setdefault(event.id, None)
-
-
-def _document_finished(state: SessionState, envelope: ev.Envelope, event: ev.DocumentFinished) -> None:
-    if state.turns and not _is_apart(state, envelope):
-        state.turns[-1].documents[event.document.id] = event.document
-
-
-def _tool_requested(state: SessionState, envelope: ev.Envelope, event: ev.ToolRequested) -> None:
-    turn = state.turn
-    if turn is not None and not _is_apart(state, envelope):
-        turn.calls[event.call] = event
-        turn.tool_count += 1
-
-
-def _tool_finished(state: SessionState, _: ev.Envelope, event: ev.ToolFinished) -> None:
-    turn = state.turn
-    if turn is not None:
-        turn.calls.pop(event.call, None)
 
 
 def _approval(state: SessionState, _: ev.Envelope, event: ev.ApprovalRequested) -> None:
@@ -351,19 +269,19 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.ModeChanged: _mode,
     ev.ModelChanged: _model,
     ev.TrustStated: _trust,
-    ev.TurnStarted: _turn_started,
+    ev.TurnStarted: turns.turn_started,
     ev.TurnSteered: steered,
     ev.SteerDelivered: delivered,
     ev.SteerReturned: returned,
-    ev.TurnFinished: _turn_finished,
-    ev.StepFinished: _step_finished,
-    ev.StepRetried: _step_retried,
-    ev.MessageAppended: _message,
-    ev.ContextCompacted: _compacted,
-    ev.DocumentStarted: _document_started,
-    ev.DocumentFinished: _document_finished,
-    ev.ToolRequested: _tool_requested,
-    ev.ToolFinished: _tool_finished,
+    ev.TurnFinished: turns.turn_finished,
+    ev.StepFinished: turns.step_finished,
+    ev.StepRetried: turns.step_retried,
+    ev.MessageAppended: turns.message_appended,
+    ev.ContextCompacted: turns.compacted,
+    ev.DocumentStarted: turns.document_started,
+    ev.DocumentFinished: turns.document_finished,
+    ev.ToolRequested: turns.tool_requested,
+    ev.ToolFinished: turns.tool_finished,
     ev.ApprovalRequested: _approval,
     ev.ApprovalResolved: _approved,
     ev.QuestionAsked: asked,

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol.queries import SessionInfo
-from core.sessions.fold import fold
-from core.sessions.log import scan
+from core.sessions.fold import SessionState
+from core.sessions.log import walk
 from core.sessions.store import SessionStore, is_locked
 from core.sessions.summary import Summary, kept, summary_of
 
@@ -39,11 +39,12 @@ def _summary(directory: Path, known: Mapping[str, Summary]) -> Summary:
 
 
 def _read(directory: Path, *, locked: bool) -> Summary:
+    state = SessionState(recall=lambda _: ())  # what the model was told is not wanted
     try:
-        found = scan(directory / "log.jsonl")
+        found = walk(directory / "log.jsonl", state.apply)
     except StateError as problem:
         return Summary(size=0, info=_unreadable(directory, problem))
-    summary = summary_of(fold(found.envelopes), name=directory.name, size=found.size)
+    summary = summary_of(state, name=directory.name, size=found.size)
     if found.whole or locked:
         return summary
     return replace(summary, info=replace(summary.info, problem=DAMAGED))

@@ -8,56 +8,91 @@ a turn in memory; the next append writes them first.
 from __future__ import annotations
 
 import os
+import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.errors import StateError
+from core.protocol import events as ev
 from core.protocol.events import Envelope
 from core.sessions import records
 
+# What a log consists of for the most part, and nobody needs of turns that are long over to know how things stand.
+LONG: Final = (
+    ev.MessageAppended,
+    ev.DocumentStarted,
+    ev.DocumentFinished,
+    ev.StepStarted,
+    ev.ToolRequested,
+    ev.ToolFinished,
+)
+RECENT: Final = 5_000  # records that are never left out
+Take = Callable[[Envelope], None]
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class Scan(Struct, frozen=True):
-    """What a log holds: its whole records, and the spans [start, end) in bytes that are no record."""
+class Extent(Struct):
+    """What is known of a log: where its whole records begin, and the spans [start, end) in bytes that are none.
 
-    envelopes: list[Envelope]
-    starts: array[int]
-    damaged: list[tuple[int, int]]
-    size: int
+    `size` bytes were read, whose CRC-32 is `crc`; `long` has a 1 for each record that a brief reading may leave out;
+    `gaps` are missing records.
+    """
+
+    starts: array[int] = field(default_factory=lambda: array("Q"))
+    long: bytearray = field(default_factory=bytearray)
+    damaged: list[tuple[int, int]] = field(default_factory=list)
+    size: int = 0
+    crc: int = 0
     gaps: int = 0
 
     @property
     def whole(self) -> bool:
         return not self.damaged and not self.gaps
 
+    def add(self, envelope: Envelope, data: bytes) -> None:
+        """A record that stands next in the log, as these bytes."""
+        self.starts.append(self.size)
+        self.long.append(isinstance(envelope.event, LONG))
+        self.skip(data)
 
-def scan(path: Path) -> Scan:
-    """Read a log without changing it. Raises `StateError` if it can't be read or a newer program has written it."""
-    found = Scan([], array("Q"), [], 0)
-    last, position, gaps = 0, 0, 0
+    def skip(self, data: bytes) -> None:
+        self.size += len(data)
+        self.crc = zlib.crc32(data, self.crc)
+
+
+def walk(path: Path, take: Take, known: Extent | None = None) -> Extent:
+    """Read a log without changing it, from behind what is `known` of it (which grows); `take` is given each record.
+
+    Raises `StateError` if it can't be read or a newer program has written it.
+    """
+    extent, last = known or Extent(), len(known.starts) if known else 0
     try:
         with path.open("rb") as file:
+            file.seek(extent.size)
             for line in file:
-                start, position = position, position + len(line)
                 envelope = records.decode(line[:-1]) if line.endswith(b"\n") else None
                 if envelope is None or envelope.seq <= last:
-                    _note_damage(found.damaged, start, position)
+                    _note_damage(extent.damaged, extent.size, extent.size + len(line))
+                    extent.skip(line)
                     continue
-                gaps += envelope.seq != last + 1
+                extent.gaps += envelope.seq != last + 1
                 last = envelope.seq
-                found.envelopes.append(envelope)
-                found.starts.append(start)
+                extent.add(envelope, line)
+                take(envelope)
     except FileNotFoundError:
-        raise StateError(
-            f"there is no session log at {path}.", hint="`agent-tui sessions` lists those there are."
-        ) from None
+        raise _missing(path) from None
     except OSError as problem:
         raise StateError(f"the session log {path} can't be read: {problem.strerror}.") from problem
-    return Scan(found.envelopes, found.starts, found.damaged, position, gaps)
+    return extent
+
+
+def _missing(path: Path) -> StateError:
+    return StateError(f"there is no session log at {path}.", hint="`agent-tui sessions` lists those there are.")
 
 
 def _note_damage(spans: list[tuple[int, int]], start: int, end: int) -> None:
@@ -67,28 +102,28 @@ def _note_damage(spans: list[tuple[int, int]], start: int, end: int) -> None:
         spans.append((start, end))
 
 
-def repair(path: Path, found: Scan) -> str:
+def repair(path: Path, found: Extent) -> str:
     """Put what is no record into a side file and leave a log of whole records, numbered densely.
 
     Returns one sentence for the user. The log is replaced at once (write, sync, rename) or not at all.
     """
     side = _set_aside(path, found.damaged) if found.damaged else None
     fresh = path.with_name(path.name + ".repaired")
+    numbers = count(1)
     try:
         fresh.unlink(missing_ok=True)
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
-            for number, envelope in enumerate(found.envelopes, 1):
-                file.write(records.encode(renumbered(envelope, number)))
+            walk(path, lambda envelope: file.writelines((records.encode(renumbered(envelope, next(numbers))),)))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
     except OSError as problem:
         raise StateError(f"the damaged session log {path} can't be repaired: {problem.strerror}.") from problem
-    count = len(found.envelopes)
+    left = len(found.starts)
     if side is None:
-        return f"The session log missed records; the {count} that are left were loaded."
+        return f"The session log missed records; the {left} that are left were loaded."
     lost = sum(end - start for start, end in found.damaged)
-    return f"The session log was damaged: {count} records were loaded, {lost} other bytes were kept in {side.name}."
+    return f"The session log was damaged: {left} records were loaded, {lost} other bytes were kept in {side.name}."
 
 
 def renumbered(envelope: Envelope, seq: int) -> Envelope:
@@ -119,13 +154,25 @@ def _set_aside(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
     return side
 
 
+def _spans(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Runs of consecutive record numbers, as [first, stop) of their places, which count from 0."""
+    first = stop = -1
+    for number in numbers:
+        if number - 1 != stop:
+            if stop > first:
+                yield first, stop
+            first = number - 1
+        stop = number
+    if stop > first:
+        yield first, stop
+
+
 class SessionLog:
     """An open log. `last` is the seq of its last record, deferred ones included."""
 
-    def __init__(self, path: Path, *, starts: array[int] | None = None, size: int = 0) -> None:
+    def __init__(self, path: Path, extent: Extent | None = None) -> None:
         self.path = path
-        self._starts: array[int] = starts if starts is not None else array("Q")
-        self._size = size
+        self.extent = extent or Extent()
         self._deferred: list[Envelope] = []
         try:
             self._fd = os.open(path, _FLAGS, 0o600)
@@ -136,22 +183,35 @@ class SessionLog:
             ) from problem
 
     @classmethod
-    def load(cls, path: Path) -> tuple[SessionLog, list[Envelope], str]:
-        """Open a log that exists, repaired if need be: the log, its records, and what was mended ("" = nothing)."""
-        found, mended = scan(path), ""
-        if not found.whole:
-            mended = repair(path, found)
-            found = scan(path)
-        return cls(path, starts=found.starts, size=found.size), found.envelopes, mended
+    def load(
+        cls, path: Path, begin: Callable[[SessionLog], Take], known: Extent | None = None
+    ) -> tuple[SessionLog, str]:
+        """Open a log that exists, from behind what is `known` of it, repaired if need be; and what was mended ("" =
+        nothing). `begin` says who is given the records; it is asked anew if the log turns out to be damaged, since all
+        of them come then."""
+        mended = ""
+        while True:
+            if not path.exists():
+                raise _missing(path)
+            log = cls(path, known)
+            try:
+                walk(path, begin(log), log.extent)
+            except BaseException:
+                log.close()
+                raise
+            if log.extent.whole:
+                return log, mended
+            log.close()
+            mended, known = repair(path, log.extent), None
 
     @property
     def last(self) -> int:
-        return len(self._starts) + len(self._deferred)
+        return len(self.extent.starts) + len(self._deferred)
 
     @property
     def size(self) -> int:
         """Bytes on the disk."""
-        return self._size
+        return self.extent.size
 
     @property
     def deferred(self) -> int:
@@ -174,8 +234,8 @@ class SessionLog:
             del self._deferred[0]
 
     def _write(self, envelope: Envelope, *, ahead: int = 0) -> None:
-        if envelope.seq != len(self._starts) + 1:
-            raise ValueError(f"record {envelope.seq} can't follow record {len(self._starts)} (deferred: {ahead})")
+        if envelope.seq != len(self.extent.starts) + 1:
+            raise ValueError(f"record {envelope.seq} can't follow record {len(self.extent.starts)} (deferred: {ahead})")
         data = records.encode(envelope)
         try:
             written = os.write(self._fd, data)
@@ -188,28 +248,44 @@ class SessionLog:
                 hint=f"Make room on the disk that holds {self.path.parent}; the conversation up to here is kept.",
                 code="state_unwritable",
             ) from problem
-        self._starts.append(self._size)
-        self._size += len(data)
+        self.extent.add(envelope, data)
 
     def _take_back(self) -> None:
         """Cut off the part of a record that a failed write left behind (a torn tail, should that fail as well)."""
         try:
-            os.ftruncate(self._fd, self._size)
+            os.ftruncate(self._fd, self.extent.size)
         except OSError:
             return
 
-    def read(self, *, after: int, limit: int = 512) -> list[Envelope]:
-        """At most `limit` records with `seq > after`, in order; none once the log is closed."""
+    def read(self, *, after: int, limit: int = 512, brief: bool = False) -> list[Envelope]:
+        """At most `limit` records with `seq > after`, in order; none once the log is closed.
+
+        `brief`: without the long ones (`LONG`) but for those of the last `RECENT` records.
+        """
         if self._fd < 0:
             return []
-        stop = min(after + limit, len(self._starts))
-        found = list(self._read_span(after, stop)) if after < stop else []
-        waiting = after + len(found) - len(self._starts)
-        return found + self._deferred[max(waiting, 0) : max(waiting, 0) + limit - len(found)] if waiting >= 0 else found
+        written = len(self.extent.starts)
+        wanted = list(islice(self._numbers(after, brief=brief), limit))
+        found = [envelope for first, stop in _spans(wanted) for envelope in self._read_span(first, stop)]
+        deferred = max(after - written, 0)
+        return found + self._deferred[deferred : deferred + limit - len(found)]
+
+    def _numbers(self, after: int, *, brief: bool) -> Iterator[int]:
+        written = len(self.extent.starts)
+        if not brief:
+            return iter(range(after + 1, written + 1))
+        long, old = self.extent.long, written - RECENT
+        return (seq for seq in range(after + 1, written + 1) if seq > old or not long[seq - 1])
+
+    def records(self, wanted: Iterable[int]) -> Iterator[Envelope]:
+        """The records with these numbers, in this order; of a log that is being read, those read until now."""
+        for seq in wanted:
+            yield from self._read_span(seq - 1, seq)
 
     def _read_span(self, first: int, stop: int) -> Iterator[Envelope]:
-        begin = self._starts[first]
-        end = self._starts[stop] if stop < len(self._starts) else self._size
+        starts = self.extent.starts
+        begin = starts[first]
+        end = starts[stop] if stop < len(starts) else self.extent.size
         for line in os.pread(self._fd, end - begin, begin).splitlines():
             envelope = records.decode(line)
             if envelope is None:

@@ -1,26 +1,70 @@
 """The part of the fold that goes back: where each checkpoint stands in the conversation, and what was left behind it.
 
-What is left is not forgotten: a rewind, as a compaction, begins another line, and a checkpoint on an older one brings
-that back.
+What is left is not forgotten: a checkpoint on it brings it back. Conversations are branches of a tree whose nodes are
+records of the log; going back means to go on from another node. So nothing of what was left is held in memory: its
+records are in the log, and are read again when they are wanted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from core.errors import StateError
 from core.protocol import events as ev
 from core.protocol.documents import Todo
 from core.protocol.messages import Message
 
 if TYPE_CHECKING:
-    from core.sessions.fold import SessionState, TurnState
+    from core.sessions.fold import SessionState
+
+# The records with these numbers, in this order.
+Recall = Callable[[Sequence[int]], Iterable[ev.Envelope]]
+
+
+def nothing_to_recall(wanted: Sequence[int]) -> Iterable[ev.Envelope]:
+    """For a state that is not made from a log: it can't go back."""
+    if wanted:
+        raise StateError("there is no log to go back in.")
+    return ()
+
+
+@dataclass(slots=True)
+class Branch:
+    """The way from the root (0) to `tip`, in the tree that all records of a kind make by their `parents`."""
+
+    tip: int = 0
+    parents: dict[int, int] = field(default_factory=dict)
+
+    def add(self, record: int) -> None:
+        self.parents[record] = self.tip
+        self.tip = record
+
+    def go_to(self, record: int) -> None:
+        self.tip = record
+
+    def records(self) -> list[int]:
+        """All but the root, in order."""
+        found, record = list[int](), self.tip
+        while record:
+            found.append(record)
+            record = self.parents[record]
+        return found[::-1]
+
+    def passes(self, record: int) -> bool:
+        """Whether this record, or the root, is on it."""
+        at = self.tip
+        while at > record:  # a record is younger than its parent
+            at = self.parents[at]
+        return at == record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A checkpoint in the conversation: how many `messages` and `turns` of the line number `line` came before it, and
-    which verdicts the model knew of. `questions` were open, or answered and the model did not know. `at` in ms."""
+    """A checkpoint in the conversation: how many `messages` the model had seen, the record of the last of them and that
+    of the last turn, and which verdicts the model knew of. `questions` were open, or answered and the model did not
+    know. `at` in ms."""
 
     id: str
     seq: int
@@ -28,26 +72,13 @@ class Mark:
     prompt: str
     before: str
     generated: bool
-    line: int
     messages: int
-    turns: int
+    last_message: int
+    last_turn: int
     todos: tuple[Todo, ...]
     plan_path: str
     told: tuple[str, ...]
     questions: tuple[ev.QuestionAsked, ...]
-
-
-@dataclass(slots=True)
-class Line:
-    """What the conversation was when another line began."""
-
-    messages: list[Message]
-    turns: list[TurnState]
-
-
-def shelve(state: SessionState) -> None:
-    """Begin another line."""
-    state.lines.append(Line(list(state.messages), list(state.turns)))
 
 
 def marked(state: SessionState, envelope: ev.Envelope, event: ev.CheckpointCreated) -> None:
@@ -58,9 +89,9 @@ def marked(state: SessionState, envelope: ev.Envelope, event: ev.CheckpointCreat
         prompt=event.prompt,
         before=event.before,
         generated=event.generated,
-        line=len(state.lines),
         messages=len(state.messages),
-        turns=len(state.turns),
+        last_message=state.message_branch.tip,
+        last_turn=state.turn_branch.tip,
         todos=state.todos,
         plan_path=state.plan_path,
         told=tuple(state.reported),
@@ -73,18 +104,31 @@ def rewound(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) 
     mark = state.marks.get(event.checkpoint)
     if mark is None:
         return
-    shelve(state)
-    line = state.lines[mark.line]
-    state.messages[:] = line.messages[: mark.messages]
-    state.turns[:] = line.turns[: mark.turns]
+    state.message_branch.go_to(mark.last_message)
+    state.messages[:] = _messages(state.recall(state.message_branch.records()))
+    state.turn_branch.go_to(mark.last_turn)
+    known = state.left_turns | {turn.seq: turn for turn in state.turns}
+    state.turns[:] = [known.pop(record) for record in state.turn_branch.records()]
+    state.left_turns = known
     state.untold_answers.clear()
     state.questions = {each.id: each for each in mark.questions}
     for each in [each for each in state.reported if each not in mark.told]:
         state.unreported[each] = state.reported.pop(each)
 
 
+def _messages(records: Iterable[ev.Envelope]) -> list[Message]:
+    found = list[Message]()
+    for record in records:
+        match record.event:
+            case ev.MessageAppended(message=message):
+                found.append(message)
+            case ev.ContextCompacted(messages=messages):
+                found += messages
+            case _:
+                raise StateError(f"record {record.seq} of the session log is no message.")
+    return found
+
+
 def is_left(state: SessionState, mark: Mark) -> bool:
     """Whether the conversation has been taken back behind a checkpoint."""
-    line = state.lines[mark.line] if mark.line < len(state.lines) else None
-    turns = line.turns if line is not None else state.turns
-    return turns[: mark.turns] != state.turns[: mark.turns]
+    return not state.turn_branch.passes(mark.last_turn)

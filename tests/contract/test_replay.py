@@ -10,15 +10,17 @@ import pytest
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.sessions import snapshot
 from core.sessions.fold import SessionState, fold
-from core.sessions.log import scan
+from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from tests.support.session_log import scan
 from tests.support.story import access, planning, project_at, story
 
 
 def as_data(state: SessionState) -> dict:
-    plain = {name: getattr(state, name) for name in SessionState.__slots__ if name not in {"review", "turns"}}
+    plain = {name: getattr(state, name) for name in SessionState.__slots__ if name not in {"review", "turns", "recall"}}
     plain["turns"] = [{name: getattr(turn, name) for name in type(turn).__slots__} for turn in state.turns]
     plain["changes"], plain["verdicts"] = dict(state.changes), list(state.review.verdicts)
     return msgspec.json.decode(msgspec.json.encode(plain))
@@ -96,3 +98,30 @@ def test_the_fold_survives_a_round_trip_of_every_envelope(recorded):
     again = [decoder.decode(msgspec.json.encode(each)) for each in scan(log).envelopes]
     assert again == scan(log).envelopes
     assert as_data(fold(again, ReviewState())) == live[-1]
+
+
+def with_tail(directory: Path, found: list[ev.Envelope], cut: int) -> SessionState:
+    """The state of a session that was left after `cut` records, was given the others since, and is opened now."""
+    directory.mkdir()
+    first = SessionLog(directory / "log.jsonl")
+    state = SessionState(review=ReviewState(), recall=first.records)
+    for envelope in found[:cut]:
+        first.append(envelope)
+        state.apply(envelope)
+    assert snapshot.keep(directory, first, state, least=0)
+    first.close()
+    later = SessionLog(directory / "log.jsonl", first.extent)
+    for envelope in found[cut:]:
+        later.append(envelope)
+    later.close()
+    log, opened, mended = snapshot.open_session(directory, lambda: pytest.fail("the snapshot was not used"))
+    log.close()
+    assert mended == ""
+    return opened
+
+
+def test_n16e_a_snapshot_and_what_came_since_fold_to_the_same_state_wherever_it_was_made(recorded, tmp_path):
+    log, _, live = recorded
+    found = scan(log).envelopes
+    for cut in (1, 2, len(found) // 3, len(found) // 2, len(found) - 1, len(found)):
+        assert as_data(with_tail(tmp_path / str(cut), found, cut)) == live[-1]

@@ -68,6 +68,7 @@ WRITERS: dict[str, str] = {
     "core.sandbox.view": BOX,
     "core.sandbox.warm_server": STARTS,
     "core.sessions.log": STATE,
+    "core.sessions.snapshot": STATE,
     "core.sessions.store": STATE,
     "core.sessions.summary": STATE,
     "core.shadow.absorb": LAYERS,

@@ -14,12 +14,12 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
 from tests.integration.test_engine_commands import submitted, turn
 from tests.support.agent_case import Step, calls, says
 from tests.support.history import faults
+from tests.support.session_log import scan
 from tests.support.story import access, project_at
 
 OLD = "one\ntwo\nthree\n"

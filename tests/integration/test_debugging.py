@@ -11,11 +11,11 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.documents import QuestionAnswer
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.transports.stdio_client import StdioClient, connect
 from tests.support.debugging import COMPARE, FIX, PROBES, REPRODUCE, RUN, SUPPOSED, VERDICTS, project
 from tests.support.program import PROGRAM
+from tests.support.session_log import scan
 
 READ = ("read_file", {"target_file": "prices.py"})
 SEARCH = [[("hypotheses_set", SUPPOSED), READ], list(PROBES), [REPRODUCE], list(VERDICTS)]

@@ -22,7 +22,6 @@ from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.sessions.debugging import DebugState
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.shadow import BlobStore, ReviewState
 from tests.support.debugging import (
@@ -43,6 +42,7 @@ from tests.support.debugging import (
     shop,
 )
 from tests.support.program import PROGRAM
+from tests.support.session_log import scan
 from tui.widgets.question import GRACE
 
 Calls = list[tuple[str, dict]]

@@ -11,11 +11,11 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Bulk
 from core.resuming import with_session
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from tests.support.agent_case import says
 from tests.support.program import environment, run
 from tests.support.scripted_client import ScriptedClient
+from tests.support.session_log import scan
 from tests.support.story import access, project_at
 from tui.app import AgentApp, wish_of
 from tui.farewell import farewell

@@ -14,10 +14,10 @@ from core.engine.recovery import with_results
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
 from core.transports.stdio_client import StdioClient, connect
+from tests.support.session_log import scan
 from tests.support.story import access, project_at
 
 HOST = Path(__file__).parents[1] / "support" / "engine_host.py"

@@ -16,12 +16,12 @@ from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Choice
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
 from tests.support.crew import CALC, KNOWN, PATH, PLAN, ROUNDED, crew, edit, play, project_at, statuses, todo_of
+from tests.support.session_log import scan
 
 boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="commands need a box")
 HOST = Path(__file__).parents[1] / "support" / "crew_host.py"

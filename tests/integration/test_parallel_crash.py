@@ -20,13 +20,13 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Choice
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
 from core.transports.stdio_client import connect
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
 from tests.support.crew import KNOWN, ROUNDED, Crew, Play, access, crew, play, project_at, statuses
+from tests.support.session_log import scan
 
 boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="commands need a box")
 HOST = Path(__file__).parents[1] / "support" / "crew_host.py"

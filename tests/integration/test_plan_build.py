@@ -17,11 +17,11 @@ from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.transports.stdio_client import connect
 from tests.support.box_tiers import offered
 from tests.support.builder import GRAPH, PATH, access, plan_text
+from tests.support.session_log import scan
 from tests.support.trust import trust
 
 HOST = Path(__file__).parents[1] / "support" / "builder_host.py"

@@ -20,7 +20,6 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import Clarification, QuestionAnswer
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.transports.stdio_client import connect
 from tests.integration.test_engine_provider import (
@@ -37,6 +36,7 @@ from tests.integration.test_engine_provider import (
 from tests.support.agent_case import calls, says
 from tests.support.history import faults
 from tests.support.provider_streams import Call, Step
+from tests.support.session_log import scan
 from tests.support.story import access, project_at
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[2] / "agent_tui.py"))

@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from tests.support.session_log import scan
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("AGENT_TUI_KILLS", "12"))  # one in each part of a turn; more of them take long

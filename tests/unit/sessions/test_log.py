@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import StateError
-from core.protocol.events import Envelope, MessageAppended, Notice, SessionStarted
+from core.protocol.events import Envelope, MessageAppended, Notice, SessionRenamed, SessionStarted
 from core.protocol.messages import UserMessage
 from core.sessions import records
-from core.sessions.log import SessionLog, scan
+from core.sessions.log import SessionLog
+from tests.support.session_log import load, scan
 from tests.support.work import counted
 
 
@@ -35,7 +36,7 @@ def side_files(path: Path) -> list[bytes]:
 def test_what_is_appended_is_read_back_in_order(tmp_path):
     path = tmp_path / "log.jsonl"
     envelopes = written(path, 20)
-    log, loaded, mended = SessionLog.load(path)
+    log, loaded, mended = load(path)
     assert (loaded, mended) == (envelopes, "")
     assert log.read(after=5, limit=3) == envelopes[5:8]
     assert log.read(after=20) == []
@@ -50,7 +51,7 @@ def test_d2_a_torn_last_line_is_set_aside_and_the_rest_loads(tmp_path, cut):
     envelopes = written(path, 5)
     data = path.read_bytes()
     path.write_bytes(data[:-cut])
-    log, loaded, mended = SessionLog.load(path)
+    log, loaded, mended = load(path)
     assert loaded == envelopes[:4]
     assert "damaged" in mended
     assert "log.damaged-1" in mended
@@ -64,7 +65,7 @@ def test_d2_a_tail_of_nul_bytes_is_set_aside(tmp_path):
     path = tmp_path / "log.jsonl"
     envelopes = written(path, 3)
     path.write_bytes(path.read_bytes() + b"\0" * 4096)
-    _, loaded, mended = SessionLog.load(path)
+    _, loaded, mended = load(path)
     assert (loaded, side_files(path)) == (envelopes, [b"\0" * 4096])
     assert "4096" in mended
 
@@ -75,7 +76,7 @@ def test_d2_garbage_in_the_middle_costs_only_itself(tmp_path):
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2] = b"\xff\xfe not a record\n"
     path.write_bytes(b"".join(lines))
-    log, loaded, _ = SessionLog.load(path)
+    log, loaded, _ = load(path)
     assert [each.at % 100 for each in loaded] == [1, 2, 4, 5]
     assert [each.seq for each in loaded] == [1, 2, 3, 4]
     assert side_files(path) == [b"\xff\xfe not a record\n"]
@@ -86,7 +87,7 @@ def test_d2_a_record_whose_sum_is_wrong_is_no_record(tmp_path):
     path = tmp_path / "log.jsonl"
     written(path, 2)
     path.write_bytes(path.read_bytes().replace(b"hello", b"jello", 1))
-    _, loaded, _ = SessionLog.load(path)
+    _, loaded, _ = load(path)
     assert len(loaded) == 1
     assert b"jello" in side_files(path)[0]
 
@@ -95,7 +96,7 @@ def test_d2_a_repeated_record_is_set_aside(tmp_path):
     path = tmp_path / "log.jsonl"
     envelopes = written(path, 3)
     path.write_bytes(path.read_bytes() + records.encode(envelopes[1]))
-    _, loaded, _ = SessionLog.load(path)
+    _, loaded, _ = load(path)
     assert loaded == envelopes
     assert side_files(path) == [records.encode(envelopes[1])]
 
@@ -105,7 +106,7 @@ def test_d2_a_second_damage_gets_a_side_file_of_its_own(tmp_path):
     written(path, 3)
     for junk in (b"one", b"two"):
         path.write_bytes(path.read_bytes() + junk)
-        SessionLog.load(path)[0].close()
+        load(path)[0].close()
     assert side_files(path) == [b"one", b"two"]
 
 
@@ -120,7 +121,7 @@ def test_d7_a_record_of_a_newer_format_is_refused_and_the_file_untouched(tmp_pat
     path.write_bytes(path.read_bytes() + b'{"crc":"%08x","e":%s}\n' % (zlib.crc32(raw), raw) + b"torn")
     before = path.read_bytes()
     with pytest.raises(StateError) as refused:
-        SessionLog.load(path)
+        load(path)
     assert refused.value.code == "state_newer"
     assert path.read_bytes() == before
     assert side_files(path) == []
@@ -129,7 +130,7 @@ def test_d7_a_record_of_a_newer_format_is_refused_and_the_file_untouched(tmp_pat
 def test_d4_a_full_disk_refuses_the_record_and_keeps_the_log_whole(tmp_path):
     path = tmp_path / "log.jsonl"
     envelopes = written(path, 10)
-    log, _, _ = SessionLog.load(path)
+    log, _, _ = load(path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 50, hard))
@@ -180,3 +181,20 @@ def test_a_log_that_is_not_there_is_named(tmp_path):
     with pytest.raises(StateError, match="no session log"):
         scan(tmp_path / "log.jsonl")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_n16e_a_brief_reading_leaves_out_long_records_of_the_past_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("core.sessions.log.RECENT", 4)
+    log = SessionLog(tmp_path / "log.jsonl")
+    for seq in range(1, 21):
+        log.append(envelope(seq) if seq % 3 else renamed(seq))
+    assert [each.seq for each in log.read(after=0, brief=True)] == [3, 6, 9, 12, 15, 17, 18, 19, 20]
+    assert [each.seq for each in log.read(after=6, limit=2, brief=True)] == [9, 12]
+    assert [each.seq for each in log.read(after=18, brief=True)] == [19, 20]
+    assert log.read(after=20, brief=True) == []
+    assert [each.seq for each in log.read(after=0)] == list(range(1, 21))
+    log.close()
+
+
+def renamed(seq: int) -> Envelope:
+    return Envelope(seq=seq, session="ses", at=seq, event=SessionRenamed(title=f"title {seq}"))

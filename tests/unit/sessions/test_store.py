@@ -10,6 +10,7 @@ from core.protocol.events import ChangeResolved, Envelope, SessionRenamed, Sessi
 from core.sessions.listing import list_sessions, print_sessions, prompts_of
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore, is_locked
+from tests.support.session_log import load
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_a_workspace_without_sessions_says_how_to_start(workspace, capsys):
 def test_pending_counts_paths_without_a_verdict(workspace):
     store = SessionStore(workspace)
     session = filled(store, "x")
-    log, _, _ = SessionLog.load(store.sessions / session / "log.jsonl")
+    log, _, _ = load(store.sessions / session / "log.jsonl")
     log.append(Envelope(seq=3, session=session, at=9, event=ChangeResolved(path="a")))
     log.close()
     assert list_sessions(store, limit=1)[0].pending == 0

@@ -9,9 +9,10 @@ from core.protocol.events import Envelope, SessionRenamed, SessionStarted, TurnF
 from core.sessions import listing
 from core.sessions.fold import fold
 from core.sessions.listing import list_sessions, prompts_of
-from core.sessions.log import SessionLog, scan
+from core.sessions.log import SessionLog, walk
 from core.sessions.store import SessionStore
 from core.sessions.summary import FILE, LONGEST_PROMPT, keep, kept, summary_of
+from tests.support.session_log import load, scan
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def session(store: SessionStore, title: str, *prompts: str):
         log.append(Envelope(seq=seq, session=directory.id, at=time.time_ns() // 1_000_000, event=event, turn="t"))
     log.close()
     found = scan(directory.log)
-    keep(directory.path, summary_of(fold(found.envelopes), name=directory.id, size=found.size))
+    keep(directory.path, summary_of(fold(found.envelopes), name=directory.id, size=found.extent.size))
     directory.close()
     return directory
 
@@ -46,7 +47,7 @@ def test_a_log_with_a_fitting_summary_is_not_read(store):
 
 def test_a_summary_of_another_log_counts_as_none(store):
     directory = session(store, "Before")
-    log, envelopes, _ = SessionLog.load(directory.log)
+    log, envelopes, _ = load(directory.log)
     log.append(Envelope(seq=2, session=directory.id, at=envelopes[0].at, event=SessionRenamed(title="After")))
     log.close()
     assert list_sessions(store, limit=1)[0].title == "After"
@@ -80,7 +81,7 @@ def test_fifty_sessions_are_listed_without_reading_one_log(store, monkeypatch):
     for number in range(50):
         session(store, f"Number {number}", "go")
     read: list[Path] = []
-    monkeypatch.setattr(listing, "scan", lambda path: read.append(path) or scan(path))
+    monkeypatch.setattr(listing, "walk", lambda path, take: read.append(path) or walk(path, take))
     found = list_sessions(store, limit=50)
     prompts_of(store, limit=50)
     assert len({each.title for each in found}) == 50
