@@ -172,6 +172,10 @@ def _start(options: "Options") -> int:
     if options.front == "review":
         options = _reviewing(options)
     if options.front == "screen":
+        if _lacks_terminal():
+            from core.exits import ExitCode
+
+            return ExitCode.USAGE
         if options.continue_last or options.resume:
             from core.resuming import with_session
 
@@ -183,6 +187,18 @@ def _start(options: "Options") -> int:
         gc.freeze()
         gc.enable()
     return front(options)
+
+
+def _lacks_terminal() -> bool:
+    """Keys come from standard input, and the screen is drawn on standard error. What is no terminal is told."""
+    streams = (("standard input", sys.stdin), ("standard error", sys.stderr))
+    missing = [name for name, stream in streams if stream is None or not stream.isatty()]
+    if missing and sys.stderr is not None:
+        sys.stderr.write(
+            f"agent-tui: the screen needs a terminal for {' and '.join(missing)}. Nothing was started.\n"
+            "Without one: agent-tui -p PROMPT, or agent-tui -p with the prompt on standard input.\n"
+        )
+    return bool(missing)
 
 
 def _reviewing(options: "Options") -> "Options":

@@ -19,8 +19,8 @@ class ExitCode(IntEnum):
 MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed: the provider or the engine could not finish; the message says why",
-    ExitCode.USAGE: "wrong arguments; nothing was started",
+    ExitCode.USAGE: "wrong arguments, or no terminal for the screen; nothing was started",
     ExitCode.LIMIT: "a limit was reached (--max-steps, --max-cost, --max-tokens)",
     ExitCode.REFUSED: "an approval was needed and nobody could be asked, or an edit was left",
-    ExitCode.INTERRUPTED: "interrupted: Ctrl+C, SIGTERM or SIGHUP; what was done until then is kept",
+    ExitCode.INTERRUPTED: "interrupted: Ctrl+C, a signal, or the terminal is gone; what was done until then is kept",
 }

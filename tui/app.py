@@ -25,6 +25,8 @@ from tui.text import arm_renderer
 from tui.themes import DEFAULT, THEMES
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
+
     from core.protocol.client import Client
 
 
@@ -75,14 +77,22 @@ class AgentApp(App[int], inherit_bindings=False):
     CSS_PATH = "app.tcss"
     TITLE = "agent-tui"
 
+    ends_by_signals: Callable[[AgentApp], None] | None = None
+
     COMMANDS: ClassVar[set[Any]] = {_palette}
     ENABLE_COMMAND_PALETTE = True
 
     def __init__(
-        self, connect: Connect, wish: Wish, *, keymap: Mapping[str, str] | None = None, theme: str = ""
+        self,
+        connect: Connect,
+        wish: Wish,
+        *,
+        keymap: Mapping[str, str] | None = None,
+        theme: str = "",
+        driver: type[Driver] | None = None,
     ) -> None:
         arm_renderer()
-        super().__init__()
+        super().__init__(driver_class=driver)
         self._client_of, self._wish = connect, wish
         self.keymap, self._wrong_keys = checked(keymap or {})
         for each in THEMES:
@@ -94,6 +104,10 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
+
+    def on_load(self) -> None:
+        if self.ends_by_signals is not None:
+            self.ends_by_signals(self)
 
     def on_mount(self) -> None:
         if self.keymap:
@@ -120,8 +134,12 @@ def run(
         return await connect(options)
 
     vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_A_SECOND
-    app = AgentApp(client, wish_of(options), keymap=keymap)
-    app.run()
+    from tui.terminal import TerminalDriver, borrowed, end_with
+
+    app = AgentApp(client, wish_of(options), keymap=keymap, driver=TerminalDriver)
+    app.ends_by_signals = end_with
+    with borrowed():
+        app.run()
     if not app.return_code:
         from tui.farewell import farewell
 
