@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
+from textual import events
 from textual import screen as textual_screen
 from textual.app import App
 from textual.screen import Screen
@@ -18,6 +19,7 @@ from textual.screen import Screen
 from core.protocol import commands
 from core.protocol.events import ModeName
 from tui.bridge import Connect, Wish
+from tui.key_door import KeyDoor
 from tui.keymap import checked
 from tui.paint import Shown
 from tui.screens.main import MainScreen
@@ -100,6 +102,8 @@ class AgentApp(App[int], inherit_bindings=False):
         self.theme = theme if theme in self.available_themes else DEFAULT
         self.animation_level = "none"
         self.main = MainScreen(connect, wish)
+        self.door = KeyDoor(self)
+        self.since_struck = self.door.since_struck
         self._shown = Shown()
 
     def get_default_screen(self) -> Screen[Any]:
@@ -117,6 +121,15 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
         super()._display(screen, self._shown.of(screen, renderable))
+
+    async def on_event(self, event: events.Event) -> None:
+        if self.door.let(event):
+            await super().on_event(event)
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self.door.bubbled(event):
+            await super()._on_key(event)
+        event.prevent_default()
 
     async def on_unmount(self) -> None:
         await self.main.bridge.close()

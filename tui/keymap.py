@@ -199,6 +199,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("key.leave", "escape", "leave", "Back", "Paste no key"),
     Key("confirm.yes", "y", "answer(True)", "Yes", "Do it"),
     Key("confirm.no", "n,escape,q", "answer(False)", "No", "Do not"),
+    Key("consent.down", "j,down,pagedown", "scroll(1)", "Below", "Read on in what is asked about"),
+    Key("consent.up", "k,up,pageup", "scroll(-1)", "Above", "Read back"),
     Key("page.leave", "escape,q,enter,f1", "leave", "Back", "Close the page"),
     Key("approval.allow", "y", "answer('allow_once')", "Allow once", "Run exactly this, this time"),
     Key(
@@ -221,6 +223,25 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("question.page_up", "pageup", "page(-1)", "Scroll up", "The beginning of a long question"),
     Key("question.leave", "escape", "leave_question", "Later", "To the prompt; the question stays open"),
     Key("question.dismiss", "ctrl+d,delete", "dismiss_question", "Dismiss", "Leave it to the agent: go on without me"),
+)
+
+
+# Letters that only move a cursor, so that they act at once and can be told from a sentence by what follows.
+MOVES: Final = frozenset(
+    f"{scope}.{name}"
+    for scope, names in {
+        "transcript": "previous next top bottom",
+        "code": "top bottom",
+        "review": "next previous next_file previous_file mark_down mark_up",
+        "conflict": "next previous",
+        "comments": "down up",
+        "rewind": "down up",
+        "consent": "down up",
+        "todos": "down up top bottom",
+        "plantext": "down up mark_down mark_up top bottom",
+        "approval": "down up",
+    }.items()
+    for name in names.split()
 )
 
 
@@ -251,6 +272,7 @@ PLACES: Final = {
     "welcome": "Welcome",
     "key": "Key of a model API",
     "confirm": "Yes or no",
+    "consent": "Yes or no to a change",
     "page": "Page",
 }
 _SHORT: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}

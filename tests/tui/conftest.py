@@ -20,6 +20,17 @@ from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
 
 
+class Hand(Pilot[Any]):
+    """Strikes keys as somebody does who looks at what each of them did."""
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await super().press(key)
+            app: Any = self.app
+            app.door.strokes.rest()
+            await self.pause()
+
+
 @dataclass
 class Stage:
     """A running app, the pilot that drives it and the client behind it."""
@@ -69,6 +80,12 @@ class Stage:
 Staging = Callable[..., AbstractAsyncContextManager[Stage]]
 
 
+@pytest.fixture(autouse=True)
+def patient_dialogs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dialogs take an answer as soon as they are drawn."""
+    monkeypatch.setattr("tui.screens.dialog.GRACE", 0.0)
+
+
 @pytest.fixture
 def stage() -> Staging:
     @asynccontextmanager
@@ -87,7 +104,7 @@ def stage() -> Staging:
 
         app = AgentApp(connect, wish or Wish(model="scripted/demo"), keymap=keymap)
         async with app.run_test(size=size) as pilot:
-            on_stage = Stage(app, pilot, scripted)
+            on_stage = Stage(app, Hand(pilot.app), scripted)
             if wish is None or wish.names_a_model:
                 await on_stage.all_shown()
             yield on_stage

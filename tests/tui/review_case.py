@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk, Operation
@@ -111,14 +111,14 @@ CASES = (PRICES, ADDED, REMOVED, TESTS)
 
 
 class ReviewApp(App[None]):
-    """Holds one review of some diffs. `now` is its clock: it stands still until a test moves it."""
+    """Holds one review of some diffs. `now` is its clock: `pace` seconds pass before each key."""
 
     CSS = "ReviewPane { width: 100%; height: 100%; }"
 
     def __init__(self, diffs: Sequence[ChangeDiff] = CASES, before: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.diffs = {each.change.path: each for each in diffs}
-        self.now = 100.0
+        self.now, self.pace = 100.0, 1.0
         self.posted: list[object] = []
         self.loads: list[str] = []
 
@@ -133,6 +133,11 @@ class ReviewApp(App[None]):
         self.pane.set_changes(self.changes)
         self.pane.focus()
         self.now += 1
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self.now += self.pace  # whoever strikes a key has looked at what is there
+        await super().on_event(event)
 
     @property
     def pane(self) -> ReviewPane:

@@ -99,7 +99,8 @@ async def test_quitting_is_immediate_when_nothing_runs(stage):
 
 async def test_an_approval_takes_the_focus_of_an_empty_prompt_after_a_grace(stage, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("tui.widgets.approval.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.sight.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.key_door.KeyDoor.since_struck", lambda _: 0.0)
     async with stage([*recorded.opening(), START, REQUEST]) as on:
         await on.until(lambda: on.screen.query("#approval") and on.screen.query_one("#approval").has_focus)
         await on.pilot.press("y", "enter")

@@ -64,7 +64,8 @@ async def test_m8_enter_allows_nothing(stage):
 async def test_m9_keys_that_come_too_soon_are_no_consent(stage, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("tui.widgets.approval.GRACE", 0.4)
-    monkeypatch.setattr("tui.widgets.approval.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.sight.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.key_door.KeyDoor.since_struck", lambda _: 0.0)
     async with stage([STARTED]) as on:
         await approval(on)
         now[0] += 0.39

@@ -36,9 +36,11 @@ async def test_a_status_is_asked_for_by_a_key(stage):
 async def test_a_todo_that_waits_is_not_begun_by_accident(stage):
     async with stage(START) as on:
         (await opened(on)).mark("test")
-        for keys in (("escape",), ("enter",), ("down", "enter"), ("down", "down", "enter")):
+        for keys in (("escape",), ("down", "enter"), ("down", "down", "enter"), ("down", "down", "down", "enter")):
             await on.pilot.press("space")
-            await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+            await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
+            await on.pilot.press("enter")
+            assert type(on.app.screen).__name__ == "DeedPicker"
             await on.pilot.press(*keys)
             await on.until(lambda: on.app.screen is on.screen)
         await on.until(lambda: len(on.sent(c.TodoSet)) == 2)
@@ -50,8 +52,8 @@ async def test_cancelling_asks_what_becomes_of_what_waits_for_it(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
         assert (await opened(on)).mark("fix")
         await on.pilot.press("space")
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
-        await on.pilot.press("down", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
+        await on.pilot.press("down", "down", "enter")
         await on.until(lambda: on.sent(c.PlanEdit))
         assert [todo.status for todo in on.sent(c.PlanEdit)[0].todos] == ["completed", "cancelled", "cancelled"]
         assert on.sent(c.TodoSet) == []
@@ -61,7 +63,7 @@ async def test_a_todo_that_others_wait_for_is_kept_if_the_user_says_so(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
         assert (await opened(on)).mark("fix")
         await on.pilot.press("space")
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
         assert on.sent(c.TodoSet) == on.sent(c.PlanEdit) == []

@@ -96,7 +96,9 @@ async def test_capitals_judge_what_is_left_of_the_file(key, verdict):
 async def test_verdict_keys_sleep_for_half_a_second_after_the_pane_appears(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
         app.pane.arm()
+        app.pace = 0.0
         app.now += GRACE - 0.01
         await settle(pilot, key)
         assert app.posted == []
@@ -128,6 +130,7 @@ async def test_a_click_on_reject_rejects_and_a_click_on_a_line_selects():
         await pilot.click(DiffView, offset=(30, view._page.heads[2] + 1))
         await pilot.pause()
         assert view.current == 2
+        app.now += 1
         await pilot.click(DiffView, offset=(view.size.width - 5, view._page.heads[2]))
         await pilot.pause()
         assert resolved(app) == [(PRICES.change.path, (IDS[2],), "reject", "")]

@@ -14,7 +14,6 @@ from tests.support import recorded
 from tests.tui.test_review_list import GIT, NPM, change
 from tui.screens.conflict import ConflictScreen
 from tui.screens.notes import Confirm
-from tui.screens.reviewing import CONSENT_GRACE
 from tui.widgets.clash_view import ClashView
 from tui.widgets.hunk_editor import HunkEditor
 
@@ -45,11 +44,13 @@ def _proposed(changes: object) -> list[e.AnyEvent]:
 
 
 async def reviewing(on, clock) -> None:
+    """The review is there, and has been looked at."""
     await on.pilot.press("ctrl+r")
     await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
     on.screen.panes.side.pane("review")._clock = lambda: clock[0]
-    clock[0] += 10
+    on.screen.panes.side.pane("review").unseen()
     await on.pilot.pause(0.05)
+    clock[0] += 10
 
 
 def diff(path: str) -> q.Diff:
@@ -62,8 +63,11 @@ COMMIT = "commit 2\n\n    Improve [a]\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-o
 
 
 @pytest.fixture
-def clock() -> list[float]:
-    return [1_000_000.0]
+def clock(monkeypatch) -> list[float]:
+    now = [1_000_000.0]
+    monkeypatch.setattr("tui.sight.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.key_door.KeyDoor.since_struck", lambda _: 0.0)
+    return now
 
 
 async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_soon(stage, clock):
@@ -72,10 +76,11 @@ async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_so
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, Confirm))
         dialog = on.app.screen
-        dialog._clock, dialog._awake_at = (lambda: clock[0]), clock[0] + CONSENT_GRACE
+        dialog.guard._grace = 0.4
+        await on.until(lambda: dialog.guard._since is not None)
         await on.pilot.press("y", "enter", "space")
         assert on.app.screen is dialog
-        clock[0] += CONSENT_GRACE
+        clock[0] += 0.4
         await on.pilot.press("enter")
         assert on.app.screen is dialog
         await on.pilot.press("y")
@@ -91,6 +96,8 @@ async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, 
         await on.until(lambda: isinstance(on.app.screen, Confirm))
         await on.pilot.press("n")
         await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.pause(0.05)
+        clock[0] += 1
         await on.pilot.press("r")
         await on.until(lambda: on.sent(c.HunkResolve))
         assert [each.verdict for each in on.sent(c.HunkResolve)] == ["reject"]
@@ -105,7 +112,8 @@ async def test_the_state_of_git_is_confirmed_too(stage, clock):
         await on.until(lambda: isinstance(on.app.screen, Confirm))
         text = "\n".join(str(each.content) for each in on.app.screen.query(Static))
         assert all(each in text for each in ("HEAD: 1 → 2", "Improve [a]", "+new"))
-        on.app.screen._awake_at = 0
+        await on.pilot.pause(0.05)
+        clock[0] += 1
         await on.pilot.press("y")
         await on.until(lambda: on.sent(c.BulkResolve))
         assert on.sent(c.BulkResolve)[0].confirmed
@@ -119,7 +127,8 @@ async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, Confirm))
         assert "commit 12 holds a.py" in "\n".join(str(each.content) for each in on.app.screen.query(Static))
-        on.app.screen._awake_at = 0
+        await on.pilot.pause(0.05)
+        clock[0] += 1
         await on.pilot.press("y")
         await on.until(lambda: on.app.screen is on.screen)
         assert not on.sent(c.BulkResolve)
@@ -160,7 +169,7 @@ async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
     async with stage(proposed(*changes), answers={q.DiffQuery: diff("a")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("b")
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
         await on.pilot.press(*"reject", "enter")
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)

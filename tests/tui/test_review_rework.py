@@ -142,7 +142,9 @@ async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):
 async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
         app.pane.arm()
+        app.pace = 0.0
         await settle(pilot, key)
         assert app.posted == []
         assert not app.query_one(ReviewInput).display

@@ -75,8 +75,8 @@ async def test_a_refused_verdict_can_be_given_again(stage):
         await on.pilot.press("ctrl+r")
         await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
         review = on.screen.panes.side.pane("review")
-        review._awake_at = 0.0
         await on.until(lambda: on.screen.query_one(DiffView).diff is not None)
+        review._clock = lambda: 1e9
         await on.pilot.press("a")
         await on.until(lambda: on.sent(c.HunkResolve))
         await on.until(lambda: not review._sent.get(path))

@@ -101,6 +101,7 @@ def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., b
             await pilot.pause(0.2)
             for key in keys:
                 await pilot.press(key)
+                app.door.strokes.rest()
             await pilot.pause(0.2)
 
         return bool(snap_compare(app, terminal_size=size, run_before=settle))

@@ -18,6 +18,7 @@ from textual.screen import Screen
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from tui.bridge import Bridge
+from tui.screens.sighted import SightedScreen
 from tui.state import ViewState
 from tui.text import one_line
 from tui.widgets.prompt import Prompt
@@ -53,7 +54,7 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not _KEY_NAME.search(name)}
 
 
-class ActingScreen(Screen[None]):
+class ActingScreen(SightedScreen):
     """The commands of the main screen. What is shown is the business of its heir."""
 
     bridge: Bridge
@@ -74,6 +75,10 @@ class ActingScreen(Screen[None]):
     def mode(self) -> ModeName:
         """The mode in force, or the one wished for until a session is open."""
 
+    @abstractmethod
+    async def judge(self, verdict: commands.HunkResolve) -> None:
+        """Send a verdict, after what has to be asked about it."""
+
     def say(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
         """A toast. Foreign text is welcome."""
         text = one_line(f"{message} {hint}".strip(), 400)
@@ -91,10 +96,6 @@ class ActingScreen(Screen[None]):
     def send(self, command: commands.AnyCommand) -> None:
         """`deliver` without waiting, for message handlers."""
         self.run_worker(self.deliver(command), group="commands")
-
-    def focus_prompt(self) -> None:
-        """Where typing goes."""
-        self.query_one(Prompt).focus()
 
     async def perform(self, scope: str, action: str) -> None:
         """Do what a key of another place would do there; a pane comes up for it."""
@@ -174,10 +175,10 @@ class ActingScreen(Screen[None]):
         if not jobs:
             self.say("No command runs in the background.")
             return
-        from tui.screens.picker import Choice, Picker
+        from tui.screens.picker import Choice, DeedPicker
 
         choices = [Choice(each.id, each.id, one_line(each.command, 200)) for each in jobs.values()]
-        _ = self.app.push_screen(Picker("Stop a job", choices), self._job_chosen)
+        _ = self.app.push_screen(DeedPicker("Stop a job", choices), self._job_chosen)
 
     def _job_chosen(self, job: str | None) -> None:
         if job in self.state.jobs:
@@ -194,15 +195,6 @@ class ActingScreen(Screen[None]):
     def action_page_chat(self, step: int) -> None:
         """A screenful of the conversation up or down, wherever the focus is."""
         self.query_one(Transcript).page(step)
-
-    def action_focus_question(self) -> None:
-        """Go to what waits for an answer."""
-        for name in ("approval", "question"):
-            for bar in self.query(f"#{name}"):
-                if bar.display:
-                    bar.focus()
-                    return
-        self.say("Nothing waits for an answer.")
 
     def action_compact(self, _: str = "") -> None:
         """Make the history shorter."""
@@ -241,7 +233,8 @@ class ActingScreen(Screen[None]):
         if path == "all" and not (self.state.changes or self.state.bulks):
             self.say(f"Nothing waits that you could {verdict}.")
         chosen = "" if path == "all" else path
-        self.send(commands.HunkResolve(path=chosen, verdict="accept" if verdict == "accept" else "reject"))
+        command = commands.HunkResolve(path=chosen, verdict="accept" if verdict == "accept" else "reject")
+        self.run_worker(self.judge(command), group="commands")
 
     def action_undo_verdict(self, _: str = "") -> None:
         """Take the last verdict back."""

@@ -9,6 +9,7 @@ from textual.widget import Widget
 
 from core.protocol import commands
 from tui.screens.planning import PlanningScreen
+from tui.sight import sight
 from tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -54,8 +55,26 @@ class AskingScreen(PlanningScreen):
         await self.show_trust()
 
     def _focus_if(self, bar: ApprovalBar | QuestionBar, *, is_new: bool, had_focus: bool) -> None:
-        if is_new and (had_focus or not self.query_one(Prompt).text):
+        """The focus goes to what asks from an empty prompt alone: who works in a pane is told, and goes there."""
+        prompt = self.query_one(Prompt)
+        is_free = prompt.has_focus and not prompt.text
+        if is_new and (had_focus or is_free) and sight(prompt) != "hidden":
             bar.focus()
+
+    def action_focus_question(self) -> None:
+        """Go to what waits for an answer; what covers it is put away."""
+        bar = next((bar for bar in self.query("#approval, #question") if bar.display), None)
+        if bar is None:
+            self.say("Nothing waits for an answer.")
+            return
+        self.uncover()
+        bar.focus()
+
+    def waits_unseen(self) -> bool:
+        """Whether something waits for an answer that keys do not reach, or that is not on screen."""
+        if not self.state.approvals and self.state.awaited is None:
+            return False
+        return not any(bar.has_focus_within and sight(bar) == "seen" for bar in self.query("#approval, #question"))
 
     def action_next_mode(self) -> None:
         """The next mode in turn; among the tabs of questions the key is theirs."""

@@ -36,6 +36,7 @@ class Comments(Dialog[bool]):
     tell whether the lines that one is about are still there."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("comments")
+    consents = True
 
     def __init__(
         self, comments: Sequence[Comment], *, change: Callable[[AnyCommand], None], plans: Mapping[str, Plan]

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from textual.screen import ModalScreen
 
+from tui.sight import Guard, Guarded
+
 T = TypeVar("T")
+GRACE: Final = 0.4  # seconds
 
 
-class Dialog(ModalScreen[T]):
-    """A modal screen that closes itself with an answer."""
+class Dialog(Guarded, ModalScreen[T]):
+    """A modal screen that closes itself with an answer.
+
+    One that `consents` to something takes no yes for a moment after it came up: a key that was meant for what was there
+    before is no consent. None and False only ever leave things as they are.
+    """
+
+    consents: bool = False
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-tall")]  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.guard = Guard(GRACE)
 
     def on_mount(self) -> None:
         """Where the program ends meanwhile, Textual mounts a dialog without what is in its box."""
@@ -25,4 +38,5 @@ class Dialog(ModalScreen[T]):
 
     def give(self, answer: T) -> None:
         """Close with `answer`. Not awaited: a screen can't wait for its own end."""
-        _ = self.dismiss(answer)
+        if not self.consents or answer is None or answer is False or self.is_read():
+            _ = self.dismiss(answer)

@@ -23,8 +23,8 @@ _STYLES: Final = {"+": "$text-success", "-": "$text-error", "c": "bold", "@": "$
 class GitConsent(Confirm):
     """True only for `y`, and never for a state that can't be accepted as things are."""
 
-    def __init__(self, preview: GitPreview, *, grace: float = 0.0) -> None:
-        super().__init__("Accept the state of git?", "accept it", no="leave it pending", grace=grace)
+    def __init__(self, preview: GitPreview) -> None:
+        super().__init__("Accept the state of git?", "accept it", no="leave it pending")
         self._preview = preview
 
     def compose(self) -> ComposeResult:

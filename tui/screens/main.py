@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from core.protocol import commands, queries
@@ -73,6 +74,7 @@ class MainScreen(AskingScreen):
         self.set_class(self._wish.resume is None, "-empty")
         self._greet()
         self.query_one(Prompt).focus()
+        self.watch_the_focus()
         self.query_one(StatusBar).show(self.state, self._note)
         self.call_after_refresh(self._start)
 
@@ -87,6 +89,37 @@ class MainScreen(AskingScreen):
 
             self._panes = Panes(self)
         return self._panes
+
+    # What is on screen.
+
+    def uncover(self) -> None:
+        if self._panes is not None:
+            self._panes.uncover()
+
+    def refuges(self) -> list[Widget]:
+        found: list[Widget] = [self.query_one(Prompt)]
+        pane = self._panes.shown if self._panes is not None else None
+        for above in [pane] if pane is not None else []:
+            found += [each for each in above.walk_children(Widget, with_self=True) if each.focusable]
+        return [*found, *self.query("FileTree").results(Widget)]
+
+    def comes_to_front(self, widget: Widget) -> bool:
+        """In a window that got narrow the pane that is covered gives way, not what is being written or answered."""
+        if self.has_class("-tiny") or self.has_class("-flat") or self._panes is None:
+            return False
+        is_covered = self._panes.is_narrow and (self.has_class("-side") or self.has_class("-files"))
+        if not is_covered or self.query_one("#centre") not in widget.ancestors or not widget.display:
+            return False
+        self.uncover()
+        return True
+
+    def laid_out(self) -> None:
+        """The status line tells of what waits and is not seen."""
+        if self._panes is not None and self._panes.put_away and not self._panes.is_narrow:
+            self.run_worker(self._panes.show_again(), group="panes")
+        waits = self.waits_unseen()
+        self.set_class(waits, "-awaited")
+        self.query_one(StatusBar).call_back(waits)
 
     # What the bridge tells.
 
@@ -206,6 +239,7 @@ class MainScreen(AskingScreen):
     async def _show_asked(self) -> None:
         await self.show_asked()
         self._show_status()
+        self.laid_out()
 
     # What the user decides.
 
@@ -343,6 +377,7 @@ class MainScreen(AskingScreen):
     def _focus_moved(self, event: events.DescendantFocus | events.DescendantBlur) -> None:
         if isinstance(event.widget, Transcript):
             self._show_status()
+        self.laid_out()
 
     @on(Transcript.Copied)
     def _copied(self, event: Transcript.Copied) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from time import monotonic
 from typing import ClassVar, Final
 
 from textual import events
@@ -16,6 +15,7 @@ from textual.widgets import Static
 from core.protocol.queries import ContextReport
 from tui.keymap import PLACES, bindings, by_scope, shown
 from tui.screens.dialog import Dialog
+from tui.sight import is_whole
 from tui.text import clean, one_line, plain
 from tui.widgets.rows import breaks
 
@@ -24,37 +24,35 @@ MARGINS: Final = 6  # columns before the keys, and between them, what they do, a
 
 
 class Confirm(Dialog[bool]):
-    """Asks; True only for `y`, and with `grace` only that many seconds after it came up: a key that was meant for what
-    was there before is no consent. Nothing is preselected, so Enter does nothing."""
+    """Asks; True only for `y`. Nothing is preselected, so Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("confirm")
+    consents = True
 
-    def __init__(
-        self,
-        question: str,
-        yes: str,
-        *,
-        about: str = "",
-        no: str = "stay",
-        grace: float = 0.0,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, question: str, yes: str, *, about: str = "", no: str = "stay") -> None:
         super().__init__()
         self._question, self._yes, self._no, self._about = question, yes, no, about
-        self._clock, self._awake_at = clock, clock() + grace
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(plain(self._question), classes="dialog-title")
-            if self._about:
-                yield Static(plain(self._about), classes="dialog-about")
-            yes, no = f" {self._yes}   ", f" {self._no}"
-            yield Static(Content.assemble(("y", "$accent bold"), yes, ("n", "$accent bold"), no))
+            yield from self._parts()
+
+    def _parts(self) -> ComposeResult:
+        yield Static(plain(self._question), classes="dialog-title")
+        if self._about:
+            yield Static(plain(self._about), classes="dialog-about")
+        yield self._keys()
+
+    def _keys(self) -> Static:
+        yes, no = f" {self._yes}   ", f" {self._no}"
+        return Static(Content.assemble(("y", "$accent bold"), yes, ("n", "$accent bold"), no))
+
+    def is_read(self) -> bool:
+        return is_whole(self.query_one(".dialog-title")) and super().is_read()
 
     def action_answer(self, answer: bool) -> None:
-        """Close with the answer; a yes that comes too soon is not heard."""
-        if not answer or self._clock() >= self._awake_at:
-            self.give(answer)
+        """Close with the answer; a yes that comes too soon, or to what is not seen, is not heard."""
+        self.give(answer)
 
 
 class PageText(Static):

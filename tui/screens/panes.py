@@ -30,6 +30,7 @@ class Panes:
         self._screen = screen
         self._bridge = screen.bridge
         self._popped = False
+        self.put_away = ""  # the side pane that gave way to what has the focus when the window got narrow
         self.open_files: tuple[str, ...] = ()
 
     # Where the panes get their content.
@@ -81,24 +82,24 @@ class Panes:
     async def hide_side_if_narrow(self) -> None:
         """Below 100 columns one pane at a time is shown; a review that has taken the whole window gives room."""
         self._screen.remove_class("-whole")
-        if self._is_narrow:
-            await self.hide()
+        if self.is_narrow:
+            self.hide()
 
     @property
-    def _is_narrow(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether a pane covers the conversation and the prompt."""
         return not self._screen.has_class("-wide") and not self._screen.has_class("-broad")
 
     async def leave(self) -> None:
         """Back to the prompt. What covers it is put away: a side pane, or the files, which may have been below one."""
         side = self.side
-        if self._is_narrow and (side is None or not side.current):
+        if self.is_narrow and (side is None or not side.current):
             self._screen.remove_class("-files")
         await self.hide_side_if_narrow()
         self._focus_below()
 
     def _focus_below(self) -> None:
-        if self._is_narrow and self._screen.has_class("-files"):
+        if self.is_narrow and self._screen.has_class("-files"):
             self._screen.query_one("#left").focus()
         else:
             self._screen.focus_prompt()
@@ -112,6 +113,11 @@ class Panes:
                 fed.refresh_paths(paths)
 
     # The side.
+
+    @property
+    def shown(self) -> Widget | None:
+        """The pane that is shown on the right."""
+        return self.side.pane(self.side.current) if self.side is not None else None
 
     @property
     def side(self) -> SidePane | None:
@@ -156,6 +162,7 @@ class Panes:
         """Bring up a side pane; with the focus unless it came by itself."""
         side = await self._mounted_side()
         pane: Any = await side.show(name)
+        self.put_away = ""
         self._screen.add_class("-side")
         if name != "review":
             self._screen.remove_class("-whole")
@@ -177,16 +184,32 @@ class Panes:
         """Show a pane and go there; hide it when it has the focus."""
         side = self.side
         if side is not None and side.current == name and self._has_focus(side):
-            await self.hide()
+            self.hide()
             self._focus_below()
         else:
             await self.show(name)
 
-    async def hide(self) -> None:
+    def hide(self) -> None:
         """Hide the side pane."""
         if (side := self.side) is not None:
-            await side.show("")
+            side.hide()
         self._screen.remove_class("-side", "-whole")
+        self.put_away = ""
+
+    def uncover(self) -> None:
+        """Conversation, prompt and what waits there for an answer come to the front, if a pane covers them."""
+        self._screen.remove_class("-whole")
+        if self.is_narrow:
+            current = self.side.current if self.side else ""
+            self.hide()
+            self.put_away = current
+            self._screen.remove_class("-files")
+        self._screen.app.stylesheet.update(self._screen)  # at once: the next key may be on its way to the prompt
+
+    async def show_again(self) -> None:
+        """What was put away because the window got narrow, once there is room; without the focus."""
+        if self.put_away and not self.is_narrow:
+            await self.show(self.put_away, focus=False)
 
     def _has_focus(self, widget: Widget) -> bool:
         focused = self._screen.focused
@@ -202,7 +225,7 @@ class Panes:
     async def preview(self, path: str, line: int = 0) -> None:
         """Show a file, at a line."""
         self.open_files = (path, *(each for each in self.open_files if each != path))[:SEEN_FILES]
-        await self.show("preview", focus=self._is_narrow)
+        await self.show("preview", focus=self.is_narrow)
         pane: Any = self.side.pane("preview") if self.side else None
         if pane is not None:
             shown = pane.show(path, line)

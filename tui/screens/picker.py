@@ -75,7 +75,7 @@ class Picker(Dialog[str | None]):
             self._shown.sort(key=lambda each: words[0] not in each.label.lower())
         options.set_options(Option(self._line(each)) for each in self._shown)
         at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not words), 0)
-        options.highlighted = at if self._shown else None
+        options.highlighted = at if self._shown and (words or not self.consents) else None
 
     def _line(self, choice: Choice) -> Content:
         mark = "● " if choice.id == self._current else "  "
@@ -104,8 +104,15 @@ class Picker(Dialog[str | None]):
         """Mark another choice."""
         options = self.query_one(OptionList)
         if self._shown:
-            options.highlighted = ((options.highlighted or 0) + step) % len(self._shown)
+            before = options.highlighted if options.highlighted is not None else -1 if step > 0 else 0
+            options.highlighted = (before + step) % len(self._shown)
 
     def action_leave(self) -> None:
         """Choose nothing."""
         self.give(None)
+
+
+class DeedPicker(Picker):
+    """Its choices do something at once: none is preselected, so that Enter alone does nothing."""
+
+    consents = True

@@ -122,19 +122,19 @@ class PlanningScreen(RewindingScreen):
 
     async def _early(self, key: str, first: Sequence[str]) -> TodoStatus | None:
         """What is to become of a todo that waits and was not to be begun by accident; None: nothing."""
-        from tui.screens.picker import Choice, Picker
+        from tui.screens.picker import Choice, DeedPicker
 
         choices = [
             Choice("keep", "Leave it as it is", one_line(f"it waits for {', '.join(first)}", 60)),
             Choice("completed", "It is completed all the same"),
             Choice(CANCEL, "Cancel it"),
         ]
-        chosen = await self.app.push_screen_wait(Picker(f"{one_line(key, 40)} waits for others", choices))
+        chosen = await self.app.push_screen_wait(DeedPicker(f"{one_line(key, 40)} waits for others", choices))
         return "completed" if chosen == "completed" else "cancelled" if chosen == CANCEL else None
 
     async def _what_of(self, key: str, waiting: tuple[str, ...]) -> str | None:
         """What becomes of the todos that wait for one that is cancelled; None: it is kept."""
-        from tui.screens.picker import Choice, Picker
+        from tui.screens.picker import Choice, DeedPicker
 
         names = one_line(", ".join(waiting), 60)
         choices = [
@@ -142,7 +142,7 @@ class PlanningScreen(RewindingScreen):
             Choice(CANCEL, "Cancel them, too", names),
             Choice("keep", "Do not cancel it"),
         ]
-        chosen = await self.app.push_screen_wait(Picker(f"What waits for {one_line(key, 40)}", choices))
+        chosen = await self.app.push_screen_wait(DeedPicker(f"What waits for {one_line(key, 40)}", choices))
         return None if chosen == "keep" else chosen
 
     @property

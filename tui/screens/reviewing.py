@@ -1,23 +1,26 @@
 """What the review asks the main screen for: commands to the engine, and the dialogs that stand over the review.
 
-What is red, and the state of git, is asked about once more before it is accepted.
+What is red, what removes files, and the state of git is asked about once more before it is accepted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from msgspec.structs import replace
+
 from core.protocol import commands, queries
 from core.protocol.review import Change, Origin, Verdict
 from tui.screens.actions import ActingScreen
 from tui.text import one_line
+from tui.widgets.review_words import asks_first
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
+    from tui.screens.notes import Confirm
     from tui.screens.picker import Choice
     from tui.widgets.review import ReviewPane
 
-CONSENT_GRACE: Final = 0.4  # seconds
 _BY: Final[tuple[Literal["command", "call", "todo", "turn"], ...]] = ("command", "call", "todo", "turn")
 
 
@@ -37,16 +40,41 @@ class ReviewingScreen(ActingScreen):
         self.run_worker(self.judge(verdict), group="commands")
 
     async def judge(self, verdict: commands.HunkResolve) -> None:
-        """Send a verdict; one that accepts what is red is confirmed first."""
+        """Send a verdict; one that accepts what is red, or what removes a file, is confirmed first."""
         change = self.state.changes.get(verdict.path)
-        if verdict.verdict == "accept" and change is not None and change.protected:
-            if not await self._consent(f"Accept {one_line(change.path, 200)}?", _why_red(change)):
+        if verdict.verdict == "accept" and change is not None and asks_first(change):
+            if not await self._consents(change, verdict.hunks[0] if verdict.hunks else ""):
                 self.panes.verdict_failed(verdict.path)
                 return
-            verdict = commands.HunkResolve(
-                path=verdict.path, hunks=verdict.hunks, verdict=verdict.verdict, reason=verdict.reason, confirmed=True
-            )
+            verdict = replace(verdict, confirmed=True)
+        elif verdict.verdict == "accept" and change is None and not await self._consents_to_all(verdict):
+            for path in verdict.paths or ("",):
+                self.panes.verdict_failed(path)
+            return
         await self._give(verdict, verdict.path)
+
+    async def _consents(self, change: Change, hunk: str) -> bool:
+        """Asks about one change, with its lines."""
+        from tui.screens.consent import Consent
+
+        answer = await self.bridge.query(queries.DiffQuery(path=change.path))
+        diff = answer.diff if isinstance(answer, queries.Diff) else None
+        return await self._agrees(Consent(change, diff, hunk=hunk))
+
+    async def _agrees(self, dialog: Confirm) -> bool:
+        agreed: bool | None = await self.app.push_screen_wait(dialog)
+        return bool(agreed)
+
+    async def _consents_to_all(self, verdict: commands.HunkResolve) -> bool:
+        """Asks about the files that would be gone if several are accepted."""
+        from tui.screens.consent import deletions
+
+        meant = [self.state.changes[path] for path in verdict.paths if path in self.state.changes]
+        if not verdict.paths:
+            every = self.state.changes.values()
+            meant = [each for each in every if verdict.origin is None or _is_of(each, verdict.origin)]
+        dialog = deletions(meant)
+        return dialog is None or await self._agrees(dialog)
 
     async def _give(self, verdict: commands.HunkResolve | commands.BulkResolve, name: str) -> None:
         """Submit a verdict on a file or a bulk; the review says there, too, what it is refused for."""
@@ -61,13 +89,6 @@ class ReviewingScreen(ActingScreen):
             self.judge(commands.HunkResolve(path="", paths=event.paths, verdict=event.verdict)), group="commands"
         )
 
-    async def _consent(self, question: str, about: str) -> bool:
-        from tui.screens.notes import Confirm
-
-        dialog = Confirm(question, "accept it", about=about, no="leave it pending", grace=CONSENT_GRACE)
-        agreed: bool | None = await self.app.push_screen_wait(dialog)
-        return bool(agreed)
-
     def on_review_pane_resolve_bulk(self, event: Any) -> None:
         """A verdict on a bulk."""
         self.run_worker(self._judge_bulk(event.root, event.verdict), group="commands")
@@ -79,17 +100,25 @@ class ReviewingScreen(ActingScreen):
         if not isinstance(found, queries.GitPreviewed):
             self.say(getattr(found, "message", "The state of git can't be shown."), is_error=True)
             return False
-        agreed: bool | None = await self.app.push_screen_wait(GitConsent(found.preview, grace=CONSENT_GRACE))
-        return bool(agreed)
+        return await self._agrees(GitConsent(found.preview))
 
     async def _judge_bulk(self, root: str, verdict: Verdict) -> None:
         bulk = next((each for each in self.state.bulks if each.root == root), None)
         is_git = bulk is not None and bulk.kind == "git" and verdict == "accept"
         command = commands.BulkResolve(root=root, verdict=verdict, confirmed=is_git)
-        if not is_git or await self._git_consent(root):
+        gone = bulk.deleted if bulk is not None and verdict == "accept" and not is_git else 0
+        if await (self._git_consent(root) if is_git else self._consents_to_bulk(root, gone)):
             await self._give(command, root)
         else:
             self.panes.verdict_failed(root)
+
+    async def _consents_to_bulk(self, root: str, gone: int) -> bool:
+        from tui.screens.notes import Confirm
+
+        about = f"Accepting {one_line(root, 100)} removes {gone:,} file{'' if gone == 1 else 's'} from your disk."
+        return not gone or await self._agrees(
+            Confirm("Delete what is gone there?", "accept it", about=about, no="leave it pending")
+        )
 
     def on_review_pane_undo(self) -> None:
         """The last verdict is to be taken back."""
@@ -125,7 +154,7 @@ class ReviewingScreen(ActingScreen):
             self.say(getattr(found, "message", "The hunk can't be edited."), is_error=True)
         elif not is_plain(found.text):
             self.say("This hunk has unusual line endings inside that an editor here would change.", is_error=True)
-        elif (review := self._review) is not None:
+        elif (review := self._review) is not None and review.has_focus_within:  # else the user is somewhere else now
             await review.edit(found)
 
     # Comments
@@ -156,17 +185,17 @@ class ReviewingScreen(ActingScreen):
         self.run_worker(self._judge_origin(event.change), group="picker", exclusive=True)
 
     async def _judge_origin(self, change: Change) -> None:
-        from tui.screens.picker import Picker
+        from tui.screens.picker import DeedPicker
 
         choices = self._origins(change)
         if not choices:
             self.say("It is not known where this change came from.")
             return
-        picked = await self.app.push_screen_wait(Picker("All of one origin (what is red is left out)", choices))
+        picked = await self.app.push_screen_wait(DeedPicker("All of one origin (what is red is left out)", choices))
         if picked and change.origin is not None:
             verdict, _, field = picked.partition(" ")
             origin = Origin(**{field: getattr(change.origin, field)})
-            await self.deliver(
+            await self.judge(
                 commands.HunkResolve(path="", verdict="accept" if verdict == "accept" else "reject", origin=origin)
             )
 
@@ -221,8 +250,3 @@ def _is_of(change: Change, origin: Origin) -> bool:
     if origin.todo and any(hunk.todo for hunk in change.hunks):
         return any(hunk.todo == origin.todo for hunk in change.hunks)
     return origin.covers(change.origin)
-
-
-def _why_red(change: Change) -> str:
-    why = f"It {change.risk}." if change.risk else "It is protected."
-    return f"{why} Look at each line of it before you accept."

@@ -50,6 +50,7 @@ class Rewind(Dialog[str | None]):
     """Answers "files", "conversation", "both" or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("rewind")
+    consents = True
 
     def __init__(self, preview: CheckpointPreview) -> None:
         super().__init__()

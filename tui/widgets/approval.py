@@ -1,14 +1,14 @@
 """The bar that asks before a command runs: exactly what would run, where, and how far it could reach.
 
-It never takes a key from the prompt, ignores keys for half a second after it came up, and Enter does nothing in it. It
-shows what the answer binds and nothing that the model chose but its explanation, which is set apart and labelled.
+It never takes a key from the prompt, and Enter does nothing in it. It ignores keys for half a second after it came up
+on screen, and as long as what would run is not seen there. It shows what the answer binds and nothing that the model
+chose but its explanation, which is set apart and labelled.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from time import monotonic
 from typing import ClassVar, Final
 
 from textual import on
@@ -23,6 +23,7 @@ from textual.widgets import Input, Static
 from core.protocol.events import ApprovalRequested, Decision
 from core.protocol.queries import PatternPreview
 from tui.keymap import bindings, key_of
+from tui.sight import Guard, Guarded, is_whole
 from tui.text import exposed, one_line
 
 GRACE: Final = 0.5
@@ -55,7 +56,7 @@ def _counted(blanks: re.Match[str]) -> str:
     return f"‹{len(blanks[0]):,} {name}›"
 
 
-class ApprovalBar(Vertical, can_focus=True):
+class ApprovalBar(Guarded, Vertical, can_focus=True):
     """Shows one request at a time."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("approval")
@@ -78,7 +79,7 @@ class ApprovalBar(Vertical, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._request: ApprovalRequested | None = None
-        self._since = 0.0
+        self.guard = Guard(GRACE)
         self._can_keep = False
         self.display = False
 
@@ -97,7 +98,7 @@ class ApprovalBar(Vertical, can_focus=True):
         self._request = request
         self.display = request is not None
         if request is not None and is_new:
-            self._since = monotonic()
+            self.unseen()
             self._fill(request)
         return is_new
 
@@ -126,9 +127,12 @@ class ApprovalBar(Vertical, can_focus=True):
     def action_answer(self, decision: Decision) -> None:
         """Decide, unless the bar has only just come up."""
         request = self._request
-        if request is None or decision not in request.options or monotonic() - self._since < GRACE:
+        if request is None or decision not in request.options or not self.is_read():
             return
         self.post_message(self.Answered(request.id, decision))
+
+    def is_read(self) -> bool:
+        return is_whole(self.query_one("#approval-subject")) and super().is_read()
 
     def action_page(self, lines: int) -> None:
         """Scroll through a long command."""
@@ -141,7 +145,7 @@ class ApprovalBar(Vertical, can_focus=True):
         request = self._request
         if request is None or request.kind != "command" or "allow_always" not in request.options:
             return
-        if monotonic() - self._since >= GRACE:
+        if self.is_read():
             box = self.query_one("#approval-pattern", Input)
             self._typing(True)
             box.value = one_line(request.subject, 2_000) if "\n" not in request.subject else ""

@@ -7,8 +7,9 @@ are named in theme variables and resolved by the stylesheet, so a change of them
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
+from time import monotonic
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
@@ -17,6 +18,7 @@ from textual import events
 from textual.binding import BindingType
 from textual.cache import LRUCache
 from textual.content import Content
+from textual.geometry import Region
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -24,6 +26,7 @@ from textual.style import Style
 
 from tui.highlight import SYNTAX, Painting, Span
 from tui.keymap import bindings
+from tui.sight import Sights, sight
 from tui.widgets.rows import placed
 
 KEPT_ROWS: Final = 600
@@ -42,8 +45,9 @@ class CodeView(ScrollView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("code")
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
+        self.sights = Sights(clock)
         self._strips: LRUCache[tuple[int, int], Strip] = LRUCache(KEPT_ROWS)
         self._wanted: dict[tuple[Painting, int], None] = {}
         self._is_painting = False
@@ -61,7 +65,20 @@ class CodeView(ScrollView, can_focus=True):
     def row_count(self) -> int:
         return self.virtual_size.height
 
+    def things_on_screen(self, top: int, height: int) -> Iterable[Hashable]:
+        """What of it can be judged and is seen while so many rows from `top` on are."""
+        return ()
+
     # Drawing
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        strips = super().render_lines(crop)
+        if sight(self) == "seen":
+            self.sights.saw(self.things_on_screen(self.scroll_offset.y, self.size.height))
+        return strips
+
+    def on_hide(self) -> None:
+        self.sights.lost()
 
     def ink(self, style: str) -> Style:
         """A style in theme variables over the background of this widget."""

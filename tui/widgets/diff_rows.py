@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
 from tui.text import clean, one_line, shortened
 
+ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
 LONGEST: Final = 8_000
 MOST_MARKS: Final = 200
 NO_COMMENTS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -48,6 +49,24 @@ class Page(NamedTuple):
     rows: Sequence[Row]
     heads: Sequence[int]
     tails: Sequence[int]
+
+
+def seen_things(diff: ChangeDiff, page: Page, current: int, seen: range) -> list[tuple[str, ...]]:
+    """Path and id of each hunk of which all is among the rows that are seen, as far as that is ever shown, or some of
+    one that is taller than that; and `chips` of the current one."""
+    found: list[tuple[str, ...]] = []
+    for hunk, head, tail in zip(diff.change.hunks, page.heads, page.tails, strict=False):
+        shown, above = min(tail, seen.stop) - max(head, seen.start), min(ABOVE, len(seen) // 4)
+        if shown >= min(tail - head, max(len(seen) - above, 1)) or (tail - head > len(seen) and shown > 0):
+            found.append((diff.change.path, hunk.id))
+    if current >= 0 and page.heads[current] in seen:
+        found.append(chips(diff, current))
+    return found
+
+
+def chips(diff: ChangeDiff, current: int) -> tuple[str, str, str]:
+    """What can be clicked on the current hunk, as a thing that is seen."""
+    return diff.change.path, diff.change.hunks[current].id, "chips"
 
 
 def lines(diff: ChangeDiff) -> list[Line]:

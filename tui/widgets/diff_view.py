@@ -5,8 +5,9 @@ It knows what to draw and which hunk is meant; what a verdict does is decided ab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar, Final
 
 from rich.segment import Segment
@@ -23,12 +24,11 @@ from tui.highlight import Painting
 from tui.keymap import bindings
 from tui.text import one_line
 from tui.widgets.code_view import CodeView, cells
-from tui.widgets.diff_rows import Line, Page, Row, breaks, kept, lines, split, unified
+from tui.widgets.diff_rows import ABOVE, Line, Page, Row, breaks, kept, lines, seen_things, split, unified
 from tui.widgets.side import KeysChanged
 
 SPLIT_WIDTH: Final = 100
 TWO_NUMBERS_WIDTH: Final = 72
-ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
 
 BACKGROUNDS: Final = {"added": "on $success-muted 55%", "removed": "on $error-muted 55%"}
 MARKS: Final = {"added": "bold on $success 38%", "removed": "bold on $error 42%"}
@@ -65,8 +65,8 @@ class DiffView(CodeView):
     class Settles(Message):
         """The conflict is to be settled: that was clicked."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(clock=clock, id=id)
         self.diff: ChangeDiff | None = None
         self.current = -1
         self.wants_split = False
@@ -182,6 +182,9 @@ class DiffView(CodeView):
             fits = tail - head + above <= height
             target = head - above if head < top or not fits else max(tail - height + 1, 0)
             self.scroll_to(y=target, animate=False, force=True)
+
+    def things_on_screen(self, top: int, height: int) -> list[tuple[str, ...]]:
+        return seen_things(self.diff, self._page, self.current, range(top, top + height)) if self.diff else []
 
     def _place(self) -> int | None:
         """The screen row of the current hunk's head."""
@@ -334,12 +337,8 @@ class DiffView(CodeView):
         marks = [] if is_whole or not mark else [(start, end, mark) for start, end in line.marks]
         strip = self.code(line.text, style, row=row, spans=spans, marks=marks)
         if line.eol:
-            strip = Strip.join(
-                [
-                    strip,
-                    self.paint([(ENDS[line.eol], style + self.app.stylesheet.parse_style("$text-warning 80%"))]),
-                ]
-            )
+            warning = style + self.app.stylesheet.parse_style("$text-warning 80%")
+            strip = Strip.join([strip, self.paint([(ENDS[line.eol], warning)])])
         return strip
 
     def _is_sent(self, hunk: int) -> bool:

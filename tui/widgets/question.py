@@ -8,7 +8,6 @@ first. A question that no turn waits for any more folds to one line as long as i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import monotonic
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -23,6 +22,8 @@ from textual.widgets import Input, Static
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import QuestionAsked
 from tui.keymap import bindings, key_of
+from tui.sight import Guard, Guarded
+from tui.strokes import Kind
 from tui.text import one_line
 from tui.widgets.question_parts import OwnWords, QuestionBody, QuestionTabs
 from tui.widgets.question_rows import DIM, TAKE, Choice, body, hints, tabs
@@ -30,7 +31,7 @@ from tui.widgets.question_rows import DIM, TAKE, Choice, body, hints, tabs
 GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a key that was meant for something else
 
 
-class QuestionBar(Vertical, can_focus=True):
+class QuestionBar(Guarded, Vertical, can_focus=True):
     """Puts the questions of one call, and posts all answers together."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("question")
@@ -60,7 +61,7 @@ class QuestionBar(Vertical, can_focus=True):
         self._choices: list[Choice] = []
         self._at = 0
         self._awaited = False
-        self._since = 0.0
+        self.guard = Guard(GRACE)
         self._is_sent = False
         self.is_folded = False
         self._writes = False  # keys that come before the line has the focus belong to it all the same
@@ -81,7 +82,7 @@ class QuestionBar(Vertical, can_focus=True):
         self.display = asked is not None
         if is_new and asked is not None:
             self._choices = [Choice.first(question) for question in asked.questions]
-            self._since = monotonic()
+            self.unseen()
             self._is_sent = False
             self._go_to(0)
         self.draw()
@@ -216,7 +217,26 @@ class QuestionBar(Vertical, can_focus=True):
 
     @property
     def _takes_answers(self) -> bool:
-        return self.question is not None and not self._is_sent and monotonic() - self._since >= GRACE
+        return self.question is not None and not self._is_sent and self.is_read()
+
+    def kind_of(self, event: events.Key) -> Kind:
+        """A digit takes an option, unless it begins a text."""
+        return "command" if self._digit(event.character) else "none"
+
+    def _digit(self, character: str | None) -> int:
+        """The number of an option, 0 = it is none."""
+        question = self.question
+        if question is None or not character or not (character.isdigit() and character.isascii()):
+            return 0
+        return int(character) if int(character) <= len(question.options) else 0
+
+    def take_text(self, text: str) -> None:
+        """What is typed here is an answer of the user's own."""
+        if self.question is not None:
+            self._writes = True
+            self._choice.marked = len(self.question.options)
+            self._own.focus()
+            self._own.insert_text_at_cursor(text)
 
     def on_key(self, event: events.Key) -> None:
         """Digits choose; everything else that can be read is the beginning of an answer, or of a command."""
@@ -225,15 +245,12 @@ class QuestionBar(Vertical, can_focus=True):
             return
         if self._writes:
             self._own.insert_text_at_cursor(character)
-        elif character.isdigit() and character.isascii() and 0 < int(character) <= len(question.options):
-            self._pick(int(character) - 1)
+        elif number := self._digit(character):
+            self._pick(number - 1)
         elif character == "!":
             self.post_message(self.Typed(character))
         elif not character.isspace():
-            self._writes = True
-            self._choice.marked = len(question.options)
-            self._own.focus()
-            self._own.insert_text_at_cursor(character)
+            self.take_text(character)
         else:
             return
         event.stop()

@@ -93,6 +93,8 @@ class ReviewPane(JudgingReview):
         diff, current = self._shown(), self._view.current
         if diff is None or self._lists or current < 0 or self._is_asleep() or self._is_sent(current):
             return None
+        if self._is_unseen():
+            return None
         return diff.change.path, diff.change.hunks[current]
 
     def _change(self) -> Change | None:
@@ -146,6 +148,7 @@ class ReviewPane(JudgingReview):
     def _close_editor(self) -> None:
         self.query_one(HunkEditor).display = False
         self._view.display = True
+        self.unseen()
         self.focus()
 
     def action_comment(self) -> None:
@@ -209,7 +212,9 @@ class ReviewPane(JudgingReview):
         purpose = self.query_one(ReviewInput).purpose
         self._close_input()
         if purpose == "reason":
-            self._judge(path, ids, "reject", event.value.strip())
+            change = next((each for each in self._changes if each.path == path), None)
+            if change is not None:
+                self._judge(change, ids, "reject", event.value.strip())
         elif purpose == "comment" and (event.value.strip() or (path, ids[0]) in self._comments):
             self.post_message(self.Wants(HunkComment(path=path, hunk=ids[0], text=event.value.strip())))
 

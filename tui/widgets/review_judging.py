@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, cast
@@ -11,10 +11,13 @@ from textual import on
 from textual.message import Message
 
 from core.protocol.review import Change, ChangeDiff, Verdict
+from tui.sight import since_struck
+from tui.widgets.diff_rows import chips
 from tui.widgets.diff_view import DiffView
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.review_list import ListRow
-from tui.widgets.review_showing import ShowingReview
+from tui.widgets.review_showing import GRACE, ShowingReview
+from tui.widgets.review_words import asks_first
 
 ANSWERED_WITHIN: Final = 3.0  # seconds after which a verdict that nothing came of can be given again
 
@@ -86,8 +89,23 @@ class JudgingReview(ShowingReview):
         self._show_header()
         return True
 
-    def _is_asleep(self) -> bool:
-        return self._clock() < self._awake_at
+    def _is_asleep(self, *, by_mouse: bool = False) -> bool:
+        """Whether what was struck was meant for something that was here before."""
+        return self.attention.is_asleep(since_struck(self), by_mouse=by_mouse)
+
+    def _is_unseen(self, *, by_mouse: bool = False) -> bool:
+        """Whether what a verdict would be about was not on screen long enough; it is brought there."""
+        diff, at, ago = self._shown(), self._view.current, since_struck(self)
+        thing: Hashable = (diff.change.path, diff.change.hunks[at].id) if diff is not None and at >= 0 else None
+        if by_mouse and diff is not None and at >= 0:
+            return not self._view.sights.has(chips(diff, at), at_least=GRACE, since_struck=ago)
+        place = self._list if self._lists else self._view
+        if self._lists:
+            thing = self._list.meant(self._list.row) if self._list.row is not None else None
+        if thing is None or place.sights.has(thing, at_least=self.attention.takes, since_struck=ago):
+            return False
+        place.reveal()
+        return True
 
     def _forget_unanswered(self) -> None:
         if (self._sent or self._sent_bulks) and self._clock() - self._sent_at > ANSWERED_WITHIN:
@@ -95,29 +113,33 @@ class JudgingReview(ShowingReview):
 
     def action_resolve_hunk(self, verdict: str) -> None:
         """Judge the hunk; in the list: the row."""
+        if not self._is_asleep() and not self._is_unseen():
+            self._resolve_here(cast("Verdict", verdict))
+
+    def _resolve_here(self, verdict: Verdict) -> None:
         self._forget_unanswered()
         if self._lists:
-            self._judge_row(cast("Verdict", verdict))
+            self._judge_row(verdict)
             return
         diff, current = self._shown(), self._view.current
-        if diff is None or current < 0 or self._is_asleep() or self._is_sent(current):
+        if diff is None or current < 0 or self._is_sent(current):
             return
         hunk = diff.change.hunks[current].id
-        if not self._is_blocked(diff.change, cast("Verdict", verdict), hunk):
-            self._judge(diff.change.path, (hunk,), cast("Verdict", verdict))
+        if not self._is_blocked(diff.change, verdict, hunk):
+            self._judge(diff.change, (hunk,), verdict)
 
     def action_resolve_file(self, verdict: str) -> None:
         """Judge what is left of the file; in the list: the row."""
+        if self._is_asleep() or self._is_unseen():
+            return
         self._forget_unanswered()
         if self._lists:
             self._judge_row(cast("Verdict", verdict))
             return
         diff = self._shown()
-        if diff is None or self._is_asleep():
-            return
-        ids = self._takable(diff.change, cast("Verdict", verdict))
-        if ids and not self._is_blocked(diff.change, cast("Verdict", verdict)):
-            self._judge(diff.change.path, ids, cast("Verdict", verdict))
+        ids = self._takable(diff.change, cast("Verdict", verdict)) if diff is not None else ()
+        if diff is not None and ids and not self._is_blocked(diff.change, cast("Verdict", verdict)):
+            self._judge(diff.change, ids, cast("Verdict", verdict))
 
     def _left(self, change: Change) -> tuple[str, ...]:
         sent = self._sent.get(change.path, {})
@@ -129,7 +151,7 @@ class JudgingReview(ShowingReview):
 
     def _judge_row(self, verdict: Verdict) -> None:
         row = self._list.row
-        if row is None or self._is_asleep():
+        if row is None:
             return
         if row.kind == "file" and self._is_blocked(self._changes[row.members[0]], verdict):
             return
@@ -141,7 +163,7 @@ class JudgingReview(ShowingReview):
         else:
             self._judge_files(row, verdict)
         self._show_header()
-        if row.kind == "file":
+        if row.kind == "file" and not (verdict == "accept" and asks_first(self._changes[row.members[0]])):
             self._list.move(1)
 
     def _judge_files(self, row: ListRow, verdict: Verdict) -> None:
@@ -164,16 +186,21 @@ class JudgingReview(ShowingReview):
     @on(DiffView.Judged)
     def _judge_by_mouse(self, event: DiffView.Judged) -> None:
         event.stop()
-        self.action_resolve_hunk(event.verdict)
+        if not self._is_asleep(by_mouse=True) and not self._is_unseen(by_mouse=True):
+            self._resolve_here(event.verdict)
 
-    def _judge(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
+    def _judge(self, change: Change, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
+        """What is asked about once more stays on screen until that is decided."""
+        path = change.path
         self._before_undo = None
+        self.attention.goes_on(by_hand=False)
         self._refused.pop(path, None)
         self._sent.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
         self._sent_at = self._clock()
         self.post_message(self.Resolve(path, ids, verdict, reason))
         self._show_header()
-        self._advance()
+        if not (verdict == "accept" and asks_first(change)):
+            self._advance()
 
     def _advance(self) -> None:
         """To the next hunk without a verdict: after this one, else before it, else in the next file that has one."""
@@ -202,6 +229,8 @@ class JudgingReview(ShowingReview):
         """Reject the hunk and say why."""
         diff, current = self._shown(), self._view.current
         if diff is None or self._lists or current < 0 or self._is_asleep() or self._is_sent(current):
+            return
+        if self._is_unseen():
             return
         self._asked_for = (diff.change.path, (diff.change.hunks[current].id,))
         self.query_one(ReviewInput).ask("reason")

@@ -5,8 +5,9 @@ Rows are plain data, drawn when they are seen: ten thousand files cost no more t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from rich.segment import Segment
@@ -106,8 +107,9 @@ class ReviewList(CodeView):
 
         index: int
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(clock=clock, id=id)
+        self._generation = 0
         self._changes: tuple[Change, ...] = ()
         self._bulks: tuple[Bulk, ...] = ()
         self._rows: list[ListRow] = []
@@ -124,8 +126,22 @@ class ReviewList(CodeView):
     def show(self, changes: tuple[Change, ...], bulks: tuple[Bulk, ...], sent: Collection[str] = ()) -> None:
         """What waits now; the cursor stays on its row, or where that was."""
         self.sent = sent
+        self._generation += (self._changes, self._bulks) != (changes, bulks)
         self._changes, self._bulks = changes, bulks
         self._lay_out()
+
+    def meant(self, row: ListRow) -> Hashable:
+        """What a verdict on a row is about: the hunks of a file; a directory or a bulk as it is now."""
+        if row.kind != "file":
+            return row.kind, row.name, len(row.members), self._generation
+        return row.kind, row.name, tuple(hunk.id for hunk in self._changes[row.members[0]].hunks)
+
+    def things_on_screen(self, top: int, height: int) -> list[Hashable]:
+        return [self.meant(row) for row in self._rows[top : top + height]]
+
+    def reveal(self) -> None:
+        """Bring the cursor into view."""
+        self._move_to(self._cursor)
 
     def filter(self, pattern: str) -> None:
         """Only rows with these words."""

@@ -20,24 +20,18 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Verdict
+from tui.sight import Attention
 from tui.text import clean, one_line, plain
-from tui.widgets.code_view import cells
+from tui.widgets.code_view import CodeView, cells
 from tui.widgets.diff_view import SPLIT_WIDTH, DiffView
 from tui.widgets.review_files import ReviewFiles
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.review_list import ReviewList
-from tui.widgets.review_words import Part, risk, told, trouble
+from tui.widgets.review_words import EMPTY, GONE, Part, risk, told, trouble
 
 PATIENCE: Final = 0.5
 GRACE: Final = 0.5  # seconds
 PLENTY: Final = 1_000  # columns, as long as the width is not known
-
-EMPTY: Final = (
-    "Nothing to review\n\n"
-    "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
-    "a accepts, r rejects, u takes a verdict back."
-)
-GONE: Final = "Nothing is pending here any more\n\nIt was settled meanwhile. ] and [ go to the other files."
 
 Goal = Literal["first", "last", "keep"] | int
 
@@ -65,7 +59,7 @@ class ShowingReview(Vertical):
         self._comments: Mapping[tuple[str, str], Comment] = {}
         self._names: tuple[Mapping[str, int], Mapping[str, str]] = ({}, {})
         self._index = 0
-        self._awake_at = 0.0
+        self.attention = Attention(GRACE, self.now)
         self._sent: dict[str, dict[str, Verdict]] = {}
         self._sent_bulks: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -73,16 +67,19 @@ class ShowingReview(Vertical):
         self._before_undo: frozenset[str] | None = None
         self._lists = False
 
+    def now(self) -> float:
+        return self._clock()
+
     def compose(self) -> ComposeResult:
         yield ReviewFiles()
         for name in ("review--origin", "review--risk", "review--conflict"):
             line = Static(classes=name)
             line.display = False
             yield line
-        listed = ReviewList()
+        listed = ReviewList(clock=self.now)
         listed.display = False
         yield listed
-        yield DiffView()
+        yield DiffView(clock=self.now)
         asked = ReviewInput(compact=True)
         asked.display = False
         asked.cursor_blink = False  # a blinking cursor writes to the terminal while nothing happens
@@ -153,7 +150,21 @@ class ShowingReview(Vertical):
 
     def arm(self) -> None:
         """The pane has just appeared: verdict keys are ignored for half a second."""
-        self._awake_at = self._clock() + GRACE
+        self.attention.comes_up()
+
+    def unseen(self) -> None:
+        """Something stands over it: what was seen before does not count any more."""
+        self.arm()
+        for each in self.query(CodeView):
+            each.sights.lost()
+            each.redraw()
+
+    on_hide = unseen
+
+    def on_descendant_focus(self) -> None:
+        self.attention.comes_here(self.has_focus_within)
+
+    on_descendant_blur = on_descendant_focus
 
     def show_path(self, path: str) -> None:
         """Go to a changed file."""
@@ -338,6 +349,7 @@ class ShowingReview(Vertical):
 
     def action_hunk(self, step: int) -> None:
         """The next hunk or the one before, in the next file if need be; in the list: the next row."""
+        self.attention.goes_on(by_hand=True)
         if self._lists:
             self._list.move(step)
             return
@@ -350,6 +362,7 @@ class ShowingReview(Vertical):
 
     def action_file(self, step: int) -> None:
         """The next file or the one before."""
+        self.attention.goes_on(by_hand=True)
         if self._lists:
             self._list.move(step)
         elif 0 <= self._index + step < len(self._changes):

@@ -30,6 +30,12 @@ SIGNS: Final = {
 }
 MUTED: Final = "$foreground 55%"
 SHOWN: Final = 48  # characters of a command that are shown
+EMPTY: Final = (
+    "Nothing to review\n\n"
+    "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
+    "a accepts, r rejects, u takes a verdict back."
+)
+GONE: Final = "Nothing is pending here any more\n\nIt was settled meanwhile. ] and [ go to the other files."
 
 
 def size(count: int) -> str:
@@ -139,6 +145,11 @@ def risk(change: Change) -> str:
         return ""
     it = f"! It {change.risk}." if change.risk else "! It is protected."
     return f"{it} {RED_ADVICE}" if change.protected else it
+
+
+def asks_first(change: Change) -> bool:
+    """Whether accepting it is asked about once more: what is red, and what is gone from the disk with it."""
+    return change.protected or change.operation == "delete"
 
 
 def trouble(change: Change, refused: str | None = None) -> str:

@@ -125,6 +125,14 @@ class SidePane(Vertical):
         if name and name not in self._panes:
             pane = self._panes[name] = self._makers[name]()
             await self.mount(pane, before="#side-hint")
+        self._bring_up(name)
+        return self._panes.get(name)
+
+    def hide(self) -> None:
+        """No pane is shown."""
+        self._bring_up("")
+
+    def _bring_up(self, name: str) -> None:
         self.current = name
         self.display = bool(name)
         for each, widget in self._panes.items():
@@ -133,7 +141,6 @@ class SidePane(Vertical):
         self.draw_hint()
         if name:
             self.post_message(self.Shown(name))
-        return self._panes.get(name)
 
     def on_descendant_focus(self, _: events.DescendantFocus) -> None:
         self.draw_hint()

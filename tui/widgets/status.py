@@ -13,6 +13,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tui.crew_fold import at_work
+from tui.keymap import key_of
 from tui.state import ViewState
 from tui.text import one_line
 
@@ -75,6 +76,7 @@ class StatusBar(Widget):
         self._frame = 0
         self._timer: Timer | None = None
         self._again = 0.0  # when a model call is tried again
+        self._calls = False
         self._since: float | None = None  # when the user's own command was seen to run
 
     def show(self, state: ViewState, note: str) -> None:
@@ -91,6 +93,12 @@ class StatusBar(Widget):
             self._timer.stop()
             self._timer = None
         self.refresh()
+
+    def call_back(self, calls: bool) -> None:
+        """Say, or no longer, that something waits for an answer which the focus is not on."""
+        if calls != self._calls:
+            self._calls = calls
+            self.refresh()
 
     def _spin(self) -> None:
         self._frame = (self._frame + 1) % len(FRAMES)
@@ -113,6 +121,9 @@ class StatusBar(Widget):
             facts.append(Fact(5, [(meter(state.context_used, state.context_window), style)]))
         if state.pending_hunks:
             facts.append(Fact(WAITS, [(f"{state.pending_hunks} to review", "$warning")]))
+        if self._calls:
+            key = key_of("app.answer", getattr(self.app, "keymap", {})).upper()
+            facts.append(Fact(WAITS + 2, [(f"waits for you · {key}", "bold $warning")]))
         if (work := self._work()) is not None:
             sign = (FRAMES[self._frame], self.get_visual_style("status--accent"))
             facts.append(Fact(WAITS + 1, [sign, (work, "$foreground 60%")]))

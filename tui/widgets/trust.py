@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import Final
 
 from textual.content import Content
@@ -10,6 +9,7 @@ from textual.widgets import Static
 
 from core.protocol.events import TrustStated
 from tui.keymap import key_of
+from tui.sight import Guard, Guarded, is_whole
 from tui.text import exposed, one_line
 
 GRACE: Final = 0.4
@@ -40,19 +40,19 @@ def _changed(stated: TrustStated) -> tuple[str, str, str, str]:
     return "What speaks to the agent here has changed since you trusted it:", told, _MEANS_CHANGED, "read it"
 
 
-class TrustBar(Static):
+class TrustBar(Guarded, Static):
     """Shows the question; the keys belong to the screen."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._since = 0.0
+        self.guard = Guard(GRACE)
         self._stated: TrustStated | None = None
         self.display = False
 
     def ask(self, stated: TrustStated | None) -> None:
         """Ask, or (None) be gone."""
         if stated is not None and not self.display:
-            self._since = monotonic()
+            self.unseen()
         self._stated, self.display = stated, stated is not None
         self._fill()
 
@@ -77,5 +77,5 @@ class TrustBar(Static):
 
     @property
     def takes_answers(self) -> bool:
-        """Whether it has been there long enough to have been read."""
-        return self.display and monotonic() - self._since >= GRACE
+        """Whether it has been on screen long enough to have been read."""
+        return is_whole(self) and self.is_read()
