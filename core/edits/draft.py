@@ -13,13 +13,15 @@ from typing import Final
 from msgspec import Struct
 
 from core.edits.candidates import EditError
-from core.edits.lazy import LazyResult, draft_tokens, spliced_draft, undecided
+from core.edits.hunks.laying import lay
+from core.edits.hunks.splice import Spliced, replaced
+from core.edits.lazy import MOST_LOST, LazyResult, draft_tokens, spliced_draft, undecided
 from core.edits.lazy_align import with_scopes
+from core.edits.lazy_matches import Token
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
 from core.edits.search_replace import same_file
 from core.edits.tag_attributes import attributes
-from core.edits.transplant import Block, placed_lines
 
 LONGEST: Final = 300
 _HINT: Final = (
@@ -119,17 +121,43 @@ def apply_draft(text: str, draft: Draft) -> str:
     part = Lines(lines.bodies[first:last], lines.ends[first:last], lines.starts[first:last])
     tokens = draft_tokens(rows, part)
     before, after = text[: lines.starts[first]], text[lines.stop(last - 1) :]
+    hunks = _hunks(part, rows, tokens)
+    if hunks is not None and not hunks.marked:
+        hunks = None
+    if hunks is not None and hunks.taken:
+        return before + hunks.text + after
+    if hunks is not None and not hunks.sketched:
+        raise undecided("its parts fit in more than one place")
     if all(token.kind == "line" for token in tokens):
-        block = Block(first, last - 1, list(range(first, last)))
-        return before + placed_lines(lines, block, rows) + after
+        return before + replaced(part, rows) + after
     if all(token.kind != "marker" for token in tokens):
         kept = [token.text for token in tokens if token.kind == "line"]
-        return before + placed_lines(lines, Block(first, last - 1, list(range(first, last))), kept) + after
+        return before + replaced(part, kept) + after
     if len(part) == len(lines):
         _check_start(part, rows)
     done = spliced_draft(part, with_scopes(tokens), open_ends=False)
     _check_removals(part, rows, done)
+    if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done.text):
+        raise undecided("its parts fit in more than one place")
+    if done.removed > MOST_LOST and done.removed > 3 * done.added:
+        raise undecided(f"it would delete {done.removed} lines that it does not mention")
     return before + done.text + after
+
+
+def _hunks(part: Lines, rows: list[str], tokens: list[Token]) -> Spliced | None:
+    """The draft as pieces of its range. A comment that says that something is removed vanishes if that is so."""
+    things = [token.thing for token in tokens if token.kind == "removal"]
+    if things:
+        laid = lay(part, [row for row, token in zip(rows, tokens, strict=True) if not token.thing], open_ends=False)
+        if laid is not None and all(
+            _count(thing, laid.text) < _count(thing, "\n".join(part.bodies)) for thing in things
+        ):
+            return laid
+    return lay(part, rows, open_ends=False)
+
+
+def _count(thing: str, text: str) -> int:
+    return len(re.findall(rf"(?<![\w.]){re.escape(thing)}(?!\w)", text))
 
 
 def _check_start(part: Lines, rows: list[str]) -> None:

@@ -16,6 +16,8 @@ from typing import Final
 from msgspec import Struct
 
 from core.edits.candidates import EditError
+from core.edits.hunks.laying import lay
+from core.edits.hunks.splice import Spliced
 from core.edits.json_commas import with_commas
 from core.edits.lazy_align import Step, Undecided, align, with_exposed, with_scopes
 from core.edits.lazy_blanks import Row, Spacing
@@ -23,7 +25,7 @@ from core.edits.lazy_checks import Laid, doubt_of
 from core.edits.lazy_definition import one_definition
 from core.edits.lazy_indents import fitted, level_of
 from core.edits.lazy_keys import key_of
-from core.edits.lazy_markers import is_marker, removed_thing, spread_out
+from core.edits.lazy_markers import is_marker, may_be_marker, removed_thing, spread_out
 from core.edits.lazy_matches import Token, depth_of, depths_of
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
@@ -34,7 +36,8 @@ _HINT: Final = (
     "Nothing was changed. Put a line of the file before and after each change, mark every part that you leave out with "
     "... existing code ..., or use search_replace."
 )
-_MOST_LOST: Final = 12
+_MANY_PLACES: Final = "its parts fit in more than one place"
+MOST_LOST: Final = 12
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
 _ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
 _NAMED: Final = re.compile(
@@ -60,21 +63,45 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
     """The file after the draft. Raises `EditError`."""
     lines = split_lines(text)
     own = {line.strip() for line in lines.bodies}
+    hunks = lay(lines, _plain(draft_lines(code_edit, trimmed=False), own, path), open_ends=True)
+    if hunks is not None and hunks.taken and hunks.marked:
+        return _laid(path, text, hunks)
+    if hunks is not None and hunks.marked and not hunks.sketched:
+        raise undecided(_MANY_PLACES)
     new = _plain(draft_lines(code_edit), own, path)
     if not any(line.strip() for line in new):
         raise EditError("The edit is empty.", hint="Give the new code, or delete the file. Nothing was changed.")
-    marked = [is_marker(line) and line.strip() not in own for line in new]
+    marked = [(is_marker(line) or may_be_marker(line)) and line.strip() not in own for line in new]
     if not any(line.strip() for line in lines.bodies) and not any(marked):
         return LazyResult(text=_closed(new, lines), kept=0, added=len(new), removed=0)
     if not any(marked):
-        return _checked(path, text, _without_markers(text, lines, new, path))
+        return _unmarked(path, text, new, hunks)
     tokens = _tokens(new, marked, lines, path)
     done = spliced_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
-    if done.removed > _MOST_LOST and done.removed > 3 * done.added:
+    if done.removed > MOST_LOST and done.removed > 3 * done.added:
         raise undecided(f"it would delete {done.removed} lines that it does not mention")
+    if hunks is not None and not hunks.allows(text, done.text):
+        raise undecided(_MANY_PLACES)
     if path.endswith((".json", ".jsonc")):
         done = LazyResult(text=with_commas(done.text), kept=done.kept, added=done.added, removed=done.removed)
     return _checked(path, text, done)
+
+
+def _laid(path: str, text: str, hunks: Spliced) -> LazyResult:
+    return _checked(path, text, LazyResult(text=hunks.text, kept=0, added=0, removed=0))
+
+
+def _unmarked(path: str, text: str, new: Sequence[str], hunks: Spliced | None) -> LazyResult:
+    """A draft that leaves nothing out: the whole file, one definition, or a piece of the file that tells its place."""
+    try:
+        done = _checked(path, text, _without_markers(text, split_lines(text), new, path))
+    except UndecidedEdit:
+        if hunks is None or not hunks.taken:
+            raise
+        return _laid(path, text, hunks)
+    if hunks is not None and hunks.taken and hunks.text != done.text:
+        raise undecided("it may be the whole file, a definition or a part of it")
+    return done
 
 
 def _plain(new: Sequence[str], own: Collection[str], path: str) -> list[str]:
@@ -90,16 +117,14 @@ def undecided(why: str) -> UndecidedEdit:
     return UndecidedEdit(f"The edit does not tell how it fits the file: {why}.", hint=_HINT)
 
 
-def draft_lines(draft: str) -> list[str]:
-    """The lines of a draft, without a fence around all of them and blank lines at both ends."""
+def draft_lines(draft: str, *, trimmed: bool = True) -> list[str]:
+    """The lines of a draft, without a fence around all of them and, unless not `trimmed`, blank lines at both ends."""
     lines = as_lines(draft)[0]
-    while lines and not lines[0].strip():
-        lines.pop(0)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if len(lines) > 1 and lines[0].lstrip().startswith("```") and lines[-1].strip() == "```":
-        return draft_lines("\n".join(lines[1:-1]))
-    return lines
+    filled = [index for index, line in enumerate(lines) if line.strip()]
+    inner = lines[filled[0] : filled[-1] + 1] if filled else []
+    if len(inner) > 1 and inner[0].lstrip().startswith("```") and inner[-1].strip() == "```":
+        return draft_lines("\n".join(inner[1:-1]), trimmed=trimmed)
+    return inner if trimmed else lines
 
 
 def _tokens(new: Sequence[str], marked: Sequence[bool], lines: Lines, path: str) -> list[Token]:
@@ -124,7 +149,7 @@ def draft_tokens(new: Sequence[str], lines: Lines) -> list[Token]:
         thing = None if line.strip() in own else removed_thing(line)
         if thing:
             tokens.append(Token("removal", line, depth, thing))
-        elif line.strip() not in own and is_marker(line):
+        elif line.strip() not in own and (is_marker(line) or may_be_marker(line)):
             tokens.append(Token("marker", line, depth))
         else:
             tokens.append(Token("line", line, depth))

@@ -6,14 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from core.edits.hunks.weights import telling
 from core.edits.lazy_align import keeps_inside
 from core.edits.lazy_blanks import Row
 from core.edits.lazy_keys import key_of
 from core.edits.lazy_matches import CONTINUED, SPECIAL, Token, depth_of, doubtful_version, owners
 from core.edits.lines import Lines
 
+_COPIED: Final = 3
+_LONG: Final = 16
 _WORDS = re.compile(r"[A-Za-z_]\w.*")
 
 
@@ -29,19 +32,46 @@ def doubt_of(laid: Laid) -> str:
     """Why the result may be wrong; "" when nothing speaks against it."""
     if _emptied(laid):
         return "code would go where it says that code stays"
-    return _version(laid) or _container(laid) or _double(laid) or _overload(laid) or _cut_off(laid)
+    return (
+        _version(laid)
+        or _container(laid)
+        or _double(laid)
+        or _copied(laid)
+        or _repeated(laid)
+        or _overload(laid)
+        or _cut_off(laid)
+    )
 
 
 def _emptied(laid: Laid) -> bool:
-    """Whether a marker stands for nothing, and yet all that was between the lines around it that are there goes."""
-    matched = [(row.token, row.old) for row in laid.rows if row.token is not None and row.old is not None]
+    """Whether a marker would not keep what stands beside the lines around it that are there: right below the line
+    before it, right above the line after it; what stands before or after a draft is kept like that, too."""
+    filled = [place for place, body in enumerate(laid.lines.bodies) if body.strip()]
     kept = {row.old for row in laid.rows if row.old is not None}
-    for (first, above), (last, below) in pairwise(matched):
-        between = [place for place in range(above + 1, below) if laid.lines.bodies[place].strip()]
-        marked = any(token.kind == "marker" for token in laid.tokens[first + 1 : last])
-        if between and marked and kept.isdisjoint(between):
+    where = {row.token: row.old for row in laid.rows if row.token is not None}
+    tokens = [index for index, token in enumerate(laid.tokens) if token.text.strip()]
+    for above, below in pairwise([None, *tokens, None]):
+        marked = [each is None or laid.tokens[each].kind == "marker" for each in (above, below)]
+        line = below if marked[0] else above
+        place = (
+            None if line is None or marked in ([True, True], [False, False]) else _exactly(laid, line, where.get(line))
+        )
+        if place is None:
+            continue
+        at = filled.index(place) + (1 if line == above else -1)
+        if 0 <= at < len(filled) and filled[at] not in kept:
             return True
     return any(row.old is None and keeps_inside(laid.tokens, row.token or 0) for row in laid.rows)
+
+
+def _exactly(laid: Laid, token: int, old: int | None) -> int | None:
+    """The line of the file that a line of the draft is, when it is the very same."""
+    same = (
+        laid.tokens[token].kind == "line"
+        and old is not None
+        and laid.tokens[token].text.strip() == laid.lines.bodies[old].strip()
+    )
+    return old if same else None
 
 
 def _version(laid: Laid) -> str:
@@ -89,6 +119,34 @@ def _double(laid: Laid) -> str:
         if name in seen and (fresh or seen[name]) and (defines or row.token is None or not seen[name]):
             return f"{text[:80]!r} would be there twice"
         seen[name] = fresh or seen.get(name, False)
+    return ""
+
+
+def _copied(laid: Laid) -> str:
+    """Lines that the file has once would be there twice: the draft showed them to say where it belongs."""
+    there = Counter(line.strip() for line in laid.lines.bodies)
+    kept = {laid.lines.bodies[row.old].strip() for row in laid.rows if row.old is not None}
+    fresh = [laid.tokens[row.token].text.strip() for row in laid.rows if row.token is not None and row.old is None]
+    twice = [line for line in fresh if there[line] == 1 and line in kept and telling(line)]
+    if len(twice) >= _COPIED:
+        return f"{twice[0][:80]!r} and more lines would be there twice"
+    held = [line for line in kept if len(line) >= _LONG and there[line] == 1]
+    again = next((line for line in fresh if line not in there and any(each in line for each in held)), "")
+    return f"{again[:80]!r} may be new, or take the place of a line that it holds" if again else ""
+
+
+def _repeated(laid: Laid) -> str:
+    """A new line stands beside the very same one, which a marker keeps; or a marker between two lines keeps nothing."""
+    for above, below in pairwise(laid.rows):
+        for fresh, stays in ((above, below), (below, above)):
+            if fresh.token is not None and fresh.old is None and stays.token is None and stays.old is not None:
+                text = laid.tokens[fresh.token].text.strip()
+                if text == laid.lines.bodies[stays.old].strip():
+                    return f"{text[:80]!r} would be there twice"
+        if above.token is not None and below.token is not None:
+            between = laid.tokens[above.token + 1 : below.token]
+            if any(token.kind == "marker" for token in between):
+                return "one of its markers stands for nothing"
     return ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 _OPEN = re.compile(
-    r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|<%#|\{\{!--|\{\{/\*|\{#|\{-|\(\*|#+|--+|%+|;+|(?:REM|rem)\b|\*|['"]{1,3})\s*"""
+    r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|<%#|\{\{!--|\{\{/\*|\{#|\{-|\(\*|#+|--+|%+|;+|\.\.(?=\s+[^\s.])|(?:REM|rem)\b|\*|['"]{1,3})\s*"""
 )
 _CLOSE = re.compile(r"""\s*(?:\*+/\}{0,2}|%>|-->|--%>|--\}\}|#\}|-\}|\*\)|['"]{1,3})?\s*[,;]?$""")
 _DOTS = re.compile(r"(?:\.{3,}|\.(?: \.){2,}|…|\[\.{3,}\]|\[…\])")
@@ -35,6 +35,18 @@ _SAID = re.compile(
     r"|(?:code|lines?|content) (?:is |are )?(?:omitted|unchanged|unmodified|untouched)(?: for brevity)?"
     rf"|(?:keep|leave)(?: the| all)? (?:(?:rest|everything)\b|(?:existing|remaining|other|same) {_THING}\b).{{0,40}}"
     rf"|continue with (?:the )?(?:existing|remaining|original) {_THING})[.:!]?",
+    re.IGNORECASE,
+)
+_WHERE = r"(?: (?:here|before|after|above|below))?(?: this(?: \w+)?)?"
+_BARE = re.compile(
+    rf"(?:no (?:further |other )?changes?{_WHERE}"
+    rf"|nothing (?:changes|changed|is changed){_WHERE}"
+    rf"|(?:the )?(?:existing|unchanged|remaining) {_THING}(?: (?:here|above|below|unchanged|stays?|remains?))*"
+    rf"|(?:the )?(?:rest|remainder)(?: of (?:the |this )?{_THING})?"
+    r"(?: (?:is|are|stays?|remains?|left|the|as|it|same|unchanged|untouched|here|before|below))+"
+    rf"|(?:the |this )?{_THING}(?: (?:above|below|before|after))? (?:is|are|stays?|remains?)(?: the)?"
+    r" (?:unchanged|untouched|same)"
+    r"|unchanged|unmodified|same as before|as before)[.:]?",
     re.IGNORECASE,
 )
 _GONE = re.compile(
@@ -69,6 +81,12 @@ def is_marker(line: str) -> bool:
             return False
         return bool((starts and ends) or _KEYWORD.search(words))
     return bool(comment) and _SAID.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
+
+
+def may_be_marker(line: str) -> bool:
+    """Whether a line that is no comment says that code is left out: it may be one, or a line of text."""
+    text = line.strip()
+    return 0 < len(text) <= _LONGEST and not is_marker(text) and _BARE.fullmatch(text) is not None
 
 
 def spread_out(line: str, level: str) -> list[str]:

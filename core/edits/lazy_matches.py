@@ -19,7 +19,7 @@ Kind = Literal["line", "marker", "removal"]
 CONTINUED: Final = re.compile(
     r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b|\{$"
 )
-_BRANCH: Final = re.compile(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
+BRANCH: Final = re.compile(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
 _HEADING: Final = re.compile(r"#{1,6}\s")
 _BELOW: Final = 8
 _SIMILAR: Final = 0.75
@@ -29,7 +29,7 @@ _ONCE: Final = re.compile(
 )
 _MANY: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
-_PREFIX: Final = re.compile(r"@\w|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
+PREFIX: Final = re.compile(r"@\w|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
 SPECIAL: Final = re.compile(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
 _SAME_DEFINITION: Final = 3000
 _COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")
@@ -98,7 +98,7 @@ def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
         if same and continues(texts, index):
             head, branch = stack.pop()
             found.append(head)
-            stack.append((head, index if _BRANCH.match(text) else branch))
+            stack.append((head, index if BRANCH.match(text) else branch))
             continue
         if same:
             stack.pop()
@@ -160,9 +160,9 @@ def _headed(texts: Sequence[str]) -> list[int | None]:
     """For each decorator, attribute or comment that stands before a definition, the line of that definition."""
     found: list[int | None] = [None] * len(texts)
     for index in range(len(texts) - 2, -1, -1):
-        if _PREFIX.match(texts[index]) and texts[index + 1]:
+        if PREFIX.match(texts[index]) and texts[index + 1]:
             after = index + 1
-            found[index] = found[after] if _PREFIX.match(texts[after]) else after if key_of(texts[after]) else None
+            found[index] = found[after] if PREFIX.match(texts[after]) else after if key_of(texts[after]) else None
     return found
 
 

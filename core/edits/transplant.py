@@ -15,7 +15,7 @@ from core.edits.lines import Lines
 from core.edits.reindent import Shift, indent_of
 
 _SMALL = 250_000
-_Opcode = tuple[str, int, int, int, int]
+Opcode = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def transplant(lines: Lines, block: Block, given: Sequence[str], wanted: Sequenc
     fallback = lines.dominant()
     used = {place for place in block.mapping if place >= 0}
     out: list[tuple[str, str]] = []
-    for tag, i1, i2, j1, j2 in _opcodes(given, wanted):
+    for tag, i1, i2, j1, j2 in opcodes(given, wanted):
         if tag == "equal":
             for index in range(i1, i2):
                 out += [(lines.bodies[each], lines.ends[each]) for each in _own(block, block.mapping[index], used)]
@@ -59,7 +59,7 @@ def own_lines(lines: Lines, block: Block, given: Sequence[str], wanted: Sequence
     used = {place for place in block.mapping if place >= 0}
     out: list[tuple[str, str]] = []
     indent = indent_of(lines.bodies[block.first])
-    for tag, i1, i2, j1, j2 in _opcodes(given, wanted):
+    for tag, i1, i2, j1, j2 in opcodes(given, wanted):
         if tag == "equal":
             for index in range(i1, i2):
                 out += [(lines.bodies[each], lines.ends[each]) for each in _own(block, block.mapping[index], used)]
@@ -91,7 +91,7 @@ def _joined(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:
     return text + tail + last_end
 
 
-def _opcodes(given: Sequence[str], wanted: Sequence[str]) -> Iterator[_Opcode]:
+def opcodes(given: Sequence[str], wanted: Sequence[str]) -> Iterator[Opcode]:
     """Like `SequenceMatcher.get_opcodes`; the shared head and tail come off first, a huge middle is not compared."""
     head = shared_head(given, wanted)
     tail = shared_head(given[head:][::-1], wanted[head:][::-1])

@@ -170,7 +170,7 @@ CASES: list[Row] = [
         "shop.py",
         SHOP,
         f"{H}\nclass Cart:\n{H}\n    def add(self, item):\n        self.items.append(item)\n\n{H}",
-        None,
+        swap(SHOP, '        log.info("add")\n', ""),
     ),
     (
         "loose, all of it four spaces deeper",

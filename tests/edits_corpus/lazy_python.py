@@ -180,7 +180,7 @@ CASES: list[Row] = [
         "store.py",
         STORE,
         f"{MARK}\nclass UserStore:\n    {MARK}\n    def get(self, user_id):\n        {MARK}\n    @staticmethod\n    def normalize(name):\n        {MARK}\n{MARK}",
-        swap(STORE, SAVE + "\n", ""),
+        None,
     ),
     (
         "py, a decorator before a method",

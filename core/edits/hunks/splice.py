@@ -1,0 +1,131 @@
+"""The file that a draft shaped like a diff makes: every piece in its place, everything else as it was.
+
+A line that a piece shares with the file keeps the file's own bytes, white space at its end and ending included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from core.edits.hunks.choice import alike, chosen
+from core.edits.hunks.doubts import Doubt, copied, doubt_of
+from core.edits.hunks.pieces import START, STOP, outlined, pieces_of, spaced, variants, whole
+from core.edits.hunks.readings import Ground, Reading
+from core.edits.lines import Lines
+from core.edits.transplant import opcodes
+
+_MANY: Final = 80
+
+
+class Spliced(NamedTuple):
+    """What a draft makes of a text. `sure`: nothing else that it could make comes near; `doubts`: of its pieces;
+    `outlined`: every piece begins with something that has a name; `headed`: one is a single line that
+    stays; `whole`: every piece ends where that does;
+    `marked`: there is a marker."""
+
+    text: str
+    cost: int
+    sure: bool
+    doubts: tuple[Doubt | None, ...]
+    outlined: bool
+    headed: bool
+    whole: bool
+    marked: bool
+
+    @property
+    def sketched(self) -> bool:
+        """Whether a piece only shows where something is, or has no context: not a diff, but an outline of the file."""
+        return Doubt.IDLE in self.doubts or (self.outlined and (not self.sure or Doubt.BARE in self.doubts))
+
+    @property
+    def taken(self) -> bool:
+        """Whether it may be taken as it is: only pieces that merely show where another one belongs change nothing."""
+        changed = [each for each in self.doubts if each is not Doubt.IDLE]
+        return self.sure and bool(changed) and not any(changed)
+
+    def allows(self, before: str, after: str) -> bool:
+        """Whether what was made of an outline in another way may be taken: where heads of what stays tell the places,
+        where its parts are whole, where it is the same, and where nothing goes."""
+        rest = iter(after.split("\n"))
+        return self.headed or self.whole or after == self.text or all(line in rest for line in before.split("\n"))
+
+
+def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, open_ends: bool) -> Spliced | None:
+    """The text after the draft; None when it can't be read as pieces of the file. `rows` are in the file's indentation.
+
+    `open_ends`: what stands before or after the draft may stay without a marker that says so. Raises `TooLong`.
+    """
+    ground = Ground([START, *(body.rstrip() for body in lines.bodies), STOP])
+    options: list[list[Reading]] = []
+    pieces = pieces_of(rows, marked)
+    padded = spaced(pieces)
+    for piece in pieces:
+        found = sorted(
+            reading
+            for variant in variants(piece, open_ends=open_ends, padded=padded)
+            for reading in ground.readings(variant.rows, variant.cost)
+        )
+        options.append(found[:_MANY])
+    choice = chosen(options, ground.lines) if options and all(options) else None
+    if choice is None:
+        return None
+    outline = outlined(pieces)
+    taken = list(zip(choice.readings, options, strict=True))
+    strayed = [] if padded else [_strayed(reading, others, ground) for reading, others in taken]
+    return Spliced(
+        text=_text(lines, choice.readings),
+        cost=choice.cost,
+        sure=choice.sure and not any(strayed) and not any(copied(reading, others, ground) for reading, others in taken),
+        doubts=tuple(doubt_of(reading, ground.lines, outlined=outline) for reading in choice.readings),
+        outlined=outline,
+        headed=any(_heads(reading, ground.lines, most=2 if outline else 1) for reading in choice.readings),
+        whole=whole(pieces),
+        marked=any(marked),
+    )
+
+
+def _strayed(reading: Reading, others: Sequence[Reading], ground: Ground) -> bool:
+    """Whether a reading leaves out blank lines of a piece, and keeping them would make another file."""
+    longer = [each for each in others if _size(each) > _size(reading)]
+    near = [each for each in longer if each.first == reading.first or each.last == reading.last]
+    return bool(near) and not any(alike(reading, each, ground.lines) for each in longer)
+
+
+def _size(reading: Reading) -> int:
+    return sum(row not in (START, STOP) for row in reading.rows)
+
+
+def _heads(reading: Reading, lines: Sequence[str], *, most: int) -> bool:
+    """Whether a piece is a line or two that stay and only show what the next one belongs to."""
+    old = [line for line in lines[reading.first : reading.last] if line.strip("\0 ")]
+    return (
+        old == [row.rstrip() for row in reading.rows if row.strip()] and len([x for x in old if x[0] != "\0"]) <= most
+    )
+
+
+def replaced(lines: Lines, rows: Sequence[str]) -> str:
+    """The text with all of its lines replaced; what both have keeps the file's own bytes."""
+    return _text(lines, [Reading(0, 1, len(lines) + 1, tuple(rows))])
+
+
+def _text(lines: Lines, readings: Sequence[Reading]) -> str:
+    out: list[tuple[str, str]] = []
+    own = list(zip(lines.bodies, lines.ends, strict=True))
+    fallback, place = lines.dominant(), 0
+    for reading in readings:
+        first, last = max(reading.first - 1, 0), min(reading.last - 1, len(own))
+        out += own[place:first]
+        rows = [row for row in reading.rows if row not in (START, STOP)]
+        old = [body.rstrip() for body, _ in own[first:last]]
+        for tag, i1, i2, j1, j2 in opcodes(old, [row.rstrip() for row in rows]):
+            if tag == "equal":
+                out += own[first + i1 : first + i2]
+            else:
+                ends = [end for _, end in own[first + i1 : first + i2]] or [out[-1][1] if out else fallback]
+                out += [(row, ends[min(step, len(ends) - 1)] or fallback) for step, row in enumerate(rows[j1:j2])]
+        place = last
+    out += own[place:]
+    closed = not lines.ends or bool(lines.ends[-1])
+    text = "".join(body + (end or fallback) for body, end in out)
+    return text if closed else text.removesuffix("\n").removesuffix("\r")
