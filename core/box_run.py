@@ -1,7 +1,7 @@
 """`agent-tui box run`: one command as the agent's terminal runs it, and what it did. It is how the box is measured.
 
-Its output goes to standard output as it comes, byte for byte unless that is a terminal; the report goes to standard
-error, and its exit status is the program's own.
+What it writes to standard output and to standard error goes there as it comes, byte for byte unless that is a terminal.
+The report follows on standard error, or goes to a file; its exit status is the program's own.
 With --keep the effects wait in a session of the workspace that is kept for this; without, nothing is left of them.
 """
 
@@ -12,8 +12,10 @@ import contextlib
 import os
 import signal
 import sys
+from typing import TextIO
 
 from core.agent.execution import Order
+from core.agent.shell_state import readable
 from core.cli import Options
 from core.engine import Engine, EngineOptions
 from core.engine.boxes import Boxes
@@ -24,6 +26,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Bulk, Change, Origin
 from core.sandbox.box import Limits, Tier
+from core.sandbox.plain_output import PlainStream
 from core.sandbox.result import CommandResult
 from core.sessions.fold import SessionState
 from core.sessions.store import SessionStore
@@ -49,7 +52,7 @@ def run_in_box(options: Options) -> int:
 class _BoxRun:
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._out = _Out()
+        self._out, self._errors = _Out(sys.stdout), _Out(sys.stderr)
         wanted = Tier(options.tier) if options.tier else None
         self._boxes = Boxes(wanted=wanted)
         said = EngineOptions(mode=options.mode, interactive=False, watch=False, tier=wanted)
@@ -103,7 +106,8 @@ class _BoxRun:
             origin=Origin(call=new_id("user"), tool="user_command", command=self._options.command),
             keeps=terminal.keeps(),
             seconds=float(self._options.timeout),
-            raw=not self._out.is_terminal,
+            raw=True,
+            on_errors=self._errors.write,
         )
         running = asyncio.ensure_future(terminal.run(order, self._out.write))
         loop = asyncio.get_running_loop()
@@ -130,6 +134,8 @@ class _BoxRun:
         raise AgentTuiError("The box did not tell what the command did.")
 
     def _report(self, result: CommandResult, effects: list[str]) -> None:
+        self._out.finish()
+        self._errors.finish()
         found = self._boxes.event()
         lines = [f"{'box':<11}{found.tier}{f' ({found.reason})' if found.reason else ''}"]
         if result.ended != "exited":
@@ -137,9 +143,18 @@ class _BoxRun:
         lines += [f"{'note':<11}{note}" for note in result.notes]
         lines += [f"{'note':<11}{self._out.failure}"] if self._out.failure else []
         lines += effects or [f"{'effects':<11}none"]
-        for line in lines:
-            sys.stderr.write(f"{plain(line)}\n")
-        sys.stderr.flush()
+        self._tell("".join(f"{_one_line(line)}\n" for line in lines))
+
+    def _tell(self, report: str) -> None:
+        """A file is for those who must know the report from what the command wrote to standard error."""
+        if self._options.report is None:
+            self._errors.begin_line()
+            self._errors.write(report)
+            return
+        try:
+            self._options.report.write_text(report, encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            sys.stderr.write(f"agent-tui: the report could not be written: {error.strerror}\n")
 
 
 def kept_session(store: SessionStore) -> str:
@@ -195,25 +210,56 @@ def _bulks(state: SessionState) -> tuple[Bulk, ...]:
     return getattr(state.review, "bulks", ())
 
 
+def _one_line(line: str) -> str:
+    """Of names with newlines in them too: what stands on a line is told by nobody else. Backslashes are doubled."""
+    escaped = "".join(_escaped(each) for each in line)
+    return plain(escaped)
+
+
+def _escaped(character: str) -> str:
+    if character == "\\":
+        return "\\\\"
+    if character.isprintable():
+        return character
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
+
+
 class _Out:
-    """Standard output: to a terminal comes plain text, to a pipe or a file every byte as it was.
+    """Standard output or error: to a terminal comes plain text, to a pipe or a file every byte as it was.
 
     When nobody reads it any more the command goes on, and what it did is told all the same.
     """
 
-    def __init__(self) -> None:
-        self.is_terminal = sys.stdout.isatty()
+    def __init__(self, stream: TextIO) -> None:
         self.failure = ""
+        self._plain = PlainStream() if stream.isatty() else None
+        self._stream = stream
+        self._in_line = False
+
+    def begin_line(self) -> None:
+        if self._in_line:
+            self.write("\n")
+
+    def finish(self) -> None:
+        """The command writes no more."""
+        if self._plain is not None:
+            self._put(self._plain.finish())
 
     def write(self, text: str) -> None:
+        self._put(text if self._plain is None else self._plain.feed(readable(text)))
+
+    def _put(self, text: str) -> None:
+        self._in_line = not text.endswith("\n") if text else self._in_line
         try:
-            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-            sys.stdout.buffer.flush()
+            self._stream.buffer.write(text.encode("utf-8", "surrogateescape"))
+            self._stream.buffer.flush()
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
                 self.failure = f"its output could not all be written: {error.strerror}"
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())  # also for what is still in the buffer
+            os.dup2(nowhere, self._stream.fileno())  # also for what is still in the buffer
             os.close(nowhere)
 
 

@@ -32,9 +32,10 @@ class Options:
     """One checked command line. `None` means that it was not said and the configuration decides.
 
     `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
-    `command`, `tier`, `timeout` and `keep` are those of `box run`; `paths` are to get the `verdict` of `review`; under
-    `plan` these two are what to do, and its file, todo and status; `anyway`: complete it although it waits;
-    `remove` is what `permissions` is to forget. `pane` is open at the start. `trust`: hear the project, in this run.
+    `command`, `tier`, `timeout`, `keep` and `report` are those of `box run`; `paths` are to get the `verdict` of
+    `review`; under `plan` these two are what to do, and its file, todo and status; `anyway`: complete it although it
+    waits; `remove` is what `permissions` is to forget. `pane`
+    is open at the start. `trust`: hear the project, in this run.
     `program` is the argv prefix that starts this same program again, for the engine's process.
     """
 
@@ -56,6 +57,7 @@ class Options:
     tier: str | None = None
     timeout: int = 0
     keep: bool = False
+    report: Path | None = None
     paths: tuple[str, ...] = ()
     verdict: Literal["", "accept", "reject"] = ""
     print_only: bool = False
@@ -368,6 +370,7 @@ def _box_options(argv: Sequence[str], parser: argparse.ArgumentParser, program: 
         tier=said.tier,
         timeout=said.timeout,
         keep=said.keep,
+        report=Path(said.report).absolute() if said.report else None,
         program=program,
     )
 

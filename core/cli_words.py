@@ -7,14 +7,15 @@ import argparse
 TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
 BOX_MODES = ("agent", "plan", "ask", "debug")
 
-BOX_USAGE = "agent-tui box run [--mode MODE] [--tier TIER] [--timeout SECONDS] [--keep] DIR COMMAND"
+BOX_USAGE = "agent-tui box run [--mode MODE] [--tier TIER] [--timeout SECONDS] [--keep] [--report FILE] DIR COMMAND"
 REVIEW_USAGE = "agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]"
 
 BOX_TEXT = """\
 Run one shell command in DIR exactly as the agent's terminal would: in the box,
-without network, without input, over what is pending. Its output goes to
-standard output, every byte as it is unless that is a terminal; then the tier
-and what the command did, one line each, to standard error:
+without network, without input, over what is pending. Its standard output and
+standard error are this program's own, every byte as it is unless that is a
+terminal. Then, on standard error or in the file of --report, follow the tier
+and what the command did, one line each:
 
   created, edited, mode, deleted   files that would wait for your review
   generated, git                   ignored files and the state of git, as a whole
@@ -113,6 +114,7 @@ def box_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     parser.add_argument("--mode", choices=BOX_MODES, default="agent", help="plan and ask keep nothing (default: agent)")
     parser.add_argument("--tier", choices=TIERS, help="only this kind of box (default: the strongest there is)")
     parser.add_argument("--timeout", type=_seconds, default=600, metavar="SECONDS", help="default: 600")
+    parser.add_argument("--report", metavar="FILE", help="what it did goes there (default: standard error)")
     parser.add_argument("--keep", action="store_true", help="let what it changes wait for a review")
     return parser
 

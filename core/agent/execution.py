@@ -124,7 +124,8 @@ class Order(Struct, frozen=True, kw_only=True):
     """What is to be run. `keeps`: its effects wait for a review, else they are discarded. `seconds` None: a job.
 
     `raw`: whoever listens gets the output byte for byte (see `BoxSpec`); the result has plain text in any case.
-    `over`: layers that lie over everything else, for this order alone.
+    `over`: layers that lie over everything else, for this order alone. `on_errors` gets what it writes to standard
+    error; without it both outputs are one.
     """
 
     command: str
@@ -134,6 +135,7 @@ class Order(Struct, frozen=True, kw_only=True):
     raw: bool = False
     over: tuple[Path, ...] = ()
     env: Mapping[str, str] = {}
+    on_errors: Callable[[str], None] | None = None
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """That of the shell, with what only this order has."""
@@ -163,6 +165,11 @@ class Execution:
         self.output.add(plain(readable(text)) if self.order.raw else text)
         self._on_output(text)
 
+    def _show_error(self, text: str) -> None:
+        assert self.order.on_errors is not None
+        self.output.add(plain(readable(text)) if self.order.raw else text)
+        self.order.on_errors(text)
+
     async def begin(self, box: Box) -> None:
         """Start it. Raises `AgentTuiError` when that can't be done; then nothing of it ran, and nothing is left."""
         ground = self._ground
@@ -174,7 +181,8 @@ class Execution:
         self._room = RoomWatch(ground.directory, self._layer)
         self._started_ns = time.time_ns()
         try:
-            self.running = await box.start(self._spec(lowers), self.witness.feed)
+            errors = self._show_error if self.order.on_errors is not None else None
+            self.running = await box.start(self._spec(lowers), self.witness.feed, errors)
         except BaseException:
             self._drop()
             raise

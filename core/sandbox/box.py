@@ -116,8 +116,13 @@ class Box(Protocol):
     @property
     def tier(self) -> Tier: ...
 
-    async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> Running:
-        """Start a command. `ToolFailed` when it can't be; then nothing of it ran."""
+    async def start(
+        self, spec: BoxSpec, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
+    ) -> Running:
+        """Start a command. `ToolFailed` when it can't be; then nothing of it ran.
+
+        `on_errors` gets what it writes to standard error; without it both outputs are one, in the order of writing.
+        """
         ...
 
     async def close(self) -> None:

@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from core.sandbox import order
 from core.sandbox.box import BoxSpec, Ended, Exit
 from core.sandbox.copies import discard
 from core.sandbox.namespaces import refusal
-from core.sandbox.output import OutputReader
+from core.sandbox.output import OutputReader, flooded
 
 if TYPE_CHECKING:
     from core.sandbox.launcher import LaunchOrder
@@ -86,10 +87,13 @@ def sweep(state: Path) -> None:
 class BoxedProcess:
     """A command that was started; it is a `core.sandbox.box.Running`."""
 
-    def __init__(self, spec: BoxSpec, on_output: Callable[[str], None]) -> None:
+    def __init__(
+        self, spec: BoxSpec, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None
+    ) -> None:
         self._spec = spec
-        self._said: list[str] | None = []
-        self._on_output = on_output
+        self._said: list[tuple[Callable[[str], None], str]] | None = []
+        self._hearers = [on_output, *([on_errors] if on_errors else [])]
+        self._readers: list[OutputReader] = []
         self._process: asyncio.subprocess.Process | None = None
         self._exit_code: int | None = None
         self._ended: Ended | None = None
@@ -99,9 +103,15 @@ class BoxedProcess:
         self._over: asyncio.Task[Exit] | None = None
 
     @classmethod
-    async def start(cls, launch: Launch, spec: BoxSpec, on_output: Callable[[str], None]) -> BoxedProcess:
+    async def start(
+        cls,
+        launch: Launch,
+        spec: BoxSpec,
+        on_output: Callable[[str], None],
+        on_errors: Callable[[str], None] | None = None,
+    ) -> BoxedProcess:
         """Start it and wait until the command itself runs. `ToolFailed`, with what was told, when it never does."""
-        running = cls(spec, on_output)
+        running = cls(spec, on_output, on_errors)
         try:
             await running._launch(launch.order)
         except BaseException:
@@ -142,35 +152,48 @@ class BoxedProcess:
     async def _launch(self, wanted: LaunchOrder) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setblocking(False)
-        source, sink = os.pipe()
-        self._reader = OutputReader(source, self._heard, limit=self._spec.limits.output, raw=self._spec.raw)
+        sinks = [self._read_for(each) for each in self._hearers]
         self._started = monotonic()
         try:
-            with theirs, os.fdopen(sink, "wb"):
-                await self._spawn(wanted, sink, theirs.fileno())
+            with theirs, contextlib.ExitStack() as opened:
+                for sink in sinks:
+                    opened.callback(os.close, sink)
+                await self._spawn(wanted, (sinks[0], sinks[-1]), theirs.fileno())
             asyncio.get_running_loop().add_reader(self._control, self._read_report)
             async with asyncio.timeout(_START):
                 await self._settled
         except BaseException as error:
             await asyncio.shield(self._end_all())
-            self._reader.stop()
+            self._stop_reading()
             raise self._explained(error) from error
 
-    async def _spawn(self, wanted: LaunchOrder, sink: int, control: int) -> None:
+    def _read_for(self, hearer: Callable[[str], None]) -> int:
+        """Hand what comes to one who listens. Answers with the end to write to."""
+        source, sink = os.pipe()
+        limits = self._spec.limits
+        heard = partial(self._heard, hearer)
+        self._readers.append(OutputReader(source, heard, limit=limits.output, raw=self._spec.raw))
+        return sink
+
+    def _stop_reading(self) -> None:
+        for reader in self._readers:
+            reader.stop()
+
+    async def _spawn(self, wanted: LaunchOrder, sinks: tuple[int, int], control: int) -> None:
         with os.fdopen(os.memfd_create("order"), "w+b", buffering=0) as letter:
             letter.write(marshal.dumps(dict(wanted)))
             letter.seek(0)
-            await self._execute(sink, letter.fileno(), control)
+            await self._execute(sinks, letter.fileno(), control)
 
-    async def _execute(self, sink: int, letter: int, control: int) -> None:
+    async def _execute(self, sinks: tuple[int, int], letter: int, control: int) -> None:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-I", "-S", "-c", _RUN, _ROOT, str(letter), str(control)),
             env={},
             cwd="/",
             stdin=asyncio.subprocess.PIPE if self._spec.interactive else asyncio.subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
+            stdout=sinks[0],
+            stderr=sinks[1],
             pass_fds=(letter, control),
             start_new_session=True,
         )
@@ -178,7 +201,7 @@ class BoxedProcess:
     def _explained(self, error: BaseException) -> BaseException:
         """The failure for the user; what bubblewrap or the launcher wrote is the best reason there is."""
         if isinstance(error, ToolFailed):
-            said = "".join(self._said or ()).strip()
+            said = "".join(text for _, text in self._said or ()).strip()
             if "Can't chdir" in said:
                 return refusal("directory", errno.ENOENT, said.rpartition(": ")[2])
             return ToolFailed(
@@ -190,12 +213,12 @@ class BoxedProcess:
             return ToolFailed(f"The box could not be started: {error.strerror}.", hint=_HINT, code="box_refused")
         return error
 
-    def _heard(self, text: str) -> None:
+    def _heard(self, hearer: Callable[[str], None], text: str) -> None:
         """What is said before the command runs is not its output."""
         if self._said is not None:
-            self._said.append(text)
+            self._said.append((hearer, text))
         else:
-            self._on_output(text)
+            hearer(text)
 
     def _read_report(self) -> None:
         try:
@@ -228,8 +251,8 @@ class BoxedProcess:
             return
         if failure is None:
             said, self._said = self._said, None
-            for text in said or ():  # of a command so quick that it spoke before we heard that it runs
-                self._on_output(text)
+            for hearer, text in said or ():  # of a command so quick that it spoke before we heard that it runs
+                hearer(text)
             self._settled.set_result(None)
         else:
             self._settled.set_exception(failure)
@@ -241,7 +264,7 @@ class BoxedProcess:
     async def _follow(self, finish: Callable[[], tuple[str, ...]]) -> Exit:
         ended = await self._until_over()
         await self._end_all()
-        self._reader.stop()
+        self._stop_reading()
         notes = await asyncio.to_thread(finish)
         if ended == "exited" and self._ended is not None:
             ended = self._ended
@@ -258,7 +281,7 @@ class BoxedProcess:
         assert self._process is not None
         reasons: dict[asyncio.Task[object], Ended] = {
             asyncio.create_task(self._process.wait()): "exited",
-            asyncio.create_task(self._reader.over.wait()): "flooded",
+            asyncio.create_task(flooded(self._readers)): "flooded",
             asyncio.create_task(self._stop_now.wait()): "stopped",
         }
         try:

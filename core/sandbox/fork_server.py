@@ -79,7 +79,7 @@ class _Server:
                     self._bury(descriptor)
 
     def _take_order(self) -> None:
-        space = _socket.CMSG_SPACE(4 * 4)
+        space = _socket.CMSG_SPACE(5 * 4)
         data, ancillary, _, _ = self._requests.recvmsg(64, space, _socket.MSG_CMSG_CLOEXEC)
         if data != order.RUN:
             self._end()
@@ -239,8 +239,8 @@ class _Launcher:
 
     def _keep(self, named: list[int], others: list[int]) -> list[int]:
         """Standard input, output, control and proxy get their numbers; all else but `others` is closed."""
-        output, *given = self._streams
-        standard = [given[0] if given else 0, output, output]
+        output, errors, *given = self._streams
+        standard = [given[0] if given else 0, output, errors]
         high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 64) for each in others]
         for number, source in enumerate(standard):
             os.dup2(source, number)

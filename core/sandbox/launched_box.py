@@ -29,7 +29,9 @@ class LaunchedBox(ABC):
     def tier(self) -> Tier:
         return self._tier
 
-    async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> Running:
+    async def start(
+        self, spec: BoxSpec, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
+    ) -> Running:
         if spec.proxy is not None:
             raise ToolFailed(
                 f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
@@ -39,7 +41,7 @@ class LaunchedBox(ABC):
             self._swept = True
             await asyncio.to_thread(sweep, self._state)
         launch = await asyncio.to_thread(self._prepare, spec)
-        running = await BoxedProcess.start(launch, spec, on_output)
+        running = await BoxedProcess.start(launch, spec, on_output, on_errors)
         self._running.add(running)
         running.when_over(self._running.discard)
         return running

@@ -21,7 +21,7 @@ from core.errors import ToolFailed
 from core.sandbox import order, places
 from core.sandbox.box import BoxSpec, Ended, Exit, Tier
 from core.sandbox.masking.settling import masks_beside, settle
-from core.sandbox.output import OutputReader
+from core.sandbox.output import OutputReader, flooded
 from core.sandbox.runner import shell
 from core.sandbox.warm_server import WarmServer
 
@@ -59,11 +59,13 @@ class NamespaceBox:
             self._server = WarmServer(control_groups=self._control_groups)
         return self._server
 
-    async def start(self, spec: BoxSpec, on_output: Callable[[str], None]) -> NamespaceRun:
+    async def start(
+        self, spec: BoxSpec, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
+    ) -> NamespaceRun:
         """See `Box.start`. The message of a failure names the step and the kernel's reason."""
         wanted = order_of(spec)
         server = self._warm()
-        run = NamespaceRun(spec, on_output)
+        run = NamespaceRun(spec, on_output, on_errors)
         run.launch(server, wanted)
         self._running.add(run)
         run.on_gone(self._running.discard)
@@ -142,14 +144,16 @@ def _owner(workspace: Path) -> tuple[int, int] | None:
 class NamespaceRun:
     """A command in a box of `NamespaceBox`; see `Running`."""
 
-    def __init__(self, spec: BoxSpec, on_output: Callable[[str], None]) -> None:
+    def __init__(
+        self, spec: BoxSpec, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None
+    ) -> None:
         self._spec = spec
-        self._on_output = on_output
+        self._hearers = [on_output, *([on_errors] if on_errors else [])]
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setblocking(False)
         self._input = -1
         self._unsent = bytearray()
-        self._reader: OutputReader | None = None
+        self._readers: list[OutputReader] = []
         self._began = monotonic()
         self._loop = asyncio.get_running_loop()
         self._first: asyncio.Future[Report] = self._loop.create_future()
@@ -162,9 +166,12 @@ class NamespaceRun:
 
     def launch(self, server: WarmServer, wanted: Order) -> None:
         """Give the order and begin to read. `ToolFailed` when the server is gone."""
-        source, sink = os.pipe()
-        self._reader = OutputReader(source, self._on_output, limit=self._spec.limits.output, raw=self._spec.raw)
-        streams = [sink]
+        streams = []
+        for hearer in self._hearers:
+            source, sink = os.pipe()
+            self._readers.append(OutputReader(source, hearer, limit=self._spec.limits.output, raw=self._spec.raw))
+            streams.append(sink)
+        streams = [streams[0], streams[-1]]
         if self._spec.interactive:
             given, self._input = os.pipe()
             os.set_blocking(self._input, False)
@@ -175,7 +182,7 @@ class NamespaceRun:
             self._finish(None)
             raise
         finally:
-            for each in streams:
+            for each in set(streams):
                 os.close(each)
             self._theirs.close()
         self._loop.add_reader(self._control.fileno(), self._heard)
@@ -242,8 +249,7 @@ class NamespaceRun:
                 self._control.send(word)
 
     async def _watch_flood(self) -> None:
-        assert self._reader is not None
-        await self._reader.over.wait()
+        await flooded(self._readers)
         self._force("flooded")
 
     def _pour(self) -> None:
@@ -307,8 +313,8 @@ class NamespaceRun:
             self._loop.remove_writer(self._input)
             os.close(self._input)
             self._input = -1
-        if self._reader is not None:
-            self._reader.stop()
+        for reader in self._readers:
+            reader.stop()
 
 
 def refusal(step: str, number: int, text: str) -> ToolFailed:

@@ -6,7 +6,7 @@ import asyncio
 import codecs
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from core.sandbox.plain_output import PlainStream, plain
@@ -15,6 +15,16 @@ LIMIT = 10_000_000
 _HEAD = 1_000_000
 _TAIL = 1_000_000
 _PIECE = 65_536
+
+
+async def flooded(readers: Iterable[OutputReader]) -> None:
+    """Until one of them has read its limit."""
+    waits = [asyncio.ensure_future(each.over.wait()) for each in readers]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 class OutputReader:

@@ -63,7 +63,8 @@ class WarmServer:
         return self._process.poll() is None
 
     def order(self, wanted: Order, control: socket.socket, streams: Sequence[int]) -> None:
-        """Hand over one order. `streams`: where output goes, and where standard input comes from if there is one."""
+        """Hand over one order. `streams`: where output and errors go, and where standard input comes from if there
+        is one."""
         letter = os.memfd_create("order")
         try:
             with os.fdopen(os.dup(letter), "wb") as written:

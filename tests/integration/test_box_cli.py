@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.box_cases import ORDINARY, as_user, ordinary_python, packages, place_of
+from core.sandbox.box import Tier
+from tests.support.box_cases import ORDINARY, Boxed, as_user, boxes, ordinary_python, packages, place_of
 from tests.support.box_tiers import found
 from tests.support.program import PROGRAM
 
@@ -149,8 +150,11 @@ def test_time_that_is_over_and_a_box_that_is_not_there_have_codes_of_their_own(p
 def test_output_is_passed_on_byte_for_byte_also_when_its_reader_has_gone(project):
     data = bytes(range(256)) * 300 + b"\xff no newline"
     (project / "data").write_bytes(data)
-    run = [*PROGRAM, "box", "run", ".", "cat data >&2; touch made"]
-    assert subprocess.run(run, cwd=project, capture_output=True, check=True).stdout == data
+    run = [*PROGRAM, "box", "run", ".", "cat data; cat data >&2; touch made"]
+    both = subprocess.run(run, cwd=project, capture_output=True, check=True)
+    assert both.stdout == data
+    assert both.stderr.startswith(data + b"\nbox ")
+    run[-1] = "cat data; touch made"
     source, sink = os.pipe()
     os.close(source)
     ended = subprocess.run(run, cwd=project, stdout=sink, stderr=subprocess.PIPE, text=True, check=False)
@@ -252,3 +256,38 @@ def test_n5_the_printed_review_shows_the_commits_and_a_verdict_says_why_it_was_n
     after = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, check=True).stdout
     assert after == head
     assert not [path for path, data in tree(project).items() if b"REJECTED" in data]
+
+
+def test_standard_output_and_standard_error_are_kept_apart_and_the_report_can_go_to_a_file(project, tmp_path):
+    command = "echo out; printf 'err\\377' >&2; printf '\\376out'; touch new"
+    words = [*PROGRAM, "box", "run", "--report", "report", ".", command]
+    ended = subprocess.run(words, cwd=project, capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"out\n\xfeout", b"err\xff")
+    assert [name for name, _ in lines((project / "report").read_text())] == ["box", "created"]
+    (project / "report").unlink()
+    ended = subprocess.run([*PROGRAM, "box", "run", ".", command], cwd=project, capture_output=True, check=False)
+    assert ended.stdout == b"out\n\xfeout"
+    assert ended.stderr.startswith(b"err\xff\nbox        T")
+
+
+def test_n14_a_name_can_not_forge_a_line_of_the_report(project):
+    name = "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x"
+    (project / "make.py").write_text(f"open('{name}', 'w')\n")
+    ended = program("box", "run", ".", "python3 make.py", cwd=project)
+    told = lines(ended.stderr)
+    assert len(told) == 2
+    assert told[1] == ("created", "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x")
+
+
+@pytest.mark.parametrize("tier", boxes())
+async def test_standard_error_is_heard_apart_in_every_tier(tier: Tier):
+    with place_of(os.geteuid()) as root:
+        case = Boxed(tier, os.geteuid(), root)
+        out: list[str] = []
+        errors: list[str] = []
+        spec = case.spec("echo out; echo err >&2; cat nothing")
+        running = await case.box().start(spec, out.append, errors.append)
+        assert (await running.wait()).exit_code == 1
+        await case.close()
+    assert "".join(out) == "out\n"
+    assert "".join(errors).startswith("err\ncat: nothing")
