@@ -37,8 +37,9 @@ class RipgrepOutput(Struct, frozen=True, kw_only=True):
 
 @cache
 def program() -> str:
-    """The path of `rg`: beside the running Python, else on PATH (absolute entries only)."""
-    absolute = os.pathsep.join(entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/"))
+    """The path of `rg`: beside the running Python, else on PATH (absolute entries, none in the current directory)."""
+    entries = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
+    absolute = os.pathsep.join(str(entry) for entry in entries if not _lies_here(entry))
     found = shutil.which("rg", path=str(Path(sys.executable).parent)) or shutil.which("rg", path=absolute or os.defpath)
     if found is None:
         raise ToolFailed(
@@ -47,6 +48,14 @@ def program() -> str:
             code="no_rg",
         )
     return found
+
+
+def _lies_here(entry: Path) -> bool:
+    try:
+        here = Path.cwd()
+    except OSError:  # the current directory was removed
+        return False
+    return here != Path("/") and entry.resolve().is_relative_to(here)
 
 
 async def ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> RipgrepOutput:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,7 @@ from textual.screen import Screen
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from tui.bridge import Bridge
+from tui.editor import command_of
 from tui.screens.sighted import SightedScreen
 from tui.state import ViewState
 from tui.text import one_line
@@ -345,7 +345,9 @@ class ActingScreen(SightedScreen):
             path.write_text(text, encoding="utf-8")
             try:
                 with self.app.suspend():
-                    subprocess.run([*shlex.split(editor), str(path)], check=True, env=without_keys(os.environ))
+                    subprocess.run(
+                        [*command_of(os.environ), str(path)], check=True, cwd=scratch, env=without_keys(os.environ)
+                    )
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
             except Exception as problem:  # an editor may fail in any way; the text stays as it was
                 self.say(f"The editor {editor!r} did not work: {problem}", "Set $EDITOR.", is_error=True)

@@ -1,0 +1,29 @@
+"""The user's own editor: found outside of the project, and started where no file of the project speaks to it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def command_of(environment: Mapping[str, str]) -> list[str]:
+    """The words that start it: `$VISUAL`, else `$EDITOR`, else vi. A bare name is looked for on PATH without relative
+    entries and those below the current directory; ValueError when the words can't be told apart."""
+    words = shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or "vi")
+    program = words[0]
+    if "/" in program:
+        return [str(Path(program).expanduser().absolute()), *words[1:]]
+    return [shutil.which(program, path=_outside(environment.get("PATH", os.defpath))) or program, *words[1:]]
+
+
+def _outside(path: str) -> str:
+    here = Path.cwd()
+    entries = [entry for entry in path.split(os.pathsep) if entry.startswith("/")]
+    return os.pathsep.join(entry for entry in entries if not _lies_in(Path(entry), here))
+
+
+def _lies_in(entry: Path, directory: Path) -> bool:
+    return directory != Path("/") and entry.resolve().is_relative_to(directory)
