@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from core.sandbox.box import Tier
 from tests.fuzz.actions import Sequence, read_sequence
 from tests.fuzz.generate import Generator
 from tests.fuzz.minimise import minimised
@@ -30,6 +31,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=600, help="begin no sequence after so many seconds")
     parser.add_argument("--faults", type=int, default=3, help="stop after so many sequences that fail")
     parser.add_argument("--crashes", type=int, default=CRASHES, help="one in so many has a process killed; 0 = none")
+    parser.add_argument("--tier", type=Tier, default=None, help="the box to use (default: the strongest there is)")
     parser.add_argument("--replay", type=Path, default=None, help="a sequence that was printed, as a file")
     parser.add_argument("--raw", action="store_true", help="print what fails as it is, not minimised")
     return parser.parse_args(arguments)
@@ -42,7 +44,7 @@ def sequence_of(seed: int, crashes: int) -> Sequence:
 def main(arguments: list[str]) -> int:
     wanted = parsed(arguments)
     with tempfile.TemporaryDirectory(prefix="agent-tui-fuzz-", dir=place_of_places()) as place:
-        player = Player(make_template(Path(place, "template")), Path(place))
+        player = Player(make_template(Path(place, "template")), Path(place), wanted.tier)
         try:
             if wanted.replay is not None:
                 faults = player.faults(read_sequence(wanted.replay.read_text(encoding="utf-8")))
@@ -68,6 +70,8 @@ def fuzz(player: Player, wanted: argparse.Namespace) -> int:
     while count < wanted.count and failed < wanted.faults and not over:
         sequence = sequence_of(seed + count, wanted.crashes)
         count += 1
+        if count % 500 == 0:
+            print(f"{count} sequences so far, {failed} failed", flush=True)
         if faults := player.faults(sequence):
             failed += 1
             report(player, sequence, faults, raw=wanted.raw)

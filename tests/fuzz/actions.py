@@ -89,6 +89,13 @@ class Simple(Action, frozen=True, kw_only=True, tag="simple"):
     text: str = ""
 
 
+class Build(Action, frozen=True, kw_only=True, tag="build"):
+    """Work the first plan; the models answer `steps`, whoever of them is asked next."""
+
+    steps: tuple[tuple[Call, ...], ...] = ()
+    workers: int = 1
+
+
 class Mode(Action, frozen=True, kw_only=True, tag="mode"):
     mode: Literal["agent", "plan", "ask", "debug"]
 
@@ -101,7 +108,7 @@ class Crash(Action, frozen=True, kw_only=True, tag="crash"):
     at: int = 1
 
 
-AnyAction = Turn | Outside | Command | Judge | Rework | Settle | Restore | Simple | Mode | Crash
+AnyAction = Turn | Outside | Command | Judge | Rework | Settle | Restore | Simple | Build | Mode | Crash
 
 
 class Sequence(Struct, frozen=True, kw_only=True):

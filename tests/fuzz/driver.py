@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import assert_never
 
 import psutil
 
@@ -164,10 +163,8 @@ class Driver:
                 self._outside(action)
             case act.Mode(mode=mode):
                 await self._done(cmd.ModeSet(session=self.session, mode=mode))
-            case act.Turn() | act.Command() | act.Judge() | act.Rework() | act.Settle() | act.Restore() | act.Simple():
+            case _:
                 await getattr(self, f"_{type(action).__name__.lower()}")(action)
-            case _ as unreachable:
-                assert_never(unreachable)
 
     async def _turn(self, turn: act.Turn) -> None:
         self.model.begin(turn)
@@ -360,6 +357,18 @@ class Driver:
     def leaked(self) -> set[str]:
         """Where secrets were seen that still are some."""
         return {each for each in self.leaks if each.partition(": ")[2] not in self.oracle.exposed}
+
+    async def _build(self, action: act.Build) -> None:
+        if not self.runtime.state.plans or self.engine._live(self.session).turns.running:
+            return
+        path = min(self.runtime.state.plans)
+        self.model.begin(act.Turn(steps=action.steps))
+        ended = self._count(ev.TurnFinished)
+        reply = await self._done(cmd.PlanBuild(session=self.session, path=path, workers=action.workers))
+        if not isinstance(reply, cmd.Reject):
+            await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a build")
+            await self.engine.settled(self.session)
+            self.look(Allowance())
 
     async def restart(self) -> None:
         session = self.session

@@ -107,7 +107,10 @@ class Generator:
     def _planning(self) -> list[act.AnyAction]:
         plan = act.Turn(steps=((self._plan(),),))
         more = [act.Simple(what=self._chance.choice(("plan_edit", "todo")), text="# Another body\n") for _ in range(2)]
-        return [act.Mode(mode="plan"), plan, *more, act.Mode(mode="agent")]
+        steps = tuple(self._step() for _ in range(4))
+        build = act.Build(steps=steps, workers=self._chance.choice((1, 2, 2)))
+        after = [self._judge() for _ in range(2)]
+        return [act.Mode(mode="plan"), plan, *more, act.Mode(mode="agent"), build, *after]
 
     def _commit(self) -> list[act.AnyAction]:
         """The agent commits what the user then accepts, rejects or both; then the state of git is decided."""
@@ -115,7 +118,9 @@ class Generator:
         run = {"command": self._filled(self._chance.choice(commits))}
         turn = act.Turn(steps=((self._replace(), act.Call(tool="run_terminal_cmd", arguments=run)),))
         bulk = act.Judge(what="bulk", verdict="accept", at=self._number())
-        return [turn, *(self._judge() for _ in range(self._chance.randint(0, 3))), bulk, bulk]
+        some = [self._judge() for _ in range(self._chance.randint(0, 3))]
+        rest = act.Judge(what="all", verdict=self._chance.choice(("accept", "reject")))
+        return [turn, *some, rest, bulk, bulk]
 
     # the model
 

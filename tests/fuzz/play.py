@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from core.engine.boxes import Boxes
+from core.sandbox.box import Tier
 from core.workspace.renaming import is_temporary
 from tests.fuzz import actions as act
 from tests.fuzz.disk import tree_of
@@ -44,8 +45,8 @@ class KeptBoxes(Boxes):
 class Player:
     """Plays sequences one after the other; those without a crash share a loop and a box."""
 
-    def __init__(self, template: Path, places: Path) -> None:
-        self._template, self._places = template, places
+    def __init__(self, template: Path, places: Path, wanted: Tier | None = None) -> None:
+        self._template, self._places, self._wanted = template, places, wanted
         self._runner: asyncio.Runner | None = None
         self._boxes: KeptBoxes | None = None
         self._number = 0
@@ -70,7 +71,7 @@ class Player:
 
     def _last(self, project: Path, report: Report, part: tuple[act.AnyAction, ...]) -> list[str]:
         if self._runner is None or self._boxes is None:
-            self._runner, self._boxes = asyncio.Runner(), KeptBoxes()
+            self._runner, self._boxes = asyncio.Runner(), KeptBoxes(wanted=self._wanted)
         driver = Driver(project, report[0], self._boxes)
         try:
             self._runner.run(_played(driver, report, part))

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,9 +83,11 @@ def settled_in(template: Path, place: Path) -> Iterator[Path]:
         "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
         "GIT_CONFIG_NOSYSTEM": "1",
     })  # fmt: skip
+    tempfile.tempdir = None  # it is asked for anew
     try:
         yield place / "project"
     finally:
+        tempfile.tempdir = None
         os.environ.clear()
         os.environ.update(before)
         shutil.rmtree(place, ignore_errors=True)
