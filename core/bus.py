@@ -18,7 +18,7 @@ QUEUE: Final = 2_000
 BATCH: Final = 512
 MERGED_LIMIT: Final = 64 * 1024
 
-ReadBack = Callable[[int, int], list[Envelope]]
+ReadBack = Callable[[int, int, bool], list[Envelope]]
 
 
 class _Waiting:
@@ -66,8 +66,9 @@ def _merge_key(envelope: Envelope) -> tuple[str, str]:
 class Subscription:
     """One client's view of one session. `seen` is the last durable seq that it was given."""
 
-    def __init__(self, bus: Bus, after: int) -> None:
+    def __init__(self, bus: Bus, after: int, *, brief: bool = False) -> None:
         self._bus = bus
+        self._brief = brief
         self.seen = after
         self._queue: deque[_Waiting] = deque()
         self._behind = True
@@ -137,7 +138,7 @@ class Subscription:
 
     def _read_back(self) -> list[Envelope]:
         """The next durable events from the log; having caught up, the subscription is live from here on."""
-        found = self._bus.read_back(self.seen, BATCH)
+        found = self._bus.read_back(self.seen, BATCH, self._brief)
         if found:
             self.seen = found[-1].seq
             return found
@@ -150,16 +151,16 @@ class Subscription:
 
 
 class Bus:
-    """The subscribers of one session. `read_back(after, limit)` gives durable events from the log."""
+    """The subscribers of one session. `read_back(after, limit, brief)` gives durable events from the log."""
 
     def __init__(self, session: str, read_back: ReadBack) -> None:
         self.session = session
         self.read_back = read_back
         self._subscriptions: list[Subscription] = []
 
-    def subscribe(self, after: int) -> Subscription:
-        """A view that starts behind `after`: first what the log holds, then what happens."""
-        subscription = Subscription(self, after)
+    def subscribe(self, after: int, *, brief: bool = False) -> Subscription:
+        """A view that starts behind `after`: first what the log holds (`brief`: not all of it), then what happens."""
+        subscription = Subscription(self, after, brief=brief)
         self._subscriptions.append(subscription)
         return subscription
 

@@ -19,7 +19,7 @@ from core.errors import AgentTuiError
 from core.protocol import commands, queries
 from core.protocol.client import Client, EngineGone
 from core.protocol.events import ModeName
-from tui.state import Topic, ViewState
+from tui.state import Block, Topic, ViewState
 
 FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
 TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
@@ -28,6 +28,9 @@ FLUSH_COST_FACTOR: Final = 3
 SLICE: Final = 0.008
 PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 STEADY_AFTER: Final = 30.0
+LONG_LOG: Final = 20_000  # records; of a longer one, old answers are loaded when they are asked for
+
+BRIEF: Final = "This is a long session: the answers of older turns are not loaded."
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -84,6 +87,7 @@ class Bridge:
         self._connected = asyncio.Event()
         self._open = asyncio.Event()
         self._order = asyncio.Lock()
+        self._is_whole = False
         self._topics: set[Topic] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._flushed = self._typed = float("-inf")
@@ -178,6 +182,9 @@ class Bridge:
         if opened.session != self.state.session:
             self.state = ViewState(session=opened.session)
         self._logged = opened.seq
+        self._is_whole = self.state.seq > 0 or opened.seq <= LONG_LOG
+        if not self._is_whole:
+            self.state.add(Block("brief", "notice", text=BRIEF, hint="/history loads them all", level="info"))
         self._caught_up.clear()
         self._see_whether_caught_up()
         self._open.set()
@@ -187,7 +194,8 @@ class Bridge:
         assert self._client is not None
         self._switched = False
         since = time.monotonic()
-        async for envelope in self._client.events(self.state.session, after=self.state.seq):
+        brief = not self._is_whole and not self.state.seq
+        async for envelope in self._client.events(self.state.session, after=self.state.seq, brief=brief):
             if self._switched:
                 return
             if topics := self.state.apply(envelope):
@@ -305,6 +313,30 @@ class Bridge:
                 await self._client.submit(commands.SessionClose(session=old))
             self._take_session(reply)
         return reply
+
+    async def load_history(self) -> bool:
+        """Show all of a session of which only the latest answers were loaded. False: all of it is there, or the engine
+        is not."""
+        client, session = self._client, self.state.session
+        if client is None or self._is_whole:
+            return False
+        whole = ViewState(session=session)
+        since = time.monotonic()
+        try:
+            async for envelope in client.events(session):
+                whole.apply(envelope)
+                if whole.seq >= self.state.seq:
+                    break
+                if time.monotonic() - since > SLICE:
+                    await asyncio.sleep(0)
+                    since = time.monotonic()
+        except EngineGone:
+            return False
+        if session != self.state.session or whole.seq < self.state.seq:
+            return False
+        self.state, self._is_whole = whole, True
+        self._listener.ready()
+        return True
 
     async def caught_up(self) -> None:
         """Until all is folded that the session held when it was opened."""

@@ -41,6 +41,7 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("resume", "sessions", "Go on with another session", "id"),
     Slash("compact", "compact", "Make the history shorter"),
     Slash("context", "show_context", "What the model is sent, by part"),
+    Slash("history", "load_history", "Load the older answers of a long session"),
     Slash("rewind", "rewind", "Go back to an earlier prompt: files, conversation or both"),
     Slash("fork", "fork", "Go on in a second session with all of this one"),
     Slash("jobs", "jobs", "Commands in the background: see, stop", "id, or all"),

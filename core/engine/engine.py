@@ -324,9 +324,9 @@ class Engine:
     async def _close_session(self, live: LiveSession) -> None:
         await live.close("closed by the user")
 
-    async def events(self, session: str, *, after: int = 0) -> AsyncGenerator[Envelope]:
-        """Durable events with `seq > after`, in order, without gaps; then the live ones, lossy ones too."""
-        subscription = (self._child(session) or self._live(session)).runtime.bus.subscribe(after)
+    async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
+        """Durable events with `seq > after`, in order, without gaps but for what `brief` leaves out; then live ones."""
+        subscription = (self._child(session) or self._live(session)).runtime.bus.subscribe(after, brief=brief)
         async for envelope in subscription.envelopes():
             yield envelope
 

@@ -79,7 +79,7 @@ class SessionRuntime:
         self.told: dict[str, str] = {}
         self.door = Door()
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
-        self.bus = Bus(directory.id, lambda after, limit: log.read(after=after, limit=limit))
+        self.bus = Bus(directory.id, lambda after, limit, brief: log.read(after=after, limit=limit, brief=brief))
         blobs = BlobStore(directory.blobs)
         self.shadow = Shadow(around.workspace, blobs, self.emit, self.review)
         self.flagging = Flagging(self.review, blobs, self.emit_apart)

@@ -25,8 +25,11 @@ class Client(Protocol):
         """Answered before the command has any effect."""
         ...
 
-    def events(self, session: str, *, after: int = 0) -> AsyncIterator[Envelope]:
-        """Durable events with `seq > after`, in order, without gaps; then the live ones, lossy ones too."""
+    def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
+        """Durable events with `seq > after`, in order, without gaps; then the live ones, lossy ones too.
+
+        `brief`: of turns that are long over, only what is needed to know how things stand: no messages and documents.
+        """
         ...
 
     async def query(self, query: AnyQuery) -> AnyAnswer:

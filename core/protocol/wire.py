@@ -10,10 +10,11 @@ ABSENT: Final = Raw()
 
 
 class Subscribe(Struct, frozen=True, kw_only=True):
-    """Durable events of `session` with `seq > after`, then the live ones."""
+    """Durable events of `session` with `seq > after`, then the live ones; `brief` as in `Client.events`."""
 
     session: str
     after: int = 0
+    brief: bool = False
 
 
 class FromClient(Struct, frozen=True, kw_only=True):

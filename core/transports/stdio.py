@@ -145,7 +145,7 @@ class _Server:
 
     async def _pump(self, number: int, wanted: Subscribe) -> None:
         try:
-            async for envelope in self._engine.events(wanted.session, after=wanted.after):
+            async for envelope in self._engine.events(wanted.session, after=wanted.after, brief=wanted.brief):
                 await self._send_event(number, envelope)
         except Exception as problem:  # told to the client, who can ask again
             self._send({"id": number, "reply": Reject(code="subscription_ended", message=str(problem))})

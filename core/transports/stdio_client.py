@@ -92,12 +92,12 @@ class StdioClient:
         answer: AnyAnswer = await self._ask("query", query)
         return answer
 
-    async def events(self, session: str, *, after: int = 0) -> AsyncIterator[Envelope]:
+    async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
         """Ends when the session is closed. Raises `EngineGone` once the engine is gone."""
         number = self._next()
         queue = self._streams[number] = asyncio.Queue()
         try:
-            self._say({"id": number, "subscribe": {"session": session, "after": after}})
+            self._say({"id": number, "subscribe": {"session": session, "after": after, "brief": brief}})
             while True:
                 item = await queue.get()
                 if isinstance(item, Reject):

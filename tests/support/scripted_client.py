@@ -29,6 +29,7 @@ class ScriptedClient:
         react: Reaction | None = None,
     ) -> None:
         self.commands: list[AnyCommand] = []
+        self.brief: list[bool] = []
         self.queries: list[AnyQuery] = []
         self.answers: dict[type[AnyQuery], AnyAnswer] = dict(answers or {})
         self.log: list[Envelope] = []
@@ -67,7 +68,8 @@ class ScriptedClient:
             return Reject(code="unknown_session", message=f"There is no session {command.session!r}.")
         return Ack(session=SESSION, seq=len(self.log))
 
-    async def events(self, session: str, *, after: int = 0) -> AsyncIterator[Envelope]:
+    async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
+        self.brief.append(brief)
         queue: asyncio.Queue[Envelope | None] = asyncio.Queue()
         self._queues.append(queue)
         for envelope in self.log[after:]:

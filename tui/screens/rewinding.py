@@ -31,6 +31,14 @@ class RewindingScreen(PermittingScreen):
         else:
             self._escaped = now if rests else _NEVER
 
+    def action_load_history(self, _: str = "") -> None:
+        """Load the answers of a long session that were left out when it was opened."""
+        self.run_worker(self._load_history_of_session(), group="whole", exclusive=True)
+
+    async def _load_history_of_session(self) -> None:
+        self.say("Loading the whole session…")
+        self.say("All of the session is loaded." if await self.bridge.load_history() else "There is no more to load.")
+
     def action_rewind(self, _: str = "") -> None:
         """Go back to an earlier prompt: with the files, the conversation or both."""
         self.run_worker(self._rewind(), group="picker", exclusive=True)

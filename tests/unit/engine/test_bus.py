@@ -9,7 +9,7 @@ from core.protocol.events import DocumentDelta, Envelope, Notice, StreamLagged, 
 class Tape:
     def __init__(self) -> None:
         self.durable: list[Envelope] = []
-        self.bus = Bus("ses_a", lambda after, limit: self.durable[after : after + limit])
+        self.bus = Bus("ses_a", lambda after, limit, _: self.durable[after : after + limit])
 
     def say(self, text: str) -> None:
         event = Notice(level="info", message=text)
