@@ -21,7 +21,7 @@ from core.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
-from core.response import refusal, response_of
+from core.response import refusal, response_of, waiting_bulks
 from core.sessions.turns import TurnState
 from core.transports.startup import engine_options
 
@@ -179,7 +179,7 @@ class _Run:
             await self._engine.discard(self._session)
         match turn.reason:
             case "done":
-                left = self._options.accept == "all" and bool(state.changes)
+                left = self._options.accept == "all" and bool(state.changes or waiting_bulks(state))
                 return ExitCode.REFUSED if refused or left else ExitCode.DONE
             case "limit":
                 return ExitCode.LIMIT

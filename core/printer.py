@@ -10,7 +10,7 @@ import msgspec
 
 from core.protocol import documents as d
 from core.protocol import events as ev
-from core.response import Response
+from core.response import PendingBulk, Response
 
 # What a terminal would act on, and what hides: control characters but tab and line feed, marks that reorder text, what
 # has no width (but joiners, which scripts and emoji need), tags.
@@ -55,15 +55,26 @@ def asked_lines(asked: d.ClarificationMetadata) -> list[str]:
 
 def review_notice(response: Response) -> list[str]:
     """What the user has to know about the edits that were not accepted."""
-    waiting = response.metadata.pending_changes
-    if not waiting:
-        return []
-    count = len(waiting)
-    lines = [f"{count} {'file waits' if count == 1 else 'files wait'} for your review: agent-tui -c"]
+    waiting, bulks = response.metadata.pending_changes, response.metadata.pending_bulks
+    lines = []
+    if waiting:
+        count = len(waiting)
+        lines.append(f"{count} {'file waits' if count == 1 else 'files wait'} for your review: agent-tui -c")
     lines += [
         f"  {plain(each.path)} (+{each.added} -{each.removed}){_why(each.protected, each.conflict)}" for each in waiting
     ]
-    return lines
+    if bulks:
+        lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
+    return [*lines, *(f"  {plain(_whole(each))}" for each in bulks)]
+
+
+def _whole(bulk: PendingBulk) -> str:
+    gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
+    what = "git state" if bulk.kind == "git" else "too large to be shown by its lines"
+    files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
+    return (
+        f"{bulk.root} ({what}: {files}, {bulk.bytes / 1e6:.1f} MB{gone}){_why(protected=False, conflict=bulk.conflict)}"
+    )
 
 
 def _why(protected: bool, conflict: str) -> str:

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from core.protocol import documents as d
 from core.protocol.events import ModeName
 from core.protocol.messages import Usage
-from core.protocol.review import Change, Operation
+from core.protocol.review import Bulk, Change, Operation
 from core.sessions.fold import SessionState
 from core.sessions.turns import TurnState
 
@@ -59,10 +59,22 @@ class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):
     conflict: str = ""
 
 
+class PendingBulk(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What waits for one verdict as a whole: a state of git, or a file too large to be shown by its lines."""
+
+    root: str
+    kind: Literal["generated", "git", "large"]
+    files: int
+    bytes: int
+    deleted: int = 0
+    conflict: str = ""
+
+
 class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     """`turn_count`: model calls. `stop_reason`: why the turn ended; `stop_message` says more where there is more.
 
-    `pending_changes` wait for a review (`agent-tui -c`); `accepted_changes` were written to the workspace at the end.
+    `pending_changes` and `pending_bulks` wait for a review (`agent-tui -c`); `accepted_changes` were written to the
+    workspace at the end.
     """
 
     duration_ms: int = field(name="duration_ms")
@@ -72,6 +84,7 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     stop_message: str = ""
     session_id: str = ""
     pending_changes: tuple[PendingChange, ...] = ()
+    pending_bulks: tuple[PendingBulk, ...] = ()
     accepted_changes: tuple[str, ...] = ()
 
 
@@ -109,6 +122,7 @@ def response_of(turn: TurnState, state: SessionState, *, accepted: tuple[str, ..
             stop_message=turn.message,
             session_id=state.id,
             pending_changes=tuple(pending(change) for change in state.changes.values()),
+            pending_bulks=waiting_bulks(state),
             accepted_changes=accepted,
         ),
     )
@@ -142,6 +156,23 @@ def pending(change: Change) -> PendingChange:
         removed=change.removed,
         protected=change.protected,
         conflict=change.conflict,
+    )
+
+
+def waiting_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
+    """What waits for a verdict as a whole; not what git ignores."""
+    bulks: tuple[Bulk, ...] = getattr(state.review, "bulks", ())
+    return tuple(
+        PendingBulk(
+            root=each.root,
+            kind=each.kind,
+            files=each.files,
+            bytes=each.bytes,
+            deleted=each.deleted,
+            conflict=each.conflict,
+        )
+        for each in bulks
+        if each.waits
     )
 
 

@@ -27,18 +27,21 @@ from core.shadow import BlobStore
 from core.workspace.names import to_os
 
 NOTHING = "nothing waits for a review.\n"
+AS_A_WHOLE = "decided on as a whole, by its name"
 _LOOKED_AT = 50
 
 
 def session_to_review(directory: Path) -> str:
-    """The session of `box run --keep`, else the last one with something pending; "" = none."""
+    """The session of `box run --keep`, else the last one with something pending, else the last one that keeps ignored
+    files; "" = none."""
     store = SessionStore(directory)
     kept = kept_session(store)
     listed = list_sessions(store, limit=_LOOKED_AT)
     waiting = [each.id for each in listed if each.pending]
     if kept and (kept in waiting or not waiting):
         return kept
-    return waiting[0] if waiting else ""
+    beside = [each.id for each in listed if each.kept]
+    return (waiting or beside or [""])[0]
 
 
 def review(options: Options) -> int:
@@ -88,7 +91,9 @@ class _Verdicts:
         for path in sorted(done):
             _say(f"{verb}  {path}")
         left = self._named(state)
-        left += [(bulk.root, await self._why_left(bulk)) for bulk in _bulks(state) if bulk.root in self._wanted()]
+        wanted = self._wanted()
+        named = [each for each in _bulks(state) if each.root in wanted or (each.waits and "all" in wanted)]
+        left += [(bulk.root, await self._why_left(bulk) or AS_A_WHOLE) for bulk in named]
         for path, why in left:
             _say(f"left      {path}{f' ({why})' if why else ''}")
         return ExitCode.REFUSED if left or self._left else ExitCode.DONE
@@ -136,6 +141,8 @@ async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
     if not state.changes and not bulks:
         sys.stdout.write(NOTHING)
         return
+    if not state.changes and not any(bulk.waits for bulk in bulks):
+        sys.stdout.write(f"# {NOTHING}")
     for path, change in sorted(state.changes.items()):
         answer = await engine.query(q.DiffQuery(session=session, path=path))
         if isinstance(answer, q.Diff) and answer.diff is not None:

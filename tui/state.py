@@ -138,7 +138,8 @@ class ViewState:
     @property
     def pending_hunks(self) -> int:
         """How many hunks and bulks wait for a verdict."""
-        return sum(max(len(change.hunks), 1) for change in self.changes.values()) + len(self.bulks)
+        hunks = sum(max(len(change.hunks), 1) for change in self.changes.values())
+        return hunks + sum(each.waits for each in self.bulks)
 
     @property
     def current_plan(self) -> Plan | None:

@@ -139,9 +139,14 @@ def _left_out(changes: list[Change]) -> Notice:
 
 def _in_bulk(bulks: Sequence[Bulk]) -> Notice:
     """What no verdict on everything touches: it is decided on as a whole, by its own row or name."""
-    named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in bulks[:MAX_NAMED]]
-    more = f" and {len(bulks) - MAX_NAMED} more" if len(bulks) > MAX_NAMED else ""
-    waits = "1 bulk still waits" if len(bulks) == 1 else f"{len(bulks)} bulks still wait"
+    waiting, beside = [each for each in bulks if each.waits], [each for each in bulks if not each.waits]
+    if not waiting:
+        files = sum(each.files for each in beside)
+        hint = "Carry them over, if you want them, with `agent-tui review --accept NAME`, or in the review's list."
+        return Notice(level="info", message=f"Beside the project: {files:,} files that git ignores.", hint=hint)
+    named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in waiting[:MAX_NAMED]]
+    more = f" and {len(waiting) - MAX_NAMED} more" if len(waiting) > MAX_NAMED else ""
+    waits = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
     hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
     return Notice(level="info", message=f"{waits}: {', '.join(named)}{more}.", hint=hint)
 

@@ -203,7 +203,7 @@ class GitPreviewed(Answer, frozen=True, kw_only=True, tag="git.preview"):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """Times in ms since the epoch; `pending` counts changes that wait for a verdict."""
+    """Times in ms since the epoch; `pending` counts what waits for a verdict, `kept` the bulks of what git ignores."""
 
     id: str
     title: str
@@ -213,6 +213,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     mode: str
     turns: int = 0
     pending: int = 0
+    kept: int = 0
     locked: bool = False
     problem: str = ""
 

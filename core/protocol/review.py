@@ -139,18 +139,24 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Bulk(Struct, frozen=True, kw_only=True):
-    """Paths that are decided as one: what git ignores below a root, or the state of git itself (`.git`).
+    """Paths that are decided as one: what git ignores below a root (`generated`), one file that is too large to be
+    shown by its lines (`large`), or the state of git itself (`.git`).
 
     `root` names it. `files` were created or changed in it, `bytes` of content; `deleted` were removed.
     """
 
     root: str
-    kind: Literal["generated", "git"]
+    kind: Literal["generated", "git", "large"]
     files: int
     bytes: int
     deleted: int = 0
     origin: Origin | None = None
     conflict: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a verdict is waited for. What git ignores is only kept beside the project."""
+        return self.kind != "generated"
 
 
 class GitPreview(Struct, frozen=True, kw_only=True):

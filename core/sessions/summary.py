@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from core.ids import new_id
 from core.protocol.queries import SessionInfo
+from core.protocol.review import Bulk
 from core.sessions.fold import SessionState
 
 FILE = "summary.json"
@@ -39,6 +40,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 def summary_of(state: SessionState, *, name: str, size: int) -> Summary:
     """The summary of the session `name` in this state."""
+    bulks: tuple[Bulk, ...] = getattr(state.review, "bulks", ())
     info = SessionInfo(
         id=name,
         title=state.title,
@@ -47,7 +49,8 @@ def summary_of(state: SessionState, *, name: str, size: int) -> Summary:
         model=state.model,
         mode=state.mode,
         turns=len(state.turns),
-        pending=len(state.pending),
+        pending=len(state.pending) + sum(each.waits for each in bulks),
+        kept=sum(not each.waits for each in bulks),
     )
     return Summary(size=size, info=info, prompts=tuple(reversed(list(_latest(state)))))
 

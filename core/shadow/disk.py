@@ -7,13 +7,17 @@ does all that is reached through a link, once the link is one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from core.errors import PathRefused
+from core.protocol.events import Notice
 from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
 from core.shadow.review import ReviewState
 from core.workspace import ABSENT, Workspace
 from core.workspace.tree import Kind
+
+_NAMED = 5
 
 
 class Disk:
@@ -80,3 +84,23 @@ def together(changes: Mapping[str, Change], chosen: Iterable[Change]) -> list[Ch
 def is_deletion(change: Change) -> bool:
     """Whether a path is to be nothing, or only a directory."""
     return change.pending.kind == "absent"
+
+
+def parted(workspace: Workspace, paths: Iterable[str]) -> list[Notice]:
+    """What is to be said of files that are about to be replaced and have other names: these keep the old content."""
+    found = []
+    for path in paths:
+        with suppress(PathRefused):
+            stats = workspace.stat(path)
+            if stats is not None and stats.kind == "file" and stats.links > 1:
+                found.append(path)
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [
+        Notice(
+            level="info",
+            message=f"{', '.join(found[:_NAMED])}{more} had other names (hard links).",
+            hint="Only what was accepted has the new content; the other names keep the old one.",
+        )
+    ]

@@ -30,7 +30,7 @@ class PathClass(Struct, frozen=True):
     """`top`: the highest place that is wholly of this class; `root`: the name of the bulk. `mixed`: a directory that is
     ignored and in which git tracks something all the same."""
 
-    kind: Literal["reviewed", "generated", "git"]
+    kind: Literal["reviewed", "generated", "git", "large"]
     top: str = ""
     root: str = ""
     mixed: bool = False

@@ -123,7 +123,7 @@ class Sorting:
     def _put(self, found: Found) -> None:
         if found.kind == "file" and found.size > LARGEST:
             self._large.append(found.path)
-            self._stay(found, PathClass("generated", found.path, found.path))
+            self._stay(found, PathClass("large", found.path, found.path))
             return
         if found.mode & 0o7000 and found.kind == "file":
             self._stripped.append(found.path)
@@ -251,7 +251,7 @@ class Sorting:
             self.deletes[path] = None
             return True, {}
         if node.kind != "directory":
-            return False, {path: Top(root=path)}
+            return False, {path: Top(root=path, kind="large")}
         below = [self._deleted(each) for each in self._children(path)]
         if not any(reviewed for reviewed, _ in below):
             return False, {path: Top(root=path)}

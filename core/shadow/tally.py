@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 
@@ -11,6 +12,8 @@ from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
 from core.shadow.layers import Kept, Layers
 from core.shadow.seen import Seen
+
+_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
 
 
 class _Count(Struct):
@@ -48,7 +51,7 @@ def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:
     return tuple(
         Bulk(
             root=root,
-            kind="git" if latest[root].kind == "git" else "generated",
+            kind=_KINDS.get(latest[root].kind, "generated"),
             files=count.files,
             bytes=count.size,
             deleted=count.deleted,

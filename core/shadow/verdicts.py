@@ -27,7 +27,7 @@ from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, Verdi
 from core.shadow.clashing import marked
 from core.shadow.contents import Contents, Sides, content_of, narrowed
 from core.shadow.difflines import excerpt
-from core.shadow.disk import Disk, together
+from core.shadow.disk import Disk, parted, together
 from core.shadow.hunks import inserted, select, settled
 from core.shadow.journal import Write
 from core.shadow.promote import Promotion
@@ -244,6 +244,9 @@ class Verdicts:
             for each in planned
         ]
         events = [event for each in planned for event in _events(each)]
+        events += parted(
+            self._workspace, [each.path for each in writes if each.before.kind == each.after.kind == "file"]
+        )
         if writes:
             self._promote(writes, events)
 

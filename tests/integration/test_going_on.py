@@ -98,7 +98,10 @@ def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypa
     monkeypatch.setattr("sys.argv", ["bin/agent-tui"])
     monkeypatch.setenv("PATH", "")
     assert farewell(ViewState(session="ses_1", workspace=str(project)), project) == ""
-    waits = (Bulk(root="out", kind="generated", files=1, bytes=1),)
+    waits = (
+        Bulk(root="out", kind="generated", files=1, bytes=1),
+        Bulk(root="big", kind="large", files=1, bytes=1),
+    )
     here = ViewState(session="ses_1", workspace=str(project), turns={"trn_1": 1}, bulks=waits)
     assert farewell(here, project) == (
         "Go on: bin/agent-tui -c   (this session: --resume ses_1)\n1 hunk waits for your review.\n"

@@ -134,10 +134,10 @@ async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_
         assert not on.sent(c.BulkResolve)
 
 
-async def test_a_generated_bulk_is_sent_at_once(stage, clock):
+async def test_n16a_a_generated_bulk_waits_for_nobody_and_is_sent_at_once(stage, clock):
     bulk = Bulk(root="out", kind="generated", files=2, bytes=10)
     async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
-        assert on.screen.state.pending_hunks == 1
+        assert on.screen.state.pending_hunks == 0
         await reviewing(on, clock)
         await on.pilot.press("r")
         await on.until(lambda: on.sent(c.BulkResolve))

@@ -243,7 +243,7 @@ class Panes:
             paths, state.touched_paths = frozenset(state.touched_paths), set()
             self._feed_tree(paths)
         self._feed_side(topics)
-        waits = bool(state.changes or state.bulks)
+        waits = bool(state.changes or any(each.waits for each in state.bulks))
         if not waits:
             self._popped = False
         roomy = self._screen.has_class("-wide") or self._screen.has_class("-broad")
@@ -265,7 +265,7 @@ class Panes:
         if side is None:
             return
         if "review" in topics:
-            count = len(state.changes) + len(state.bulks)
+            count = len(state.changes) + sum(each.waits for each in state.bulks)
             side.count("review", str(count) if count else "")
             if (review := side.pane("review")) is not None:
                 pane = cast("ReviewPane", review)

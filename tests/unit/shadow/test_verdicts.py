@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict
-from core.protocol.events import FileWritten, VerdictGiven
+from core.protocol.events import FileWritten, Notice, VerdictGiven
 from core.protocol.review import Change
 from core.shadow.blobs import BlobStore
 from core.shadow.hunks import select, split_lines
@@ -324,3 +324,14 @@ def test_d10_a_new_directory_goes_with_the_last_of_its_files_whichever_is_undone
     assert (desk.root / "deep/er").is_dir()
     desk.shadow.undo(records[order[1]].id)
     assert not (desk.root / "deep").exists()
+
+
+def test_n16e_p7_a_file_with_other_names_is_parted_from_them_and_that_is_said_before_and_after(desk):
+    proposed(desk, 2)
+    (desk.root / "other").hardlink_to(desk.root / "a")
+    assert "2 names (hard links): accepting changes this one only" in desk.shadow.diff("a").note
+    desk.shadow.resolve("a")
+    assert (desk.disk("a"), desk.disk("other")) == (edited(TEN, 2), TEN)
+    (said,) = [each for each in desk.events if isinstance(each, Notice)]
+    assert said.message == "a had other names (hard links)."
+    assert "the other names keep the old one" in said.hint

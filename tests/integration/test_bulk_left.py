@@ -1,0 +1,85 @@
+"""What is decided as a whole is listed without a screen, counts as waiting, and says so by the exit code; what git
+ignores is kept beside the project and waits for nobody."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from core.exits import ExitCode
+from tests.support.program import Ended, ask, environment, run
+from tests.support.provider_streams import Call, Step
+from tests.support.trust import trust
+
+COMMIT = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m work"
+HUGE = "head -c 67108900 /dev/zero | tr '\\0' a > big.txt"
+CACHE = "mkdir -p __pycache__ && echo x > __pycache__/m.pyc"
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    root = tmp_path / "project"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    (root / "a.txt").write_text("one\n")
+    subprocess.run(["git", "-C", str(root), "add", "."], check=True)
+    named = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", "-C", str(root), *named, "commit", "-qm", "first"], check=True)
+    trust(root)
+    return root
+
+
+async def asked(project: Path, command: str, *arguments: str) -> Ended:
+    step = Step(calls=[Call(name="run_terminal_cmd", arguments={"command": command})])
+    ended, _ = await ask(project, step, "Done.", arguments=("--accept", "all", *arguments))
+    return ended
+
+
+async def said(project: Path, *words: str) -> Ended:
+    return await run(project, *words, env=environment(None))
+
+
+async def counted(project: Path) -> str:
+    listed = await said(project, "sessions")
+    return listed.out.splitlines()[1].split()[4]
+
+
+@pytest.mark.parametrize(("command", "root", "what"), [(COMMIT, ".git", "git state"), (HUGE, "big.txt", "too large")])
+async def test_n16d_a_commit_or_a_huge_file_is_listed_and_leaves_exit_code_4(project, command, root, what):
+    ended = await asked(project, command)
+    assert ended.code == ExitCode.REFUSED
+    assert f"  {root} ({what}" in ended.err
+    assert "agent-tui review --accept NAME" in ended.err
+    shown = await said(project, "review")
+    assert root in shown.out
+    assert await counted(project) == "1"
+    assert "nothing waits" not in shown.out
+    everything = await said(project, "review", "--accept", "all")
+    assert everything.code == ExitCode.REFUSED
+    assert f"left      {root}" in everything.err
+
+
+async def test_n16d_a_huge_file_is_one_change_with_its_size_and_is_accepted_by_name(project):
+    ended = await asked(project, HUGE, "--output-format", "json")
+    (bulk,) = json.loads(ended.out)["metadata"]["pendingBulks"]
+    assert (bulk["root"], bulk["kind"], bulk["files"], bulk["bytes"]) == ("big.txt", "large", 1, 67_108_900)
+    accepted = await said(project, "review", "--accept", "big.txt")
+    assert accepted.code == ExitCode.DONE
+    assert (project / "big.txt").stat().st_size == 67_108_900
+
+
+async def test_n16a_ignored_files_wait_for_nobody_and_are_kept_in_one_line(project):
+    ended = await asked(project, CACHE)
+    assert (ended.code, ended.err.count("wait")) == (ExitCode.DONE, 0)
+    assert not (project / "__pycache__").exists()
+    assert await counted(project) == "0"
+    shown = await said(project, "review")
+    assert shown.out.splitlines()[0] == "# nothing waits for a review."
+    assert "**/__pycache__ (1 files" in shown.out
+    everything = await said(project, "review", "--accept", "all")
+    assert everything.code == ExitCode.DONE
+    named = await said(project, "review", "--accept", "**/__pycache__")
+    assert named.code == ExitCode.DONE
+    assert (project / "__pycache__/m.pyc").exists()
