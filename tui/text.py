@@ -7,10 +7,13 @@ Nothing that leaves this module can move the cursor, reorder or hide text, or me
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 from textual.content import Content
 from textual.strip import Strip
+
+from tui.lookalikes import marked
 
 TAB_SIZE: Final = 4
 LINE_LIMIT: Final = 2_000
@@ -39,6 +42,9 @@ _SEQUENCE = re.compile(
 )
 _EMOJI_JOINT = re.compile("(?<=[^\x00-\u1fff])\u200d(?=[^\x00-\u1fff])")
 _ON_THE_WIRE = re.compile(f"[{_HIDDEN}\n\t]")
+# Blanks other than one between two words, variation selectors, and what no font has.
+_ODD_SPACE = re.compile("^ +| +$|(?<= ) +|[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\ufe00-\ufe0f]")
+_OURS = re.compile("([‹›\u2400-\u2426…])()")
 _NEVER_DRAWN = re.compile(f"[{_HIDDEN}]")
 
 
@@ -103,6 +109,25 @@ def one_line(text: str, width: int = 200) -> str:
         text = text[: 8 * width]
     line = " ".join(clean(text).split())
     return line if len(line) <= width else line[: max(width - 1, 0)] + ELLIPSIS
+
+
+def named(path: str, width: int = 400) -> str:
+    """The name of a file as it is judged, on one line of at most `width` characters, the beginning may be an ellipsis.
+
+    Two names that differ are shown as different: nothing is dropped or joined, and what can be taken for something else
+    is named.
+    """
+    if not (path.isascii() and path.isprintable()) or "  " in path or path != path.strip():
+        path = _named(path[-4 * width :])
+    return path if len(path) <= width else ELLIPSIS + path[len(path) - max(width - 1, 0) :]
+
+
+def _named(path: str) -> str:
+    path = _OURS.sub(_made_visible, path)  # else a name could be written that looks like one that is explained here
+    if unicodedata.normalize("NFC", path) != path:
+        path = "".join(f"‹U+{ord(each):04X}›" if unicodedata.combining(each) else each for each in path)
+    path = _ODD_SPACE.sub(lambda found: "".join(f"‹U+{ord(each):04X}›" for each in found.group()), marked(path))
+    return exposed(path.replace("\r", "␍").replace("\n", "␊").replace("\t", "␉"))
 
 
 def seen(text: str) -> str:

@@ -19,7 +19,7 @@ from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import bindings
 from tui.screens.dialog import Dialog
-from tui.text import one_line, plain
+from tui.text import named, one_line, plain
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.side import HINTS, hint
 
@@ -68,11 +68,11 @@ class Comments(Dialog[bool]):
         options.highlighted = min(at, len(self._comments) - 1) if self._comments else None
 
     def _line(self, comment: Comment) -> Content:
-        place, note = f"{one_line(comment.path, 60)}:{comment.start}", ""
+        place, note = f"{named(comment.path, 60)}:{comment.start}", ""
         plan = self._plans.get(comment.path) if comment.on_plan else None
         if plan is not None:
             now = comment.place_in(plan.body)
-            place = f"{one_line(comment.path, 60)}:{now}" if now else one_line(comment.path, 60)
+            place = f"{named(comment.path, 60)}:{now}" if now else named(comment.path, 60)
             note = "" if now else f"  its lines have changed: {one_line(comment.excerpt, 40)}"
         return Content.assemble((place, "$foreground 60%"), (note, "$text-warning"), "\n  ", plain(comment.text))
 

@@ -17,7 +17,7 @@ from textual.widgets import Static, TextArea
 from core.protocol.review import Choice, ThreeSides
 from tui.keymap import bindings, key_of
 from tui.screens.dialog import Dialog
-from tui.text import one_line
+from tui.text import named, one_line
 from tui.widgets.clash_view import NAMES, ClashView, Side
 from tui.widgets.side import hint
 
@@ -81,7 +81,7 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
         clash, choice = self._sides.clashes[self._at], self._choices[self._at]
         count, left = len(self._choices), self._choices.count(None)
         keymap = getattr(self.app, "keymap", {})
-        title = [("Conflict  ", "bold $text-warning"), (one_line(self._sides.path, 60), "bold")]
+        title = [("Conflict  ", "bold $text-warning"), (named(self._sides.path, 60), "bold")]
         where = "the whole file" if self._sides.whole else f"line {clash.start}"
         title.append((f"   place {self._at + 1} of {count}, {where}", "$foreground 60%"))
         told = (OF_TODOS if self._sides.theirs_is else CHOSEN)[choice.take] if choice else ""

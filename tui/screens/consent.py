@@ -14,7 +14,7 @@ from core.protocol.review import Change, ChangeDiff
 from tui.keymap import bindings
 from tui.screens.notes import Confirm
 from tui.sight import sight
-from tui.text import one_line, plain
+from tui.text import named, plain
 from tui.widgets.diff_view import DiffView
 
 NAMED: Final = 8  # files of several that are named
@@ -27,7 +27,7 @@ class Consent(Confirm):
 
     def __init__(self, change: Change, diff: ChangeDiff | None, *, hunk: str = "") -> None:
         gone = change.operation == "delete"
-        question = f"{'Delete' if gone else 'Accept'} {one_line(change.path, 200)}?"
+        question = f"{'Delete' if gone else 'Accept'} {named(change.path, 200)}?"
         super().__init__(question, "delete it" if gone else "accept it", about=why(change), no="leave it pending")
         self._diff, self._hunk = diff, hunk
 
@@ -59,7 +59,7 @@ class Consent(Confirm):
 
 def deletions(changes: Sequence[Change]) -> Confirm | None:
     """What asks before several files are accepted of which some are gone from the disk then; None: none is."""
-    gone = [one_line(each.path, 60) for each in changes if each.operation == "delete" and not each.protected]
+    gone = [named(each.path, 60) for each in changes if each.operation == "delete" and not each.protected]
     if not gone:
         return None
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""

@@ -12,7 +12,7 @@ from core.protocol import queries
 from core.protocol.review import Change, ChangeDiff
 from tui.crew_fold import at_work
 from tui.state import Topic, ViewState
-from tui.text import one_line
+from tui.text import named
 from tui.widgets.side import SidePane
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Panes:
             if hasattr(shown, "__await__"):
                 await shown
         if self.side is not None:
-            self.side.count("preview", one_line(path, 40))
+            self.side.count("preview", named(path, 40))
 
     # Feeding.
 

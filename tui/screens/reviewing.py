@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from core.protocol import commands, queries
 from core.protocol.review import Change, Origin, Verdict
 from tui.screens.actions import ActingScreen
-from tui.text import one_line
+from tui.text import named, one_line
 from tui.widgets.review_words import asks_first
 from tui.widgets.transcript import Transcript
 
@@ -115,7 +115,7 @@ class ReviewingScreen(ActingScreen):
     async def _consents_to_bulk(self, root: str, gone: int) -> bool:
         from tui.screens.notes import Confirm
 
-        about = f"Accepting {one_line(root, 100)} removes {gone:,} file{'' if gone == 1 else 's'} from your disk."
+        about = f"Accepting {named(root, 100)} removes {gone:,} file{'' if gone == 1 else 's'} from your disk."
         return not gone or await self._agrees(
             Confirm("Delete what is gone there?", "accept it", about=about, no="leave it pending")
         )
@@ -236,7 +236,7 @@ class ReviewingScreen(ActingScreen):
             return
         sides = answer.sides if isinstance(answer, queries.Conflict) else None
         if sides is None or sides.problem:
-            self.say(sides.problem if sides else f"{one_line(path, 100)} is in no conflict.")
+            self.say(sides.problem if sides else f"{named(path, 100)} is in no conflict.")
             return
         choices = await self.app.push_screen_wait(ConflictScreen(sides)) if sides.clashes else ()
         if choices is not None:

@@ -15,7 +15,7 @@ from core.protocol.queries import CheckpointInfo, CheckpointPreview, RestoredPat
 from tui.keymap import bindings
 from tui.screens.dialog import Dialog
 from tui.screens.picker import Choice
-from tui.text import one_line
+from tui.text import named, one_line
 from tui.widgets.sessions import ago
 from tui.widgets.side import hint
 
@@ -75,7 +75,7 @@ class Rewind(Dialog[str | None]):
         if (more := len(preview.paths) - SHOWN) > 0:
             yield Content(f"and {more:,} more files")
         for root in preview.bulks:
-            yield Content.assemble(("generated     ", "$foreground 60%"), one_line(root, 60), "  as it was")
+            yield Content.assemble(("generated     ", "$foreground 60%"), named(root, 60), "  as it was")
         if preview.info.problem:
             yield Content.assemble((one_line(preview.info.problem, 300), "$text-error"))
         if not (preview.paths or preview.bulks):
@@ -96,7 +96,7 @@ class Rewind(Dialog[str | None]):
 
 
 def _line(path: RestoredPath) -> Content:
-    name = one_line(path.path, 200)
+    name = named(path.path, 200)
     if path.reason:
         return Content.assemble(
             ("left alone    ", "$text-warning"), name, (f"  {one_line(path.reason, 200)}", "$foreground 60%")

@@ -23,8 +23,9 @@ from textual.widgets import Input, Static
 from core.protocol.events import ApprovalRequested, Decision
 from core.protocol.queries import PatternPreview
 from tui.keymap import bindings, key_of
+from tui.lookalikes import marked
 from tui.sight import Guard, Guarded, is_whole
-from tui.text import exposed, one_line
+from tui.text import exposed, named, one_line
 
 GRACE: Final = 0.5
 _LONG: Final = 400
@@ -48,7 +49,7 @@ _DIM: Final = "$foreground 60%"
 
 def told(subject: str) -> str:
     """A command as the user judges it: what can't be seen is named, and long blanks are counted."""
-    return _BLANKS.sub(_counted, exposed(subject.replace("\r", "‹CR›"))).expandtabs(4)
+    return _BLANKS.sub(_counted, exposed(marked(subject).replace("\r", "‹CR›"))).expandtabs(4)
 
 
 def _counted(blanks: re.Match[str]) -> str:
@@ -199,7 +200,7 @@ def _about(request: ApprovalRequested) -> list[tuple[str, str]]:
     """Where and how it would run, why it is asked about, and, apart, what the model says."""
     about = []
     if request.kind == "command":
-        where = "the project's directory" if request.directory in {"", "."} else one_line(exposed(request.directory))
+        where = "the project's directory" if request.directory in {"", "."} else named(request.directory)
         about.append((f"in {where}", _DIM))
     if request.containment:
         about.append((f"\n{one_line(request.containment)}", "$warning"))

@@ -10,7 +10,7 @@ from typing import Final
 
 from core.protocol import documents
 from tui.state import Block
-from tui.text import clean, one_line, shortened
+from tui.text import clean, named, one_line, shortened
 from tui.widgets.calls import (
     changed_lines,
     command_row,
@@ -173,7 +173,7 @@ def _code_reference(block: Block, width: int, opened: bool) -> list[Row]:
     if not isinstance(document, documents.CodeReference):
         return wrap_text(clean(block.live), width, "", first=INDENT, rest=INDENT, fill="code_block")
     where = document.metadata
-    name = f"{one_line(where.file_path, 200)}:{where.start_line}–{where.end_line}"
+    name = f"{named(where.file_path, 200)}:{where.start_line}–{where.end_line}"
     rows = [head("▾" if opened else "▸", [(name, "link")], width)]
     lines = highlight(clean(document.content or "").strip("\n"), where.language or where.file_path)
     for number, line in enumerate(lines if opened else lines[:12], where.start_line):
@@ -199,7 +199,7 @@ def _plan(block: Block, width: int, _: bool) -> list[Row]:
         pieces += [("  ", ""), (one_line(after), "muted")] if after else []
         rows += wrap(pieces, width, first=first, rest=[*INDENT, GUTTER])
     if plan.path:
-        rows += wrap([(one_line(plan.path), "muted")], width, first=INDENT, rest=INDENT)
+        rows += wrap([(named(plan.path), "muted")], width, first=INDENT, rest=INDENT)
     return rows
 
 

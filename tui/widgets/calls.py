@@ -12,8 +12,9 @@ from rich.cells import cell_len, set_cell_size
 
 from core.protocol import documents
 from tui.keymap import key_of
+from tui.lookalikes import marked
 from tui.state import Block
-from tui.text import clean, console, exposed, one_line, shortened
+from tui.text import clean, console, exposed, named, one_line, shortened
 from tui.widgets.rows import GUTTER, INDENT, Piece, Row, cells, wrap
 
 LIVE_ROWS: Final = 8
@@ -89,11 +90,11 @@ def _subject(block: Block, call: documents.ToolCallMetadata | None) -> str:
     arguments = call.arguments if call else {}
     subject = block.subject or ("" if call else block.title)
     if call and call.result is not None and isinstance(path := arguments.get("target_file"), str):
-        return one_line(path, 300)
+        return named(path, 300)
     pattern = next((arguments[key] for key in ("query", "pattern") if isinstance(arguments.get(key), str)), "")
     if pattern and subject.startswith(pattern):
         subject = f'"{pattern}"{subject.removeprefix(pattern)}'
-    return one_line(subject, 300)
+    return one_line(marked(subject), 300)
 
 
 def tool_row(block: Block, width: int, opened: bool) -> list[Row]:
@@ -152,11 +153,11 @@ def edit_row(block: Block, width: int, opened: bool) -> list[Row]:
     """An edit: its file and how large it is; opened, the lines."""
     document = block.document
     if not isinstance(document, documents.FileEdit):
-        return [head("◌", [("edit", "tool"), (f" {one_line(block.subject or block.title, 300)}", "")], width)]
+        return [head("◌", [("edit", "tool"), (f" {named(block.subject or block.title, 300)}", "")], width)]
     edit = document.metadata
     failed = edit.status == "error"
     came: list[Piece] = []
-    pieces: list[Piece] = [(edit.operation, "bad" if failed else "tool"), (f" {one_line(edit.file_path, 300)}", "")]
+    pieces: list[Piece] = [(edit.operation, "bad" if failed else "tool"), (f" {named(edit.file_path, 300)}", "")]
     if failed:
         told, role = _outcome(block, block.summary or "failed")
         pieces += [(" · ", "muted"), (told, role or "bad")]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
-from tui.text import clean, one_line, shortened
+from tui.text import clean, named, one_line, shortened
 
 ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
 LONGEST: Final = 8_000
@@ -190,7 +190,7 @@ def whole_file(change: Change) -> list[str]:
     base, pending = change.base, change.pending
     found = []
     if change.renamed_from:
-        found.append(f"renamed from {one_line(change.renamed_from)}")
+        found.append(f"renamed from {named(change.renamed_from)}")
     if change.binary:
         found.append(f"binary file: {_size(base)} → {_size(pending)}")
     elif change.operation == "create":

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from core.protocol.queries import Tree
 from tui.keymap import bindings
-from tui.text import one_line
+from tui.text import named
 from tui.widgets.side import hint
 from tui.widgets.tree import FileTree
 
@@ -155,4 +155,4 @@ class FilePane(Vertical):
 def _row(path: str) -> Content:
     """The name of a file, then where it is."""
     directory, _, name = path.rpartition("/")
-    return Content.assemble(f" {one_line(name)}", (f"  {one_line(directory)}", "$foreground 50%"))
+    return Content.assemble(f" {named(name)}", (f"  {named(directory)}", "$foreground 50%"))

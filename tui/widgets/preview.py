@@ -18,7 +18,7 @@ from textual.worker import Worker, WorkerState
 from core.protocol.queries import FileText
 from tui.highlight import Painting
 from tui.keymap import bindings
-from tui.text import clean, one_line, shortened
+from tui.text import clean, named, shortened
 from tui.widgets.code_view import CodeView, cells
 
 EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press o at a hunk of the review."
@@ -159,7 +159,7 @@ class Preview(Vertical):
         size = f"  {file.size:,} bytes" if file.size else ""
         title.update(
             Content.assemble(
-                Content.styled(one_line(self._path), "bold $foreground 85%"), Content.styled(size, "$foreground 45%")
+                Content.styled(named(self._path), "bold $foreground 85%"), Content.styled(size, "$foreground 45%")
             )
         )
 

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from core.protocol.review import Change
-from tui.text import one_line
+from tui.text import named
 from tui.widgets.code_view import cells
 from tui.widgets.review_words import SIGNS, badges
 
@@ -69,7 +69,7 @@ class ReviewFiles(Widget):
         room = max(width - sum(cells(text) for text, _ in tail) - 4, 8)
         path = _shortened(change.path, room)
         if change.renamed_from and len(path) + len(change.renamed_from) + 3 <= room:
-            path = f"{one_line(change.renamed_from)} → {path}"
+            path = f"{named(change.renamed_from)} → {path}"
         style = "bold $foreground" if is_current else "$foreground 65%"
         head = [("▌" if is_current else " ", "$primary"), (f"{sign} ", colour), (path, style)]
         if change.path in self._sent:
@@ -85,5 +85,5 @@ class ReviewFiles(Widget):
 
 def _shortened(path: str, room: int) -> str:
     """A path that fits: its start is left out first, for the name is what is looked for."""
-    text = one_line(path, 1000)
+    text = named(path, 1000)
     return text if len(text) <= room else "…" + text[-(room - 1) :]

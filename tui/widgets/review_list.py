@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from core.protocol.review import Bulk, Change
 from tui.keymap import bindings
-from tui.text import one_line
+from tui.text import named
 from tui.widgets.code_view import CodeView, cells
 from tui.widgets.review_words import MUTED, SIGNS, Part, badges, bulk_line
 
@@ -211,7 +211,7 @@ class ReviewList(CodeView):
     def _directory(self, row: ListRow) -> tuple[list[Part], list[Part]]:
         found = [self._changes[index] for index in row.members]
         sign = "▾ " if row.is_open else "▸ "
-        name = one_line(row.name, 400) + "/"
+        name = named(row.name, 400) + "/"
         if row.is_gone:
             words = f"{len(found):,} files deleted"
             return [(sign, MUTED), ("- ", "$text-error"), (name, "bold"), (f"  {words}", "$text-error")], []
@@ -221,7 +221,7 @@ class ReviewList(CodeView):
         change = self._changes[row.members[0]]
         path = change.path.rpartition("/")[2] if row.depth and not self._is_gone(change) else change.path
         sign, colour = SIGNS[change.operation]
-        left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (one_line(path, 400), "")]
+        left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (named(path, 400), "")]
         if change.path in self.sent:
             left.append((" …", "$text-warning"))
         return left, [*badges(change), *_counts([change])]

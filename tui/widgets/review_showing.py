@@ -21,7 +21,7 @@ from textual.worker import Worker, WorkerState
 
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Verdict
 from tui.sight import Attention
-from tui.text import clean, one_line, plain
+from tui.text import clean, named, one_line, plain
 from tui.widgets.code_view import CodeView, cells
 from tui.widgets.diff_view import SPLIT_WIDTH, DiffView
 from tui.widgets.review_files import ReviewFiles
@@ -238,7 +238,7 @@ class ShowingReview(Vertical):
         path, why = next(reversed(self._refused.items()))
         found = next((each for each in self._changes if each.path == path), None)
         text = trouble(found, why) if found else f"! Not done: {why}"
-        self._say("review--conflict", f"! {one_line(path, 60)}: {text.removeprefix('! ')}", in_list=True)
+        self._say("review--conflict", f"! {named(path, 60)}: {text.removeprefix('! ')}", in_list=True)
 
     def _say(self, name: str, text: str, *, in_list: bool = False) -> None:
         line = self.query_one(f".{name}", Static)

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.protocol.review import Bulk, Change, FileState, Origin
-from tui.text import one_line
+from tui.text import named, one_line
 from tui.widgets.code_view import cells
 
 Part = tuple[str, str]
@@ -167,7 +167,7 @@ def bulk_line(bulk: Bulk) -> list[Part]:
     if bulk.kind == "git":
         parts = ["git state", f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'} of .git"]
     else:
-        parts = [one_line(bulk.root, 60), f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}", size(bulk.bytes)]
+        parts = [named(bulk.root, 60), f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}", size(bulk.bytes)]
     if bulk.deleted:
         parts.append(f"{bulk.deleted:,} deleted")
     if bulk.origin is not None and bulk.origin.command:

@@ -22,7 +22,7 @@ from textual.worker import Worker, WorkerState
 
 from core.protocol.queries import Tree, TreeEntry
 from tui.keymap import bindings
-from tui.text import one_line
+from tui.text import named, one_line
 from tui.widgets.code_view import cells
 
 SLICE: Final = 500
@@ -47,7 +47,7 @@ class Place:
     is_read: bool = False
 
     def __post_init__(self) -> None:
-        self.name = one_line(self.entry.name) or "‹unnamed›"
+        self.name = named(self.entry.name) or "‹unnamed›"
 
 
 Node = TreeNode[Place]

@@ -10,7 +10,7 @@ from textual.widgets import Static
 from core.protocol.events import TrustStated
 from tui.keymap import key_of
 from tui.sight import Guard, Guarded, is_whole
-from tui.text import exposed, one_line
+from tui.text import exposed, named
 
 GRACE: Final = 0.4
 _DIM: Final = "$foreground 60%"
@@ -30,11 +30,11 @@ _SHOWN: Final = 4
 def _new(stated: TrustStated) -> tuple[str, str, str, str]:
     """The question, what there is, what an answer means, and the words for yes."""
     held = f" It has {', '.join(map(exposed, stated.holds))}." if stated.holds else ""
-    return f"Do you trust the project in {one_line(exposed(stated.directory), 160)}?", held, _MEANS, "trust it"
+    return f"Do you trust the project in {named(stated.directory, 160)}?", held, _MEANS, "trust it"
 
 
 def _changed(stated: TrustStated) -> tuple[str, str, str, str]:
-    names = [one_line(exposed(path), 80) for path in stated.changed[:_SHOWN]]
+    names = [named(path, 80) for path in stated.changed[:_SHOWN]]
     more = len(stated.changed) - _SHOWN
     told = f" {', '.join(names)}{f' and {more} more' if more > 0 else ''}."
     return "What speaks to the agent here has changed since you trusted it:", told, _MEANS_CHANGED, "read it"
