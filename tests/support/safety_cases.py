@@ -62,8 +62,6 @@ ABSENT: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("s17", "i3", "i4", "i5", "i10"), NO_MCP),
     "k8": ("sessions can't be exported", "tests/contract/test_absent.py::test_sessions_are_not_exported"),
 }
-# Whose test comes with another change of the same time; whoever finds it there takes the id out.
-BESIDE = frozenset({"t5"})  # tests/integration/test_terminal_given_back.py
 # No blocker is among these.
 UNTESTED: dict[str, str] = {
     "t3": "colours of commands are not kept at all; what is shown goes through the same door as other text (T1)",
