@@ -15,15 +15,9 @@ from core.sessions.fold import SessionState, fold
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from tests.support.folded import as_data
 from tests.support.session_log import scan
 from tests.support.story import access, planning, project_at, story
-
-
-def as_data(state: SessionState) -> dict:
-    plain = {name: getattr(state, name) for name in SessionState.__slots__ if name not in {"review", "turns", "recall"}}
-    plain["turns"] = [{name: getattr(turn, name) for name in type(turn).__slots__} for turn in state.turns]
-    plain["changes"], plain["verdicts"] = dict(state.changes), list(state.review.verdicts)
-    return msgspec.json.decode(msgspec.json.encode(plain))
 
 
 async def finish_turn(engine: Engine, session: str, prompt: str) -> list[ev.Envelope]:

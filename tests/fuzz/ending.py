@@ -8,10 +8,10 @@ import psutil
 
 from core.engine.runtime import SessionRuntime
 from core.sessions.fold import fold
-from core.sessions.log import scan
 from core.shadow import ReviewState
 from tests.fuzz.project import AWAITED, SECRETS
 from tests.support.folded import as_data
+from tests.support.session_log import scan
 
 LEFTOVERS = (".tmp", ".part")
 
