@@ -173,6 +173,9 @@ def _bulk(live: LiveSession, command: cmd.BulkResolve) -> Effect:
     if command.verdict == "accept" and bulk.kind == "git" and not command.confirmed:
         raise _unconfirmed(bulk.root, "is the state of git: commits, index and branches")
 
+    if command.verdict == "accept" and bulk.risk and not command.confirmed:
+        raise _unconfirmed(bulk.root, bulk.risk)
+
     def effect() -> None:
         runtime.log.sync()
         with _told(live, command.root):

@@ -142,7 +142,8 @@ class Bulk(Struct, frozen=True, kw_only=True):
     """Paths that are decided as one: what git ignores below a root (`generated`), one file that is too large to be
     shown by its lines (`large`), or the state of git itself (`.git`).
 
-    `root` names it. `files` were created or changed in it, `bytes` of content; `deleted` were removed.
+    `root` names it. `files` were created or changed in it, `bytes` of content; `deleted` were removed. `risk`: why
+    it is accepted only when that is confirmed; "": it is not asked about.
     """
 
     root: str
@@ -152,6 +153,7 @@ class Bulk(Struct, frozen=True, kw_only=True):
     deleted: int = 0
     origin: Origin | None = None
     conflict: str = ""
+    risk: str = ""
 
     @property
     def waits(self) -> bool:

@@ -53,9 +53,10 @@ class PathClasses:
         """The class of a path (never "."). What acts by itself is reviewed though git ignores it, but not where
         everybody's tools put it."""
         found = self._directory(path) if is_dir else self._of_file(path)
-        if found.kind == "generated" and not is_dir and is_protected(path) and GENERATED.isdisjoint(path.split("/")):
-            return REVIEWED
-        return found
+        if found.kind != "generated" or is_dir or not GENERATED.isdisjoint(path.split("/")):
+            return found
+        acts = is_lever(path) if is_git_internal(path) else is_protected(path)
+        return REVIEWED if acts else found
 
     def _of_file(self, path: str) -> PathClass:
         directory, _, name = path.rpartition("/")

@@ -20,6 +20,7 @@ class _Count(Struct):
     files: int = 0
     size: int = 0
     deleted: int = 0
+    risk: str = ""
 
 
 def layers_changed(layers: Layers, seen: Seen) -> LayersChanged:
@@ -41,7 +42,9 @@ def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:
     counts: dict[str, _Count] = {}
     for path, top in kept.tops.items():
         count = counts.setdefault(top.root, _Count())
-        for _, entry in seen.stack.walk(path):
+        for each, entry in seen.stack.walk(path):
+            if top.kind != "git" and (inside := _repository(each, seen)):
+                count.risk = f"makes git run what it says: git takes {inside} for a repository"
             if entry is None:
                 count.deleted += 1
             elif not stat.S_ISDIR(entry.stats.st_mode):
@@ -57,9 +60,21 @@ def bulks(kept: Kept, seen: Seen) -> tuple[Bulk, ...]:
             deleted=count.deleted,
             origin=latest[root].origin,
             conflict=seen.bulk_conflicts.get(root, ""),
+            risk=count.risk,
         )
         for root, count in sorted(counts.items())
     )
+
+
+def _repository(path: str, seen: Seen) -> str:
+    """The directory without a worktree that git takes for a repository by this file; "": none."""
+    directory, _, name = path.rpartition("/")
+    directory = directory.removesuffix("/hooks") if directory.endswith("/hooks") else directory
+    if not directory or (name not in {"HEAD", "config"} and not path.startswith(f"{directory}/hooks/")):
+        return ""
+    head, *others = (seen.node(f"{directory}/{each}") for each in ("HEAD", "objects", "refs"))
+    is_one = head is not None and all(each is not None and each.kind == "directory" for each in others)
+    return directory if is_one else ""
 
 
 def described(bulk: Bulk) -> str:

@@ -134,6 +134,18 @@ async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_
         assert not on.sent(c.BulkResolve)
 
 
+async def test_n9_a_bulk_that_holds_a_repository_is_confirmed(stage, clock):
+    bulk = Bulk(root="out", kind="generated", files=2, bytes=10, risk="makes git run what it says")
+    async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("a")
+        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        on.app.screen._awake_at = 0
+        await on.pilot.press("y")
+        await on.until(lambda: on.sent(c.BulkResolve))
+        assert on.sent(c.BulkResolve)[0].confirmed
+
+
 async def test_n16a_a_generated_bulk_waits_for_nobody_and_is_sent_at_once(stage, clock):
     bulk = Bulk(root="out", kind="generated", files=2, bytes=10)
     async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:

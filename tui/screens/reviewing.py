@@ -102,12 +102,22 @@ class ReviewingScreen(ActingScreen):
             return False
         return await self._agrees(GitConsent(found.preview))
 
+    async def _bulk_consent(self, root: str, risk: str) -> bool:
+        from tui.screens.notes import Confirm
+
+        if not risk:
+            return await self._git_consent(root)
+        about = f"It {one_line(risk, 300)}."
+        question = f"Accept {one_line(root, 200)}?"
+        return await self._agrees(Confirm(question, "accept it", about=about, no="leave it pending"))
+
     async def _judge_bulk(self, root: str, verdict: Verdict) -> None:
         bulk = next((each for each in self.state.bulks if each.root == root), None)
         is_git = bulk is not None and bulk.kind == "git" and verdict == "accept"
-        command = commands.BulkResolve(root=root, verdict=verdict, confirmed=is_git)
+        risk = bulk.risk if bulk is not None and verdict == "accept" else ""
+        command = commands.BulkResolve(root=root, verdict=verdict, confirmed=is_git or bool(risk))
         gone = bulk.deleted if bulk is not None and verdict == "accept" and not is_git else 0
-        if await (self._git_consent(root) if is_git else self._consents_to_bulk(root, gone)):
+        if await (self._bulk_consent(root, risk) if is_git or risk else self._consents_to_bulk(root, gone)):
             await self._give(command, root)
         else:
             self.panes.verdict_failed(root)

@@ -127,3 +127,14 @@ def test_n9_what_acts_by_itself_is_reviewed_though_git_ignores_it(desk):
     )
     assert red(desk) == {".envrc", ".vscode/tasks.json", "local/CLAUDE.md"}
     assert {bulk.root: bulk.files for bulk in desk.state.bulks if bulk.files} == {"local": 1, "node_modules": 1}
+
+
+@needs_mounts
+@pytest.mark.parametrize("made", ["git init -q --bare dist/a.git", "git init -q dist/a", "mkdir dist; touch dist/HEAD"])
+def test_n9_a_repository_in_what_git_ignores_makes_that_bulk_one_to_confirm(desk, made):
+    git(desk, "init", "-q")
+    desk.put(".gitignore", b"dist/\n")
+    run(desk, made)
+    risk = next(bulk.risk for bulk in desk.state.bulks if bulk.root == "dist")
+    assert bool(risk) == ("git init" in made)
+    assert red(desk) == ({"dist/a/.git/config"} if made.endswith("dist/a") else set())
