@@ -28,6 +28,7 @@ class DebugView:
     judged: events.FixJudged | None = None
     checked: events.ProbesChecked | None = None
     asked: events.QuestionAsked | None = None
+    marks: dict[str, dict[str, Hypothesis]] = field(default_factory=dict)
     holds: bool = True
 
 
@@ -76,6 +77,11 @@ def _around(view: DebugView, event: events.AnyEvent) -> None:
             view.asked = event
         case events.QuestionAnswered(id=name) if view.asked is not None and view.asked.id == name:
             view.asked = None
+        case events.CheckpointCreated(id=name):
+            view.marks[name] = view.hypotheses
+        case events.ConversationRewound(checkpoint=name):
+            view.hypotheses, view.judged, view.checked = view.marks.get(name, {}), None, None
+            view.probes, view.reproducing, view.live, view.asked = {}, None, [], None
         case events.BoxFound(tier=tier):
             view.holds = tier != "T4"
         case _:

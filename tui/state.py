@@ -17,6 +17,7 @@ from core.protocol.review import Bulk, Change, Comment
 from tui.asking_fold import Questions, awaits, fold_asked
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
+from tui.plan_fold import marked
 from tui.retry_fold import fold_retried
 from tui.review_fold import fold_refused, fold_review
 from tui.rewind_fold import fold_rewind, told_of
@@ -308,7 +309,7 @@ class ViewState:
 
     def _review_event(self, event: events.AnyEvent, _: events.Envelope) -> frozenset[Topic] | None:
         if (is_other := fold_rewind(self, event)) is not None:
-            return _topics("blocks", "status", "session", "ask") if is_other else _NOTHING
+            return _topics("blocks", "status", "session", "ask", "debug") if is_other else _NOTHING
         if fold_review(self, event):
             return _topics("review", "status", "files")
         match event:
@@ -356,13 +357,13 @@ class ViewState:
                 return _topics("status")
             case events.PlanCreated(plan=plan) | events.PlanUpdated(plan=plan):
                 self.plans[plan.path], self.plan = plan, plan.path
-                return _topics("plan")
+                return _topics("plan", *marked(self, plan.path, plan.todos))
             case events.TodoVerified():
                 self.proofs[event.id] = event
                 return _topics("plan")
             case events.TodoChanged():
                 self.todos, self.todo_plan = event.todos, event.plan
-                return _topics("plan")
+                return _topics("plan", *marked(self, event.plan, event.todos))
             case _:
                 return self._said(event, envelope)
         return _topics("session", "status", "debug")

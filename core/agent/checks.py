@@ -41,6 +41,13 @@ FILE_BY_FILE: tuple[str, ...] = (
     "black --check", "ty check", "python -m compileall", "python -m py_compile", "eslint", "biome check", "biome ci",
     "prettier --check", "node --check", "rubocop", "shellcheck",
 )  # fmt: skip
+# Test runners, and the exit codes by which they say that there was nothing to run.
+_NOTHING: tuple[tuple[str, frozenset[int]], ...] = (
+    ("pytest", frozenset({4, 5})),
+    ("py.test", frozenset({4, 5})),
+    ("coverage run -m pytest", frozenset({4, 5})),
+    ("python -m unittest", frozenset({5})),
+)
 _BEFORE = (
     ("env",), ("time",), ("nice",), ("command",), ("exec",), ("uv", "run"), ("poetry", "run"), ("pdm", "run"),
     ("hatch", "run"), ("pipenv", "run"), ("rye", "run"), ("npx",), ("pnpm", "exec"), ("pnpm", "dlx"), ("bunx",),
@@ -76,7 +83,7 @@ def checked(command: str, exit_code: int, statuses: Sequence[int] = (), *, extra
         if code is None or any(mark != "&&" for _, mark in pipelines[number + 1 :]):
             continue
         for part in pipeline:
-            if _is_check(part, extra):
+            if _is_check(part, extra) and not _ran_nothing(part, code):
                 codes.append(code)
                 scopes.append(tuple(normpath(join(place, each)) for each in _named(part)))
     if not codes:
@@ -170,6 +177,14 @@ def _begins(text: str, pattern: str) -> bool:
         return text == pattern or re.fullmatch(rf"{pattern}(?: -\S+)+", text) is not None
     count = pattern.count(" ") + 1
     return fnmatchcase(" ".join(text.split(" ")[:count]), pattern)
+
+
+def _ran_nothing(words: Sequence[str], code: int) -> bool:
+    """Whether a test runner says by its exit code that it ran no test at all (or was called wrongly): that is no
+    finding about any file."""
+    text = " ".join(_bare(list(words)))
+    nothing = next((codes for runner, codes in _NOTHING if _begins(text, runner)), frozenset())
+    return code in nothing
 
 
 def _bare(words: list[str]) -> list[str]:

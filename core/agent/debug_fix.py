@@ -12,9 +12,9 @@ from core.agent.session import SessionContext
 from core.ids import new_id
 from core.protocol.debug import ASKED_IF_FIXED, ProbeRun
 from core.protocol.documents import Option, Question
-from core.protocol.events import FixJudged, Notice, QuestionAsked
+from core.protocol.events import CheckRecorded, FixJudged, Notice, QuestionAsked
 from core.protocol.events.debug import FixOutcome
-from core.protocol.review import Origin
+from core.protocol.review import Check, Origin
 
 PROCEED: Final = Option(id="proceed", label="Proceed")
 VERDICTS: Final = (Option(id="fixed", label="Mark as fixed"), Option(id="broken", label="Still broken"))
@@ -46,6 +46,9 @@ def take_back(session: SessionContext, origin: Origin) -> tuple[str, ...]:
 def record(session: SessionContext, outcome: FixOutcome, origin: Origin, *, note: str = "") -> Judged:
     """Keep what the user said of the fix in the latest run that shows it; take it back if it did not help."""
     run = session.state.debug.shown_by
+    if outcome == "fixed":
+        shown = session.state.debug.runs.get(run)
+        _checked(session, run, (shown.command if shown else "") or "shown by the user", 0)
     gone = take_back(session, replace(origin, tool="still_broken")) if outcome == "broken" else ()
     session.emit(FixJudged(run=run, outcome=outcome, taken_back=gone))
     if gone:
@@ -57,6 +60,19 @@ def record(session: SessionContext, outcome: FixOutcome, origin: Origin, *, note
         "unsure": "The user can't say whether the fault is gone; go by what the runs have shown.",
     }[outcome]
     return Judged(outcome=outcome, told=f"{told} The user adds: {note}" if note else told)
+
+
+def record_proof(session: SessionContext, run: ProbeRun) -> None:
+    """A run over a fix whose command failed before it: how it ends now is how the fix is checked."""
+    before = (each for each in session.state.debug.runs.values() if not each.after_fix and each.command == run.command)
+    showed_it = any(each.exit_code not in {0, None} for each in before)
+    if run.after_fix and run.command and run.exit_code is not None and showed_it:
+        _checked(session, run.id, run.command, run.exit_code)
+
+
+def _checked(session: SessionContext, run: str, command: str, exit_code: int) -> None:
+    if files := tuple(session.state.debug.fixes):
+        session.emit(CheckRecorded(check=Check(call=run, command=command, exit_code=exit_code, paths=files)))
 
 
 def _taken_back(gone: Sequence[str]) -> str:

@@ -43,6 +43,15 @@ class Spent:
             self._whole.begin_step()
         return self.steps
 
+    def check_end(self) -> None:
+        """To be called when a turn is done: its last step may have used more than there was."""
+        limits, used = self._limits, self.usage.prompt_tokens + self.usage.completion_tokens
+        hint = "The answer is whole; raise `{}` in the [limits] of your configuration, or ask for less."
+        if limits.max_tokens and used > limits.max_tokens:
+            raise LimitReached(f"{used:,} tokens were used (max_tokens).", hint=hint.format("max_tokens"))
+        if limits.max_cost and (self.usage.cost or 0.0) > limits.max_cost:
+            raise LimitReached(f"${self.usage.cost or 0.0:.2f} were used (max_cost).", hint=hint.format("max_cost"))
+
     def check(self) -> None:
         """To be called before each step."""
         if self._whole is not None:

@@ -96,6 +96,7 @@ class Turn:
             made = await self._open()
             while await self._step(made) or self.session.state.steers:
                 pass
+            self.spent.check_end()
             self.end = ("done", "")
         except LimitReached as limit:
             self.end = ("limit", limit.explained())

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.collector import Collector
-from core.agent.debug_fix import OUTCOMES, PROCEED, VERDICTS, record
+from core.agent.debug_fix import OUTCOMES, PROCEED, VERDICTS, record, record_proof
 from core.agent.execution import Order
 from core.agent.probe_room import URL_PLACE, URL_VARIABLE, ProbeLayer, ProbeRoom, Tail, read_pieces
 from core.agent.proving import refusal
@@ -137,6 +137,7 @@ class ProbeRunner:
             counts=counts(log.records),
         )
         self._session.emit(RunRecorded(run=made))
+        record_proof(self._session, made)
         return made
 
     async def _live(self, wanted: Reproduction, run: str, layer: ProbeLayer) -> _Came:

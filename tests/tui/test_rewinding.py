@@ -8,6 +8,7 @@ from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol import queries as q
+from core.protocol.debug import Hypothesis
 from tests.support import recorded
 from tui.screens.picker import Picker
 from tui.screens.rewind import Rewind
@@ -200,3 +201,19 @@ async def test_the_preview_fits_the_smallest_window_and_scrolls(stage):
         await on.pilot.press("j", "j")
         await on.pilot.pause(0.05)
         assert view.scroll_y > 0
+
+
+def test_n16a_the_board_goes_back_with_the_conversation():
+    cause = Hypothesis(id="H1", statement="The rate is stale")
+    judged = Hypothesis(id="H1", statement="The rate is stale", state="confirmed")
+    state, events = ViewState(), [*TWO, e.ModeChanged(mode="debug")]
+    events += [e.HypothesesSet(hypotheses=(cause,)), *said("Third", "check_3", "Now we know.")]
+    events += [e.HypothesisJudged(hypothesis=judged), e.FixJudged(run="r1", outcome="fixed")]
+    for seq, event in enumerate(events, 1):
+        state.apply(e.Envelope(seq=seq, session="s", at=seq, event=event, turn="t"))
+    assert state.debug.hypotheses["H1"].state == "confirmed"
+    rewound = e.Envelope(seq=99, session="s", at=99, event=e.ConversationRewound(checkpoint="check_3", to_seq=0))
+    assert "debug" in state.apply(rewound)
+    assert (state.debug.hypotheses, state.debug.judged) == ({"H1": cause}, None)
+    state.apply(e.Envelope(seq=100, session="s", at=100, event=e.ConversationRewound(checkpoint="check_1", to_seq=0)))
+    assert state.debug.hypotheses == {}

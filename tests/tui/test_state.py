@@ -2,11 +2,15 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import msgspec
 from msgspec import json
 
+from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.documents import ErrorDocument, ErrorMetadata, Text
 from core.protocol.events import LOSSY, Envelope
+from core.protocol.messages import Usage
+from core.protocol.plans import Plan
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.state import Block, ViewState
@@ -183,3 +187,33 @@ async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_
     assert shown[160] == ["Agent", state.model, *facts]
     assert shown[80] == ["Agent", "…e-sonnet-4.5-with-a-date", *facts]
     assert shown[60] == ["Agent", "…ude-sonnet-4.5-with-a-date", "box", "T1", "━╌╌╌╌╌╌╌", "10%"]
+
+
+def test_n16a_a_card_of_a_plan_shows_what_is_done():
+    todos = (d.Todo(id="a", content="First"), d.Todo(id="b", content="Then", dependencies=("a",)))
+    card = d.PlanDocument(
+        id="doc", sequence=1, content="", metadata=d.PlanMetadata(title="P", overview="", todos=todos, path="p.md")
+    )
+    done = tuple(msgspec.structs.replace(todo, status="completed") for todo in todos)
+    state = ViewState()
+    steps = (e.DocumentFinished(document=card), e.TodoChanged(todos=(done[0], todos[1]), plan="p.md"))
+    for seq, event in enumerate(steps, 1):
+        topics = state.apply(e.Envelope(seq=seq, session="s", at=seq, event=event, turn="t"))
+    assert "blocks" in topics
+    assert [todo.status for todo in state.by_key["doc"].document.metadata.todos] == ["completed", "pending"]
+    plan = Plan(path="p.md", name="P", todos=done)
+    state.apply(e.Envelope(seq=3, session="s", at=3, event=e.PlanUpdated(plan=plan)))
+    assert {todo.status for todo in state.by_key["doc"].document.metadata.todos} == {"completed"}
+    other = e.TodoChanged(todos=todos, plan="other.md")
+    assert "blocks" not in state.apply(e.Envelope(seq=4, session="s", at=4, event=other))
+
+
+def test_n16c_attempts_at_a_step_are_one_line_that_the_next_one_takes_over():
+    state = ViewState()
+    for seq, attempt in enumerate((2, 3, 4), 1):
+        retry = e.StepRetried(step=1, attempt=attempt, delay_ms=4_000, message="It is gone.")
+        state.apply(e.Envelope(seq=seq, session="s", at=seq, event=retry, turn="t"))
+    assert [(block.text, block.hint) for block in state.blocks] == [("It is gone.", "attempt 4 in 4 s")]
+    assert state.waiting == (4_000, 3)
+    state.apply(e.Envelope(seq=4, session="s", at=4, event=e.StepFinished(step=1, usage=Usage()), turn="t"))
+    assert state.waiting is None

@@ -72,3 +72,17 @@ def test_a_check_covers_what_it_was_told_to_look_at():
     check = Check(call="c", command="", exit_code=0, paths=("src", "a.py", "web/*.ts"))
     assert [check.covers(path) for path in ("src/x/y.py", "a.py", "web/a.ts")] == [True] * 3
     assert [check.covers(path) for path in ("src2/x.py", "b/a.py", "web/a.js")] == [False] * 3
+
+
+@pytest.mark.parametrize("code", [4, 5])
+@pytest.mark.parametrize("command", ["pytest -q", "python -m pytest tests", "uv run pytest", "coverage run -m pytest"])
+def test_n16a_a_runner_that_ran_nothing_finds_nothing(command, code):
+    assert checked(command, code) is None
+    assert checked(f"{command} && ruff check .", 1) == Checked(1)
+
+
+def test_n16a_only_the_runner_whose_code_it_is_ran_nothing():
+    assert checked("python -m unittest", 5) is None
+    assert checked("ruff check .", 5) is not None
+    assert checked("make test", 5) == Checked(5)
+    assert checked("pytest | tee log", 0, (5, 0)) is None

@@ -56,7 +56,7 @@ def _text(path) -> str:
     return path.read_bytes().decode("utf-8", "replace")
 
 
-async def test_a_fault_is_found_by_evidence_mended_and_shown_to_be_gone(tmp_path):
+async def test_n16a_a_fault_is_found_by_evidence_mended_and_shown_to_be_gone(tmp_path):
     remove = ("probe_remove", {})
     steps = [*search(), calls(FIX), calls(REPRODUCE), calls(COMPARE), calls(remove), says("Mended.")]
     async with boxed(tmp_path, *steps, mode="debug") as case:
@@ -98,6 +98,9 @@ async def test_a_fault_is_found_by_evidence_mended_and_shown_to_be_gone(tmp_path
         assert (case.project / "prices.py").read_text() == PRICES
         assert [hunk.new_lines for hunk in case.state.changes["prices.py"].hunks] == [1]
         assert debug.probes == {}
+        check = case.state.changes["prices.py"].check  # n16a: what a run has proved is no longer untested
+        assert check is not None
+        assert (check.command, check.exit_code) == ("python3 check.py", 0)
         assert marks_in(case) == []
         assert faults(case.messages) == []
 

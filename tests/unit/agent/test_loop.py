@@ -338,3 +338,21 @@ async def test_a_failed_tool_shows_in_its_document(tmp_path):
     assert document.metadata.result is not None
     assert document.metadata.result.status == "error"
     assert [m.is_error for m in case.messages if isinstance(m, ToolMessage)] == [True]
+
+
+@pytest.mark.parametrize("limit", ["max_tokens", "max_cost"])
+async def test_n16a_a_single_step_that_used_more_than_there_was_ends_at_the_limit(tmp_path, limit):
+    value = 100 if limit == "max_tokens" else 0.05
+    settings = Settings(limits=Limits(**{limit: value}))
+    used = Usage(prompt_tokens=100, completion_tokens=20, cost=0.06)
+    case = Case(tmp_path, says("All of it.", usage=used), settings=settings)
+    finished = await case.turn()
+    assert (finished.reason, finished.steps) == ("limit", 1)
+    assert limit in finished.message
+    assert case.messages[-1].content == "All of it."
+
+
+async def test_n16a_a_turn_that_used_just_what_there_was_is_done(tmp_path):
+    settings = Settings(limits=Limits(max_tokens=120, max_steps=1))
+    case = Case(tmp_path, says("Done.", usage=Usage(prompt_tokens=100, completion_tokens=20)), settings=settings)
+    assert (await case.turn()).reason == "done"
