@@ -12,7 +12,6 @@ from tests.contract.source_tree import ROOT, Function, modules
 from tests.support.box_tiers import NOT_PROMISED
 from tests.support.safety_cases import (
     ABSENT,
-    BESIDE,
     BLOCKING,
     CATALOGUE,
     EVERY_TIER,
