@@ -220,7 +220,14 @@ def screen() -> "Callable[[Options], int]":
     from core.transports.stdio_client import connect
     from tui.app import run
 
-    return lambda options: run(options, connect)
+    return lambda options: run(options, connect, keep=_kept)
+
+
+def _kept(fault: BaseException) -> str:
+    """Keep the trace of a fault of the screen; what to say of it."""
+    from core.faults import keep, told
+
+    return told(keep(fault, "the screen"))
 
 
 def _without_screen(options: "Options") -> "Callable[[Options], int]":
@@ -281,6 +288,10 @@ def _explain(problem: Exception) -> int:
         text = problem.explained()
     elif isinstance(problem, ImportError):
         text = f"the installation is incomplete: {text}. Install agent-tui again; inside a checkout: make clean run"
+    else:
+        from core.faults import keep, told
+
+        text = f"unexpected fault: {type(problem).__name__}: {text}. {told(keep(problem, 'the program'))}"
     sys.stderr.write(f"agent-tui: {text}\n")
     return ExitCode.FAILED
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
+from rich.text import Text
 from textual import events
 from textual import screen as textual_screen
 from textual.app import App
@@ -53,6 +54,7 @@ class Options(Protocol):
 FRAMES_A_SECOND: Final = 120
 
 OptionsT = TypeVar("OptionsT", bound=Options)
+Keep = Callable[[BaseException], str]
 
 
 def _palette() -> Any:
@@ -80,6 +82,7 @@ class AgentApp(App[int], inherit_bindings=False):
     TITLE = "agent-tui"
 
     ends_by_signals: Callable[[AgentApp], None] | None = None
+    keep: Keep | None = None
 
     COMMANDS: ClassVar[set[Any]] = {_palette}
     ENABLE_COMMAND_PALETTE = True
@@ -131,12 +134,26 @@ class AgentApp(App[int], inherit_bindings=False):
             await super()._on_key(event)
         event.prevent_default()
 
+    def _fatal_error(self) -> None:
+        """A fault of the screen ends it: the trace is kept, since it would show what the session holds."""
+        fault = getattr(self, "_exception", None)
+        if self.keep is None or fault is None:
+            super()._fatal_error()
+            return
+        told = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: agent-tui -c"
+        self._exit_renderables.append(Text(f"{told} {self.keep(fault)}\n"))
+        self._close_messages_no_wait()
+
     async def on_unmount(self) -> None:
         await self.main.bridge.close()
 
 
 def run(
-    options: OptionsT, connect: Callable[[OptionsT], Awaitable[Client]], *, keymap: Mapping[str, str] | None = None
+    options: OptionsT,
+    connect: Callable[[OptionsT], Awaitable[Client]],
+    *,
+    keymap: Mapping[str, str] | None = None,
+    keep: Keep | None = None,
 ) -> int:
     """Show the screen until the user leaves. Returns the exit code."""
 
@@ -150,7 +167,7 @@ def run(
     from tui.terminal import TerminalDriver, borrowed, end_with
 
     app = AgentApp(client, wish_of(options), keymap=keymap, driver=TerminalDriver)
-    app.ends_by_signals = end_with
+    app.ends_by_signals, app.keep = end_with, keep
     with borrowed():
         app.run()
     if not app.return_code:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from inspect import isawaitable
+from pathlib import Path
 from typing import cast
 
 from core.agent.by_hand import typed_command
@@ -24,6 +25,7 @@ from core.agent.session import STILL_OPEN, SessionContext
 from core.agent.spill import clip
 from core.clock import monotonic
 from core.errors import AgentTuiError, ToolInputInvalid
+from core.faults import keep
 from core.modes import Access, Mode, granted, modes_granting
 from core.permissions.approval import Approval
 from core.policy import Decided
@@ -333,7 +335,10 @@ async def _pass(call: Call, stages: Sequence[Stage]) -> None:
     except AgentTuiError as error:
         call.status, call.text = "failed", error.explained()
     except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
-        call.status, call.text = "failed", f"The tool failed unexpectedly ({type(error).__name__}); try another way."
+        name = Path(keep(error, f"the tool {call.name}")).name
+        kept = f" (kept as {name} among the faults)" if name else ""
+        call.status = "failed"
+        call.text = f"The tool failed unexpectedly ({type(error).__name__}){kept}; try another way."
 
 
 def _announce(call: Call) -> None:

@@ -27,6 +27,7 @@ from core.agent.streaming import Answer, Reception, truncated_call
 from core.agent.tags import tagged
 from core.clock import monotonic, pause
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.faults import keep, told
 from core.prompts import render
 from core.protocol.events import (
     ContextMeasured,
@@ -104,7 +105,8 @@ class Turn:
         except AgentTuiError as error:
             self._fail(error, retryable=isinstance(error, ProviderError) and error.retryable)
         except Exception as error:  # a fault of ours: said plainly, and the session goes on
-            fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint="Try again.")
+            hint = f"Try again. {told(keep(error, 'a turn'))}"
+            fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint=hint)
             self._fail(fault, retryable=True)
 
     def _finished(self) -> TurnFinished:

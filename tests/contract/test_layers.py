@@ -17,7 +17,16 @@ LADDER: tuple[frozenset[str], ...] = (
         for name in ("", ".errors", ".ids", ".clock", ".exits", ".languages", ".protocol", ".secrets", ".wellformed")
     ),
     frozenset(
-        {"core.config", "core.git", "core.workspace", "core.modes", "core.permissions", "core.policy", "core.rules"}
+        {
+            "core.config",
+            "core.faults",
+            "core.git",
+            "core.workspace",
+            "core.modes",
+            "core.permissions",
+            "core.policy",
+            "core.rules",
+        }
     ),
     frozenset(
         "core." + name
