@@ -28,13 +28,17 @@ _KEPT_SECONDS = 24 * 3600
 
 
 class TierReason(Struct, frozen=True, kw_only=True):
-    """What came of trying a tier. `errno` is a name such as "EPERM", `cure` what its user can do; "" without."""
+    """What came of trying a tier. `errno` is a name such as "EPERM", `cure` what its user can do; "" without.
+
+    `too_slow`: it was not done in time, which says something of this moment and not of the machine.
+    """
 
     tier: Tier
     ok: bool
     reason: str = ""
     errno: str = ""
     cure: str = ""
+    too_slow: bool = False
     items: tuple[self_test.Item, ...] = ()
 
 
@@ -91,7 +95,10 @@ async def _open_one(state: Path, wanted: Tier) -> tuple[Box | None, TierReport]:
 
 
 async def find_tier(state: Path, *, all_of_them: bool = False) -> TierReport:
-    """Try the tiers in turn, up to the first that holds, and keep what was found."""
+    """Try the tiers in turn, up to the first that holds, and keep what was found.
+
+    Where a tier was only too slow (a busy machine), nothing is kept: the next start tries again.
+    """
     reasons: list[TierReason] = []
     for tier in ORDER:
         reasons.append(await try_tier(tier, state))
@@ -99,7 +106,8 @@ async def find_tier(state: Path, *, all_of_them: bool = False) -> TierReport:
             break
     best = next((each.tier for each in reasons if each.ok), Tier.NONE)
     report = TierReport(tier=best, reasons=tuple(reasons))
-    await asyncio.to_thread(_keep, state, report)
+    if not any(each.too_slow for each in reasons):
+        await asyncio.to_thread(_keep, state, report)
     return report
 
 
@@ -114,7 +122,8 @@ async def try_tier(tier: Tier, state: Path) -> TierReason:
         async with asyncio.timeout(self_test.SECONDS + 1):
             items = await self_test.try_box(box, state)
     except TimeoutError:
-        return TierReason(tier=tier, ok=False, reason=f"not done within {self_test.SECONDS:g} s")
+        reason = f"not done within {self_test.SECONDS:g} s; it is tried again at the next start"
+        return TierReason(tier=tier, ok=False, reason=reason, too_slow=True)
     except ToolFailed as failure:
         reason = failure.message
         return TierReason(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from core.sandbox import bwrap, cures, self_test, tiers
 from core.sandbox.box import Tier
-from core.sandbox.tiers import find_tier, open_box, try_tier
+from core.sandbox.tiers import find_tier, open_box, remembered, try_tier
 from tests.support.box_cases import ROOT
 from tests.support.box_tiers import NOT_PROMISED, found, offered, recorded
 
@@ -62,6 +63,21 @@ async def test_s18_what_was_found_is_kept_and_found_again_when_the_machine_chang
     monkeypatch.setattr(tiers, "__version__", "another")
     _, third = await open_box(tmp_path)
     assert not third.cached
+
+
+async def test_s18_a_tier_that_was_only_too_slow_is_tried_again_at_the_next_start(tmp_path, monkeypatch):
+    async def forever(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as busy:
+        busy.setattr(self_test, "SECONDS", -0.9)
+        busy.setattr(self_test, "try_box", forever)
+        report = await find_tier(tmp_path)
+    assert [each.too_slow for each in report.reasons if "not done within" in each.reason] != []
+    assert report.tier is Tier.NONE
+    assert remembered(tmp_path) is None
+    assert (await find_tier(tmp_path)).tier is not Tier.NONE
+    assert remembered(tmp_path) is not None
 
 
 async def test_a_damaged_cache_is_no_answer(tmp_path):
