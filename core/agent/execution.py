@@ -178,7 +178,7 @@ class Execution:
         lowers = (*self.order.over, *ground.shadow.lowers())
         self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
         self._layer = ground.shadow.open_layer() if self.order.keeps else None
-        self._room = RoomWatch(ground.directory, self._layer)
+        self._room = RoomWatch(ground.directory, self._layer, ground.made_cache())
         self._started_ns = time.time_ns()
         try:
             errors = self._show_error if self.order.on_errors is not None else None
@@ -226,6 +226,7 @@ class Execution:
             ended = await self.running.wait()
         finally:
             watch.cancel()
+        await self._room.settle()
         return replace(ended, exit_code=None, ended="disk_full") if self._room.reason else ended
 
     def _settled(self, ended: Exit) -> str:

@@ -11,23 +11,31 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+from core.clock import monotonic
 from core.sandbox.box import Limits, Running
 from core.shadow import FLOOR, LayerDirs, bytes_below, free_bytes
+from core.shadow.overlay import remove
 
 PERIOD = 0.2  # seconds
 _SMALLEST = 1 << 20
+CACHE_QUOTA = 5 << 30  # bytes of ~/.cache, which the commands of a project share
+_PARTS = 16  # of the quota: after each the cache is measured
+_HOLDS = 60.0  # seconds
+_measured: dict[Path, tuple[int, float]] = {}  # for each cache, what was free, and when
 
 
 class RoomWatch:
     """Of one command. `reason`: why it was ended, "" as long as it was not. Without a layer, what it writes is thrown
     away, and only the disk that `directory` is on counts."""
 
-    def __init__(self, directory: Path, layer: LayerDirs | None) -> None:
+    def __init__(self, directory: Path, layer: LayerDirs | None, cache: Path | None = None) -> None:
         self.reason = ""
+        self._cache = cache
         self._layer = layer
         self._directory = layer.upper if layer else directory
         self._room = layer.room if layer else 0
         self._measure_below = 0
+        self._is_cache_full = False
         with contextlib.suppress(OSError):
             self._measure_below = free_bytes(self._directory) - self._room
 
@@ -56,4 +64,26 @@ class RoomWatch:
             if taken > self._room:
                 return f"it had written {taken >> 20:,} MB, and there was room for {self._room >> 20:,} MB"
             self._measure_below = free - (self._room - taken)
-        return ""
+        return await self._why_cache_full()
+
+    async def _why_cache_full(self) -> str:
+        """Measured once a minute, and whenever much has been written since, wherever it was written to."""
+        if self._cache is None:
+            return ""
+        free, now = free_bytes(self._cache), monotonic()
+        free_then, then = _measured.get(self._cache, (0, 0.0))
+        if then and now - then < _HOLDS and free > free_then - CACHE_QUOTA // _PARTS:
+            return ""
+        _measured[self._cache] = (free, now)
+        taken = await asyncio.to_thread(bytes_below, self._cache)
+        if taken <= CACHE_QUOTA:
+            return ""
+        self._is_cache_full = True
+        return f"~/.cache held {taken >> 20:,} MB, and {CACHE_QUOTA >> 20:,} MB is the most; it is emptied"
+
+    async def settle(self) -> None:
+        """When all of the command is gone: a cache that was full is begun anew."""
+        if self._is_cache_full and self._cache is not None:
+            await asyncio.to_thread(remove, self._cache)
+            _measured.pop(self._cache, None)
+            self._is_cache_full = False

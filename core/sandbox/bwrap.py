@@ -22,6 +22,7 @@ from core.sandbox.copies import Copy, discard, materialise
 from core.sandbox.differences import write_differences
 from core.sandbox.launched_box import LaunchedBox
 from core.sandbox.launcher import FILTER, READY, STATUS
+from core.sandbox.machine.toolchains import credentials
 from core.sandbox.masking.settling import masks_beside, settle
 from core.sandbox.mounts import mounts_below
 from core.sandbox.runner import shell
@@ -233,17 +234,21 @@ def _machine(spec: BoxSpec, state: Path) -> Iterator[str]:
     link = places.home(spec.env)
     if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH):
         yield from ("--symlink", home, str(link))
-    for path in (*places.toolchains(spec.env), *spec.readable):
+    bound = places.toolchains(spec.env)
+    for path in (*bound, *spec.readable):
         yield from ("--ro-bind-try", str(path), str(path))
+    yield from _covers(credentials(bound), spec, bound)
     if spec.cache is not None:
         yield from ("--bind", str(spec.cache), os.path.join(home, ".cache"))
 
 
-def _covers(paths: Iterable[Path], spec: BoxSpec) -> Iterator[str]:
-    """Nothing where these are. What is not there, or lies in a place that is fresh anyway, needs no cover."""
+def _covers(paths: Iterable[Path], spec: BoxSpec, bound: Iterable[Path] = ()) -> Iterator[str]:
+    """Nothing where these are. What is not there, or lies in a place that is fresh anyway, needs no cover. `bound` is
+    what comes back in such a place, besides what the user added."""
+    places_shown = (spec.workspace, *spec.readable, *(Path(os.path.realpath(each)) for each in bound))
     for path in paths:
         real = Path(os.path.realpath(path))
-        shown = any(real.is_relative_to(each) for each in (spec.workspace, *spec.readable))
+        shown = any(real.is_relative_to(each) for each in places_shown)
         if not os.path.lexists(real) or (not shown and any(real.is_relative_to(fresh) for fresh in _FRESH)):
             continue
         if real.is_dir():

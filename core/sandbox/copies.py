@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -78,7 +79,10 @@ def materialise(spec: BoxSpec, target: Path, *, limits: CopyLimits | None = None
     """
     bounds = limits or CopyLimits()
     survey = _Survey(spec, bounds)
-    survey.run()
+    try:
+        survey.run()
+    except RecursionError:
+        raise _refused("directories that are nested too deep to be copied") from None
     withheld = [entry.path for entry in survey.entries if entry.kind == "withheld"]
     copy = Copy(root=target, held=survey.held, withheld=withheld, left=survey.left)
     try:
@@ -109,7 +113,10 @@ def discard(root: Path) -> None:
                 Path(path).unlink()
 
     with contextlib.suppress(OSError):
-        shutil.rmtree(root, onerror=open_up)
+        try:
+            shutil.rmtree(root, onerror=open_up)
+        except RecursionError:  # directories in directories, more than Python can follow
+            subprocess.run(["/bin/rm", "-rf", "--", root], check=False, capture_output=True, env={})
 
 
 _ADVICE = "A stronger tier needs no copy: `agent-tui doctor` says what it takes. Or run the command yourself."
@@ -129,14 +136,14 @@ class _Survey:
         self._limits = limits
         self._size = 0
         self._ignored_left = (limits.ignored_size, limits.ignored_files)
-        self._rules = IgnoreRules(Workspace(spec.workspace))
+        self._rules_within = IgnoreRules(Workspace(spec.workspace)).look()
         self._deadline = monotonic() + limits.seconds
 
     def run(self) -> None:
         self._visit(b"", [*self._lowers, self._root])
 
     def _visit(self, path: bytes, stack: Sequence[bytes]) -> None:
-        ignored = self._rules.within(os.fsdecode(path) or ".") if stack[-1] == self._bottom(path) else None
+        ignored = self._rules_within(os.fsdecode(path) or ".") if stack[-1] == self._bottom(path) else None
         for name, found in sorted(merged(stack, self._bottom(path)).items()):
             child = path + b"/" + name if path else name
             mode = found[0].mode

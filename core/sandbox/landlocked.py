@@ -21,6 +21,7 @@ from core.sandbox.bwrap import copy_place, give_back, own_home
 from core.sandbox.copies import CopyLimits, discard, materialise
 from core.sandbox.landlock import EVERYTHING, READ, USE
 from core.sandbox.launched_box import LaunchedBox
+from core.sandbox.machine.toolchains import credentials
 from core.sandbox.metadata import Metadata
 from core.sandbox.runner import shell
 
@@ -94,8 +95,10 @@ def _rules(spec: BoxSpec, held: list[Path]) -> Iterator[tuple[str, int]]:
     masked = set(places.masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _readable_in(Path(directory), masked))
-    for path in (*places.toolchains(spec.env), *spec.readable, *held):
-        yield from ((str(each), READ) for each in _without(path, _kept_out(spec)))
+    bound = places.toolchains(spec.env)
+    kept_out = (*_kept_out(spec), *credentials(bound))
+    for path in (*bound, *spec.readable, *held):
+        yield from ((str(each), READ) for each in _without(path, kept_out))
     if spec.cache is not None:
         yield str(spec.cache), EVERYTHING
 

@@ -20,6 +20,7 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.sandbox import order, places
 from core.sandbox.box import BoxSpec, Ended, Exit, Tier
+from core.sandbox.machine.toolchains import credentials
 from core.sandbox.masking.settling import masks_beside, settle
 from core.sandbox.output import OutputReader, flooded
 from core.sandbox.runner import shell
@@ -95,7 +96,7 @@ def order_of(spec: BoxSpec) -> Order:
     home = places.home(spec.env)
     workspace = Path(os.path.realpath(spec.workspace))
     env = {**_root_env(), **spec.env, "HOME": str(home), **(_PROXY_ENV if spec.proxy else {})}
-    limits = spec.limits
+    limits, bound = spec.limits, places.toolchains(spec.env)
     return {
         "arguments": [os.fsencode(shell()), b"-c", spec.command.encode("utf-8", "surrogateescape")],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
@@ -106,8 +107,8 @@ def order_of(spec: BoxSpec) -> Order:
         "work": os.fsencode(spec.work) if spec.work else b"",
         "home": os.fsencode(home),
         "cache": os.fsencode(spec.cache) if spec.cache else b"",
-        "readable": [os.fsencode(path) for path in (*places.toolchains(spec.env), *spec.readable)],
-        "hidden": [os.fsencode(path) for path in _hidden(spec, workspace, home)],
+        "readable": [os.fsencode(path) for path in (*bound, *spec.readable)],
+        "hidden": [os.fsencode(path) for path in (*_hidden(spec, workspace, home), *credentials(bound))],
         "withheld": [os.fsencode(path) for path in spec.withheld],
         "masked": [os.fsencode(path) for path in spec.masked],
         "masks": os.fsencode(masks_beside(spec.upper)) if spec.upper else b"",

@@ -1,6 +1,6 @@
 """Which places of the machine a command may see, and which do not exist for it, for every tier (SAFETY D24, D25).
 
-Toolchains are allowed by name, so that nothing beside them, credentials least of all, comes along.
+Toolchains are allowed by name and part (`machine.toolchains`), so that nothing beside them comes along.
 """
 
 from __future__ import annotations
@@ -12,52 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-# Below a home. Whole trees only where a tool keeps no credentials in them (.cargo, .m2 and .npm do).
-TOOLCHAINS = (
-    ".asdf",
-    ".bun/bin",
-    ".cargo/bin",
-    ".cargo/env",
-    ".cargo/git",
-    ".cargo/registry",
-    ".deno/bin",
-    ".dotnet",
-    ".fnm",
-    ".ghcup/bin",
-    ".ghcup/ghc",
-    ".jenv",
-    ".juliaup",
-    ".local/bin",
-    ".local/lib",
-    ".local/share/fnm",
-    ".local/share/mise",
-    ".local/share/pipx",
-    ".local/share/pnpm",
-    ".local/share/pypoetry",
-    ".local/share/rtx",
-    ".local/share/uv",
-    ".local/share/virtualenvs",
-    ".m2/repository",
-    ".nodenv",
-    ".npm-global",
-    ".nvm",
-    ".opam",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".rvm",
-    ".sdkman",
-    ".virtualenvs",
-    ".volta",
-    "anaconda3",
-    "go/bin",
-    "go/pkg",
-    "mambaforge",
-    "miniconda3",
-    "miniforge3",
-    "n/bin",
-    "n/lib",
-)
+from core.sandbox.machine.toolchains import below
 
 # Of the system. Root could read them in the box as well; for others they are not readable anyway.
 MASKED = (
@@ -93,8 +48,7 @@ def home(env: Mapping[str, str]) -> Path:
 def toolchains(env: Mapping[str, str]) -> list[Path]:
     """Existing toolchains of the user's home, also of the one in the user database if HOME says another."""
     homes = {home(env), *_own_home()}
-    candidates = (f"{each}/{name}" for each in sorted(homes) for name in TOOLCHAINS)
-    found = [Path(path) for path in candidates if os.path.lexists(path)]
+    found = [Path(path) for each in sorted(homes) for path in below(str(each))]
     environment = Path(env.get("VIRTUAL_ENV", ""))
     if environment.is_absolute() and (environment / "pyvenv.cfg").is_file():
         found.append(environment)

@@ -30,7 +30,7 @@ class Tracking:
     def classes(self, layer: LayerDirs) -> PathClasses:
         """The classes of paths in the tree with `layer` on top."""
         rules = IgnoreRules(self._workspace, lambda rel: self._content(layer.upper, rel))
-        return PathClasses(rules.within, lambda: self._tracked(layer.upper))
+        return PathClasses(rules.look(), lambda: self._tracked(layer.upper))
 
     def _content(self, upper: Path, rel: str) -> bytes | None:
         place = upper / os.fsdecode(to_os(rel))

@@ -41,6 +41,15 @@ class IgnoreRules:
             return lambda _name, _is_dir: True
         return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
 
+    def look(self) -> Callable[[str], Callable[[str, bool], bool]]:
+        """`within` for many directories of a tree that does not change meanwhile: each file with rules is read once."""
+        everywhere = self._spec("", ".git/info/exclude")
+        return _Look(self._own, [("", everywhere)] if everywhere else []).within
+
+    def _own(self, directory: str) -> tuple[IgnoreLines | None, IgnoreLines | None]:
+        """What the files with rules of one directory ("" or ending in "/") say."""
+        return self._spec(directory, _GIT), self._spec(directory, _WITHHELD)
+
     def withheld_within(self, directory: str) -> Callable[[str, bool], bool]:
         """`is_withheld` for the names of a directory that is not withheld itself, with its rules looked up once."""
         above = "" if directory == "." else f"{directory}/"
@@ -90,6 +99,45 @@ class IgnoreRules:
         except PathRefused:
             return None
         return IgnoreLines(data)
+
+
+class _Look:
+    """Knows the rules that bind a directory from those that bind the one above it."""
+
+    def __init__(self, own: Callable[[str], tuple[IgnoreLines | None, IgnoreLines | None]], first: _Stack) -> None:
+        self._own = own
+        self._first: tuple[_Stack, ...] = (first, [])
+        self._known: dict[str, tuple[_Stack, ...] | None] = {}  # None: ignored as a whole
+
+    def within(self, directory: str) -> Callable[[str, bool], bool]:
+        above = "" if directory == "." else f"{directory}/"
+        stacks = self._stacks(above)
+        if stacks is None:
+            return lambda _name, _is_dir: True
+        return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
+
+    def _stacks(self, directory: str) -> tuple[_Stack, ...] | None:
+        missing = []
+        at = directory
+        while at not in self._known and at:
+            missing.append(at)
+            at = at[: at.rfind("/", 0, -1) + 1]
+        stacks = self._known[at] if at in self._known else self._bound("", self._first)
+        for each in reversed(missing):
+            stacks = self._bound(each, stacks)
+        return stacks
+
+    def _bound(self, directory: str, above: tuple[_Stack, ...] | None) -> tuple[_Stack, ...] | None:
+        path = directory.removesuffix("/")
+        if above is None or path.rpartition("/")[2] == ".git" or (path and any(_matches(s, path, True) for s in above)):
+            self._known[directory] = None
+            return None
+        found = tuple(
+            [*stack, (directory, spec)] if spec else stack
+            for stack, spec in zip(above, self._own(directory), strict=True)
+        )
+        self._known[directory] = found
+        return found
 
 
 def _above(parts: list[str]) -> list[str]:

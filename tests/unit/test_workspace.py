@@ -214,3 +214,18 @@ def test_p20_what_cursorignore_names_is_withheld(workspace):
         rules.refuse_withheld("secrets/deep/key")
     assert rules.is_withheld(".env")
     assert not rules.is_withheld("env")
+
+
+def test_n15_one_look_at_a_tree_finds_what_each_look_finds(workspace):
+    files = {".gitignore": "*.log\n/out\n!keep.log\n", "a/.gitignore": "x\n!b.log\n", "a/b/.cursorignore": "secret\n"}
+    for name, content in files.items():
+        (workspace.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace.root / name).write_text(content)
+    (workspace.root / ".git" / "info").mkdir(parents=True)
+    (workspace.root / ".git" / "info" / "exclude").write_text("mine\n")
+    rules = IgnoreRules(workspace)
+    look = rules.look()
+    for directory in ("a/b/c", ".", "a", "a/b", "out", "out/x", "a/x/y", ".git", ".git/info", "a/b/secret", "mine/z"):
+        for name in ("x", "b.log", "c.log", "keep.log", "secret", "mine", "out", ".git", "plain"):
+            for is_dir in (False, True):
+                assert look(directory)(name, is_dir) == rules.within(directory)(name, is_dir), (directory, name)

@@ -73,3 +73,13 @@ async def test_r3_a_disk_that_gets_nearly_full_ends_the_command(terminal, tmp_pa
     assert "the disk was nearly full" in result.effects
     monkeypatch.undo()
     assert (await ran(terminal, "cat a")).output == "one\n"
+
+
+async def test_n15_the_cache_has_a_quota_and_is_begun_anew_when_it_is_over(terminal, monkeypatch):
+    monkeypatch.setattr("core.agent.room_watch.CACHE_QUOTA", 60 << 20)
+    result = await ran(terminal, f"mkdir -p ~/.cache/x; cd ~/.cache/x; {MANY}")
+    assert (result.ended, result.exit_code) == ("disk_full", None)
+    assert "and 60 MB is the most" in result.effects
+    again = await ran(terminal, "ls -A ~/.cache; echo kept > ~/.cache/one; echo went on")
+    assert (again.output, again.exit_code) == ("went on\n", 0)
+    assert (await ran(terminal, "cat ~/.cache/one")).output == "kept\n"

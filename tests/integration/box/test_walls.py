@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from core.sandbox.places import TOOLCHAINS
+from core.sandbox.machine.toolchains import TOOLCHAINS
 from tests.support.box_cases import ROOT, Boxed
 from tests.support.terminals import all_of
 
@@ -249,6 +249,47 @@ async def test_k3_credentials_of_the_home_are_not_there_and_toolchains_are(boxed
     assert "Read-only file system" in ran.output
     assert ran.output.endswith("kept\n")
     assert not (boxed.home / "mine").exists()
+
+
+async def test_n11_of_toolchains_what_runs_is_there_and_credentials_are_not(boxed: Boxed):
+    secrets = (
+        ".local/share/uv/credentials/services.toml",
+        ".npm-global/etc/npmrc",
+        ".npm-global/lib/.npmrc",
+        ".dotnet/corefx/cryptography/x509stores/my/A.pfx",
+        ".nvm/versions/node/v20/etc/npmrc",
+        ".nvm/.git/config",
+        ".pyenv/versions/3/pip.conf",
+        ".pyenv/plugins/own/.git/config",
+        ".volta/tools/image/node/20/etc/npmrc",
+        "go/pkg/mod/cache/vcs/abc/config",
+        "miniconda3/.condarc",
+        "miniconda3/envs/one/pip.conf",
+        ".cargo/git/db/dep-1/FETCH_HEAD",
+        ".rbenv/versions/3/etc/gemrc",
+        ".asdf/installs/nodejs/20/etc/npmrc",
+        ".sdkman/etc/config",
+        ".local/share/mise/installs/node/20/etc/npmrc",
+    )
+    tools = (
+        ".local/share/uv/tools/a/bin/t",
+        ".npm-global/bin/t",
+        ".dotnet/tools/t",
+        ".nvm/versions/node/v20/bin/t",
+        "go/pkg/mod/camlistore.org/t",
+        "miniconda3/envs/one/bin/t",
+        ".cargo/git/checkouts/dep-1/abc/.git/t",
+    )
+    for name in secrets:
+        boxed.write(f"home/{name}", SECRET)
+    for name in tools:
+        boxed.write(f"home/{name}", "#!/bin/sh\necho tool works\n", mode=0o755)
+    at = boxed.home
+    ran = await boxed.run(
+        f"cat {' '.join(f'{at}/{name}' for name in secrets)}; {';'.join(f'{at}/{name}' for name in tools)}"
+    )
+    assert SECRET not in ran.output
+    assert ran.output.count("tool works") == len(tools)
 
 
 async def test_k3_other_peoples_homes_do_not_exist(boxed: Boxed):

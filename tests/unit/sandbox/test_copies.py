@@ -182,3 +182,15 @@ def test_what_git_ignores_is_copied_while_it_is_small_and_held_when_it_is_not(pr
     assert copy.held == [b"node_modules"]
     assert (copy.root / "build" / "file").exists()
     assert list((copy.root / "node_modules").iterdir()) == []
+
+
+def test_n15_what_is_nested_too_deep_is_refused_and_removed(project: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(project)
+    for _ in range(1500):
+        Path("d").mkdir()
+        os.chdir("d")
+    monkeypatch.undo()
+    with pytest.raises(ToolFailed, match="nested too deep"):
+        copied(project)
+    discard(project)
+    assert not project.exists()

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.sandbox import places
+from core.sandbox.machine.toolchains import TOOLCHAINS
 
 
 def test_a_home_is_what_the_environment_says_unless_that_is_no_home():
@@ -15,7 +16,7 @@ def test_toolchains_are_allowed_by_name_and_nothing_beside_them_is(tmp_path: Pat
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / ".cargo/credentials.toml").touch()
     found = {path for path in places.toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
-    assert found == {tmp_path / ".cargo/bin", tmp_path / ".cargo/registry", tmp_path / ".pyenv"}
+    assert found == {tmp_path / ".cargo/bin", tmp_path / ".cargo/registry", tmp_path / ".pyenv/versions"}
 
 
 def test_a_virtual_environment_counts_only_if_it_is_one(tmp_path: Path):
@@ -29,8 +30,8 @@ def test_a_virtual_environment_counts_only_if_it_is_one(tmp_path: Path):
 
 def test_no_toolchain_is_a_place_of_credentials():
     credentials = {".ssh", ".aws", ".netrc", ".docker", ".kube", ".config", ".gnupg", ".cargo", ".m2", ".npm", ".local"}
-    assert not credentials & set(places.TOOLCHAINS)
-    assert not [name for name in places.TOOLCHAINS if name.startswith((".config/", ".local/share/keyrings"))]
+    assert not credentials & set(TOOLCHAINS)
+    assert not [name for name in TOOLCHAINS if name.startswith((".config/", ".local/share/keyrings"))]
 
 
 def test_k3_the_systems_secrets_and_other_peoples_homes_are_masked():

@@ -1,0 +1,110 @@
+"""The parts of toolchains in a home that commands need: what runs, and never what its tool keeps beside it.
+
+A tool's own directory is not bound as a whole: credentials, settings with tokens and clones of repositories lie there
+too. What tools put among what runs (a global `npmrc`, a `pip.conf`) is found by its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from core.clock import monotonic
+
+_VERSIONS = ("bin", "completions", "libexec", "plugins", "shims", "version", "versions")
+_CONDA = ("bin", "condabin", "conda-meta", "envs", "etc", "include", "lib", "libexec", "share", "ssl")
+_PARTS: dict[str, tuple[str, ...]] = {
+    ".asdf": ("asdf.sh", "bin", "completions", "installs", "lib", "libexec", "plugins", "shims"),
+    ".bun": ("bin",),
+    ".cargo": ("bin", "env", "git/checkouts", "git/db", "registry"),
+    ".deno": ("bin",),
+    ".dotnet": ("dotnet", "host", "library-packs", "metadata", "packs", "sdk", "sdk-manifests", "shared", "templates"),
+    ".dotnet/tools": ("",),
+    ".fnm": ("aliases", "fnm", "node-versions"),
+    ".ghcup": ("bin", "ghc"),
+    ".jenv": _VERSIONS,
+    ".juliaup": ("bin", "julia-*", "juliaup.json"),
+    ".local": ("bin", "lib"),
+    ".local/share/fnm": ("aliases", "node-versions"),
+    ".local/share/mise": ("installs", "plugins", "shims"),
+    ".local/share/pipx": ("py", "shared", "venvs"),
+    ".local/share/pnpm": ("[a-zA-Z]*",),
+    ".local/share/pypoetry": ("venv",),
+    ".local/share/rtx": ("installs", "plugins", "shims"),
+    ".local/share/uv": ("python", "tools"),
+    ".local/share/virtualenvs": ("",),
+    ".m2": ("repository",),
+    ".nodenv": _VERSIONS,
+    ".npm-global": ("bin", "lib"),
+    ".nvm": ("alias", "bash_completion", "nvm-exec", "nvm.sh", "versions"),
+    ".opam": ("[a-z0-9]*",),
+    ".pyenv": (*_VERSIONS, "pyenv.d"),
+    ".rbenv": (*_VERSIONS, "rbenv.d"),
+    ".rustup": ("settings.toml", "toolchains"),
+    ".rvm": ("bin", "environments", "gems", "lib", "rubies", "scripts", "wrappers"),
+    ".sdkman": ("bin", "candidates", "libexec", "src"),
+    ".virtualenvs": ("",),
+    ".volta": ("bin", "tools"),
+    "anaconda3": _CONDA,
+    "go": ("bin", "pkg/mod/*", "pkg/mod/cache/download"),
+    "mambaforge": _CONDA,
+    "miniconda3": _CONDA,
+    "miniforge3": _CONDA,
+    "n": ("bin", "lib"),
+}
+TOOLCHAINS = tuple(sorted(f"{home}/{part}".rstrip("/") for home, parts in _PARTS.items() for part in parts))
+_LEFT_OUT = frozenset({"auth.ini", "cache", "download-cache", "log", "rc", "repo"})  # of what a pattern matches
+
+# Told by their names, in what is bound and not far below it.
+_CREDENTIALS = frozenset(
+    {
+        *("npmrc", ".npmrc", "pip.conf", ".condarc", "condarc", ".pypirc", ".netrc", ".git-credentials", ".git"),
+        *("credentials", "credentials.json", "credentials.toml", "auth.json", "auth.toml", "gemrc", ".gemrc"),
+        *("FETCH_HEAD", "nuget.config", "x509stores", "settings.xml", ".yarnrc.yml"),
+    }
+)
+_NOT_SEARCHED = frozenset({"node_modules", "site-packages", "share", "include", "pkgs", "registry", "repository"})
+_OF_CARGO = "/.cargo/git/checkouts"  # their `.git` names the clone beside them, and cargo asks it
+_DEPTH, _HOLDS = 4, 60.0  # directories below what is bound; seconds
+
+
+def below(home: str) -> list[str]:
+    """The toolchains that there are in a home."""
+    return [found for part in TOOLCHAINS for found in _existing(f"{home}/{part}")]
+
+
+def _existing(path: str) -> Iterable[str]:
+    if not any(each in path for each in "*["):
+        return [path] if os.path.lexists(path) else []
+    above = Path(path).parent
+    found = sorted(map(str, above.glob(Path(path).name)))
+    return [each for each in found if Path(each).name not in _LEFT_OUT]
+
+
+def credentials(bound: Iterable[Path]) -> tuple[Path, ...]:
+    """What must not be read in toolchains. Looked up at most once a minute."""
+    return _credentials(tuple(bound), int(monotonic() // _HOLDS))
+
+
+@cache
+def _credentials(bound: tuple[Path, ...], _minute: int) -> tuple[Path, ...]:
+    _credentials.cache_clear()
+    return tuple(Path(path) for top in bound for path in _credentials_below(os.fspath(top)))
+
+
+def _credentials_below(top: str) -> Iterator[str]:
+    waiting = [(top, 0)] if not top.endswith(_OF_CARGO) else []
+    while waiting:
+        directory, depth = waiting.pop()
+        try:
+            with os.scandir(directory) as entries:
+                found = [(entry.name, entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            continue
+        for name, path, is_dir in found:
+            if name.lower() in _CREDENTIALS or name in _CREDENTIALS:
+                yield path
+            elif is_dir and depth < _DEPTH and name not in _NOT_SEARCHED:
+                waiting.append((path, depth + 1))
