@@ -341,3 +341,13 @@ async def test_n16e_t6_any_size_and_a_hundred_of_them_leave_everything_as_it_was
         assert on.app.focused is not None
         assert sight(on.app.focused) == "seen"
         assert on.app.return_code is None
+
+
+async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, clock):
+    answers = {q.DiffQuery: q.Diff(diff=REMOVED), q.FileQuery: q.FileText(path="src/shop/old.py", text="import math")}
+    async with stage(proposed(REMOVED), size=(80, 24), answers=answers) as on:
+        await reviewed(on, clock)
+        await on.pilot.press("o")
+        await on.until(lambda: on.screen.query("FilePage") and "import math" in on.screen.query_one("FilePage")._lines)
+        assert [each.side for each in on.client.queries if isinstance(each, q.FileQuery)] == ["workspace"]
+        assert "deleted, once you accept that" in str(on.screen.query_one(".preview--title").content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from textual.widget import Widget
 
@@ -44,7 +44,9 @@ class Panes:
         return answer.paths if isinstance(answer, queries.Found) else ()
 
     async def _load_file(self, path: str) -> queries.FileText:
-        answer = await self._bridge.query(queries.FileQuery(path=path))
+        # what is to be deleted is there on the user's side only
+        side: Literal["pending", "workspace"] = "workspace" if self._is_gone(path) else "pending"
+        answer = await self._bridge.query(queries.FileQuery(path=path, side=side))
         if isinstance(answer, queries.FileText):
             return answer
         problem = answer.message if isinstance(answer, queries.Refused) else "It can't be read."
@@ -156,7 +158,12 @@ class Panes:
     def _make_preview(self) -> Widget:
         from tui.widgets.preview import Preview
 
-        return Preview(self._load_file)
+        return Preview(self._load_file, is_gone=self._is_gone)
+
+    def _is_gone(self, path: str) -> bool:
+        """Whether what is pending of a file is its end."""
+        change = self._screen.state.changes.get(path)
+        return change is not None and change.operation == "delete"
 
     async def show(self, name: str, *, focus: bool = True) -> None:
         """Bring up a side pane; with the focus unless it came by itself."""

@@ -93,16 +93,22 @@ class FilePage(CodeView):
 
 
 class Preview(Vertical):
-    """`load(path)` gives the text of a file as the agent would see it."""
+    """`load(path)` gives the text of a file as the agent would see it, or as it still is where `is_gone(path)`."""
 
     DEFAULT_CSS = """
     Preview { width: 1fr; height: 1fr; }
     Preview > .preview--title { height: 1; padding: 0 1; background: $surface; }
     """
 
-    def __init__(self, load: Callable[[str], Awaitable[FileText]], *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        load: Callable[[str], Awaitable[FileText]],
+        *,
+        is_gone: Callable[[str], bool] = lambda _: False,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
         super().__init__(id=id)
-        self._load = load
+        self._load, self._is_gone = load, is_gone
         self._path, self._line = "", 0
         self._slow: Timer | None = None
 
@@ -157,11 +163,9 @@ class Preview(Vertical):
         title = self.query_one(".preview--title", Static)
         title.display = True
         size = f"  {file.size:,} bytes" if file.size else ""
-        title.update(
-            Content.assemble(
-                Content.styled(named(self._path), "bold $foreground 85%"), Content.styled(size, "$foreground 45%")
-            )
-        )
+        gone = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
+        parts = [(named(self._path), "bold $foreground 85%"), (gone, "$text-error"), (size, "$foreground 45%")]
+        title.update(Content.assemble(*parts))
 
     def _show_progress(self) -> None:
         if self._slow is not None:

@@ -47,7 +47,7 @@ class Place:
     is_read: bool = False
 
     def __post_init__(self) -> None:
-        self.name = named(self.entry.name) or "‹unnamed›"
+        self.name = self.name or named(self.entry.name) or "‹unnamed›"
 
 
 Node = TreeNode[Place]
@@ -149,7 +149,7 @@ class FileTree(TreeWidget[Place]):
         await self._merge(node, place.path, entries, known)
         if left_out:
             rest = TreeEntry(name=f"… {left_out:,} more", kind="other", ignored=True)
-            node.add_leaf(Text(rest.name), Place("", rest))
+            node.add_leaf(Text(rest.name), Place("", rest, rest.name))
         self._repaint()
 
     async def _merge(
