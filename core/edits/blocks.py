@@ -37,6 +37,8 @@ _RULE = re.compile(r"-{7,}\s*$")
 _ESCAPED = re.compile(r"\\(?=(?:[<>=+-]{7}|:(?:start|end)_line:))")
 _NAME = re.compile(r"(?:[^\s]+|[^\n]{0,80}[\w/\\-]\.\w{1,8})$")
 _MISPLACED = re.compile(r"\s*:(?:start|end)_line:")
+_NEARLY = re.compile(r"\s*(<{5,}|>{5,}|-{5,}|\+{5,}) ?(?:SEARCH|REPLAC\w*)\s*>?\s*$")
+_CUT_OFF = re.compile(r"(?:-{7,}|<{7,}) S(?:E(?:A(?:RC?)?)?)?$")
 _HINT: Final = (
     "A block is: ------- SEARCH, the old lines, =======, the new lines, +++++++ REPLACE; each marker alone on its "
     "line. Write \\======= for a line of the file that looks like a marker. Nothing was changed."
@@ -92,6 +94,8 @@ class _Reader:
                 raise broken(f"{row.strip()} without a SEARCH before it", self.place + 1)
             if _DASHED[1].match(row) and self._leads_to_an_end():
                 raise broken("======= stands outside of a block", self.place + 1)
+            if _CUT_OFF.match(row) and self.place == len(self.lines) - 1:
+                raise broken("the text ends in the middle of a marker", self.place + 1)
             self._note_tags(row)
             self.place += 1
 
@@ -127,6 +131,8 @@ class _Reader:
             extra = begin + 2 + dividers[1]
             raise broken(f"the block that begins in line {begin + 1} has several ======= lines", extra)
         (search, replace), *others = readings.certain + readings.possible
+        if residue := _residue(search) or _residue(replace):
+            raise broken(f"{residue[:60]!r} in the block that begins in line {begin + 1} looks like a marker", end + 1)
         if any(_MISPLACED.match(row) for row in replace.splitlines()):
             raise broken(f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}", begin + 1)
         return SearchReplace(_unescaped(search), _unescaped(replace), path, line, tuple(others))
@@ -156,6 +162,18 @@ class _Reader:
         if name and (style is _ANGLED or re.search(r"[./]", name)):
             self.named = name
         return self.named
+
+
+def _residue(part: str) -> str:
+    """A line of a part that is a marker of another block, or nearly one, and not one of a pair; "" = none."""
+    found = [(row, match[1][0] in "<-") for row in part.splitlines() if (match := _NEARLY.match(row))]
+    opened = 0
+    for row, opens_block in found:
+        whole = row.strip().endswith(("SEARCH" if opens_block else "REPLACE", ">"))
+        opened += 1 if opens_block else -1
+        if not whole or opened < 0 or opened > 1:
+            return row.strip()
+    return found[-1][0].strip() if opened else ""
 
 
 def _as_rows(content: str) -> list[str]:

@@ -7,18 +7,24 @@ plan is checked before anything is changed: overlapping, inverted and outlying r
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from core.edits.candidates import EditError
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
+from core.edits.plan_json import decoded_list
 from core.edits.transplant import Block, placed_lines
 
+_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
+_LISTS: Final = ("edits", "plan", "edit_operations", "operations", "changes")
+_STARTS: Final = ("start_line", "startLine", "start")
+_ENDS: Final = ("end_line", "endLine", "end")
+_TEXTS: Final = ("replacement", "new_text", "content")
 _HINT = (
     "Give a JSON list of {start_line, end_line, replacement}; lines are 1-indexed and inclusive. Nothing was changed."
 )
@@ -33,36 +39,39 @@ class LineRange(Struct, frozen=True, kw_only=True):
 
 
 def parse_plan(content: str) -> tuple[LineRange, ...]:
-    """The ranges of a JSON list, which may stand in a fence. Raises `EditError`."""
+    """The ranges of a JSON list, which may stand in a fence or in prose. Raises `EditError`."""
     try:
-        entries: Any = json.loads(_without_fence(content))
+        entries = decoded_list(content)
     except (ValueError, RecursionError) as problem:
         raise EditError(f"The line plan is not valid JSON: {problem}.", hint=_HINT) from None
     if isinstance(entries, dict):
-        entries = entries.get("edits", [entries])
+        entries = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list)), [entries])
     if not isinstance(entries, list):
         raise EditError("The line plan is not a list.", hint=_HINT)
     return tuple(_range(entry, number) for number, entry in enumerate(entries, start=1))
 
 
-def _without_fence(content: str) -> str:
-    text = content.strip()
-    if text.startswith("```"):
-        text = text.partition("\n")[2].rstrip().removesuffix("```")
-    return text
-
-
 def _range(entry: Any, number: int) -> LineRange:
     if not isinstance(entry, dict):
         raise EditError(f"Edit {number} of the line plan is not an object.", hint=_HINT)
-    start, end, text = entry.get("start_line"), entry.get("end_line"), entry.get("replacement")
+    start, end, text = (_named(entry, names) for names in (_STARTS, _ENDS, _TEXTS))
     if not isinstance(text, str):
         raise EditError(f"Edit {number}: replacement is {text!r}, not a text.", hint=_HINT)
+    first = _whole(start, "start_line", number)
     last = None if end is None else _whole(end, "end_line", number)
-    return LineRange(start_line=_whole(start, "start_line", number), end_line=last, replacement=text)
+    return LineRange(start_line=first, end_line=last, replacement=text)
+
+
+def _named(entry: dict[str, Any], names: Sequence[str]) -> Any:
+    return next((entry[name] for name in names if name in entry), None)
 
 
 def _whole(value: Any, name: str, number: int) -> int:
+    """A whole number, also as a text or with a zero behind the point."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise EditError(f"Edit {number}: {name} is {value!r}, not a whole number.", hint=_HINT)
     return value
@@ -71,7 +80,9 @@ def _whole(value: Any, name: str, number: int) -> int:
 def apply_plan(text: str, plan: Sequence[LineRange]) -> str:
     """The text with every range replaced, or `EditError` and no change. The order of `plan` does not matter."""
     lines = split_lines(text)
-    ordered = sorted(plan, key=lambda each: (each.start_line, -1 if each.end_line is None else each.end_line))
+    ordered = sorted(
+        _told_once(plan, len(lines)), key=lambda each: (each.start_line, -1 if each.end_line is None else each.end_line)
+    )
     for each in ordered:
         _check(each, len(lines))
     for first, second in pairwise(ordered):
@@ -82,6 +93,17 @@ def apply_plan(text: str, plan: Sequence[LineRange]) -> str:
     for each in reversed(ordered):
         text = _applied(text, lines, each)
     return text
+
+
+def _told_once(plan: Sequence[LineRange], count: int) -> list[LineRange]:
+    """The ranges, one that is told twice once, and that of the line after the last one as what is added there."""
+    once: list[LineRange] = []
+    for each in plan:
+        appends = bool(count) and each.start_line == count + 1 == each.end_line
+        range_ = LineRange(start_line=count + 1, end_line=None, replacement=each.replacement) if appends else each
+        if range_.end_line is None or range_ not in once:
+            once.append(range_)
+    return once
 
 
 def _check(each: LineRange, count: int) -> None:

@@ -5,6 +5,7 @@ An empty SEARCH stands for the whole file, an empty REPLACE deletes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -17,6 +18,7 @@ from core.edits.line_edit import Splice
 from core.edits.lines import carry_endings, line_number, to_lf
 from core.edits.matching import Found, locate, spliced
 
+_RULE = re.compile(r"^={5,}\s*$", re.MULTILINE)
 __all__ = ["BatchResult", "SearchReplace", "apply_blocks", "blocks_for", "edit_search_replace", "parse_blocks"]
 
 
@@ -70,11 +72,17 @@ def _whole(text: str, replace: str) -> str:
 
 
 def _find(hay: Haystack, block: SearchReplace) -> Found:
-    """Where a block belongs. One that can be read in several ways is decided by what stands in the file."""
+    """Where a block belongs. One that can be read in several ways is decided by what stands in the file, and a line of
+    equals signs only comes to a file that has such lines."""
     if not block.others:
         return locate(hay, block.search, block.replace, whole_lines=True, near=block.line)
     readings = [(block.search, block.replace), *block.others]
-    exact = [reading for reading in readings if reading[0] and f"\n{reading[0]}" in f"\n{hay.lf}"]
+    ruled = _RULE.search(hay.lf) is not None
+    exact = [
+        reading
+        for reading in readings
+        if reading[0] and f"\n{reading[0]}" in f"\n{hay.lf}" and (ruled or not _RULE.search(reading[1]))
+    ]
     if len(exact) != 1:
         raise EditError(
             "The block has several ======= lines, and the file does not tell which one divides it.",

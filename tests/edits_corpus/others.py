@@ -82,7 +82,7 @@ PLANS_REFUSED = [
     ("one of two beyond the end", ABC, plan((1, 1, "x"), (9, 9, "x"))),
     ("no JSON", ABC, "1-2: x"),
     ("no list", ABC, "3"),
-    ("no number", ABC, '[{"start_line": "1", "end_line": 1, "replacement": "x"}]'),
+    ("no number", ABC, '[{"start_line": "one", "end_line": 1, "replacement": "x"}]'),
     ("half a line", ABC, '[{"start_line": 1.5, "end_line": 2, "replacement": "x"}]'),
     ("true", ABC, '[{"start_line": true, "end_line": 2, "replacement": "x"}]'),
     ("no text", ABC, '[{"start_line": 1, "end_line": 1}]'),
