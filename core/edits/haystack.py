@@ -47,6 +47,16 @@ def squeezed(line: str) -> str:
     )
 
 
+def without_look_alikes(text: str, old: str, new: str) -> tuple[str, str] | None:
+    """Both `old` and `new` with plain signs for those that only look like them and that the text does not have; None
+    when `old` has no such sign, or the text has one of them."""
+    signs = {sign for sign in old if ord(sign) in _LOOK_ALIKE}
+    if not signs or any(sign in text for sign in signs):
+        return None
+    table = {ord(sign): _LOOK_ALIKE[ord(sign)] for sign in signs}
+    return tuple(each.translate(table).replace("\x00", "...") for each in (old, new))  # type: ignore[return-value]
+
+
 FOLDS: Final[Mapping[str, Fold]] = {
     "trailing_space": str.rstrip,
     "indentation": str.strip,

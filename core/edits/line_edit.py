@@ -10,7 +10,7 @@ from typing import NamedTuple
 from core.edits.haystack import FOLDS, Haystack
 from core.edits.lines import to_lf
 from core.edits.reindent import Shift, deduce_shift, first_line_shift, indent_of
-from core.edits.transplant import Block, own_lines, placed_lines, transplant
+from core.edits.transplant import Block, even, own_lines, placed_lines, torn, transplant
 
 _MOST = 10_000
 
@@ -44,7 +44,7 @@ class LineEdit:
         found, free = [], 0
         for block in self.blocks(fold, skip_blank):
             shift = self.shift(block) if block.first >= free else None
-            if shift is None:
+            if shift is None or torn(block, self.given, self.wanted):
                 continue
             found.append(self.splice(block, shift))
             free = block.last + 1
@@ -59,6 +59,8 @@ class LineEdit:
 
     def _uneven(self, block: Block) -> Splice | None:
         indents = [(indent_of(given), indent_of(present)) for given, present in self.pairs(block)]
+        if torn(block, self.given, self.wanted):
+            return None
         if any(_sense(one[0], two[0]) * _sense(one[1], two[1]) < 0 for one, two in pairwise(indents)):
             return None
         if len({given for given, _ in indents}) == 1:
@@ -69,11 +71,14 @@ class LineEdit:
         return self._spliced(block, placed_lines(self.lines, block, [shift(line) for line in self.wanted]))
 
     def _flat(self, block: Block, first: tuple[str, str]) -> Splice | None:
-        """All indentation was lost: new lines that have one keep it, others take that of the line that they replace."""
+        """All indentation was lost: new lines that have one keep it, others take that of the line that they replace,
+        as far as there is one for each."""
         wanted = [line for line in self.wanted if line.strip()]
         if len({indent_of(line) for line in wanted}) > 1:
             shift = first_line_shift([(indent_of(wanted[0]), first[1])]) or str
             return self._spliced(block, placed_lines(self.lines, block, [shift(line) for line in self.wanted]))
+        if not even(self.lines, block, self.given, self.wanted):
+            return None
         return self._spliced(block, own_lines(self.lines, block, self.given, self.wanted))
 
     def splice(self, block: Block, shift: Shift) -> Splice:

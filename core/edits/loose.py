@@ -16,6 +16,7 @@ from core.edits.lines import carry_endings, ending_near
 
 _ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
+_FENCED = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
 _RUN = re.compile(r"\S+")
 _FEWEST = 10
@@ -23,8 +24,12 @@ _QUOTES = "\"'`"
 
 
 def without_escapes(old: str, new: str) -> tuple[str, str] | None:
-    """Both texts with one level of backslash escapes taken off; None when there is none."""
-    return (_unescaped(old), _unescaped(new)) if _ESCAPED.search(old) else None
+    """Both texts with one level of those backslash escapes taken off that `old` has; None when it has none, or
+    does not tell what two backslashes in `new` are."""
+    kinds = set(_ESCAPED.findall(old))
+    if "\\" not in kinds and "\\\\" in new:
+        return None  # whether these two backslashes are one can't be told
+    return (_unescaped(old, kinds), _unescaped(new, kinds)) if kinds else None
 
 
 def without_entities(old: str, new: str) -> tuple[str, str] | None:
@@ -32,8 +37,14 @@ def without_entities(old: str, new: str) -> tuple[str, str] | None:
     return (html.unescape(old), html.unescape(new)) if _ENTITY.search(old) else None
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda match: _PLAIN.get(match[1], match[1]), text)
+def without_fence(old: str, new: str) -> tuple[str, str] | None:
+    """Both texts without the fence around them; None when there is none around `old`."""
+    ours, theirs = _FENCED.fullmatch(old), _FENCED.fullmatch(new)
+    return (ours[1], theirs[1] if theirs else new) if ours else None
+
+
+def _unescaped(text: str, kinds: set[str]) -> str:
+    return _ESCAPED.sub(lambda match: _PLAIN.get(match[1], match[1]) if match[1] in kinds else match[0], text)
 
 
 def line_ends(hay: Haystack, old: str, new: str) -> list[Splice]:
@@ -91,10 +102,16 @@ def reflowed(hay: Haystack, old: str, new: str) -> list[Splice]:
         start = _offset(starts, place)
         end = _offset(starts, place + len(needle) - 1) + 1
         region = hay.text[start:end]
+        if _filled(old) == _filled(region) != [old.strip()]:
+            continue  # only indentation and blank lines differ: that of the new lines can't be told from them
         if _whole_words(hay.text, start, end) and _spaced_alike(old.strip(), region):
             wanted = new.strip() if old != old.strip() else new
             found.append(Splice(start, end, carry_endings(region, wanted, ending_near(hay.text, end))))
     return found
+
+
+def _filled(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _runs(text: str) -> tuple[list[tuple[int, int]], str]:

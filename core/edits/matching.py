@@ -2,9 +2,9 @@
 
 Rungs, from strict to lenient: exact, line endings, (numbers copied from a listing), trailing white space, uniform
 re-indentation, blank lines, Unicode look-alikes, spacing within lines, uneven indentation, the end of a line, elided
-middles, entities, escapes, white space around, reflowed text, misspelt words, other case. The first rung with a match
-decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the answer names the
-places. A result says which rung matched.
+middles, a fence, entities, escapes, white space around, reflowed text, misspelt words, other case. The first rung with
+a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the answer names
+the places. A result says which rung matched.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from msgspec import Struct
 
 from core.edits.candidates import EditError, ambiguous, unmatched
 from core.edits.elided import elided
-from core.edits.haystack import Haystack
+from core.edits.haystack import Haystack, without_look_alikes
 from core.edits.line_edit import LineEdit, Splice
 from core.edits.lines import carry_endings, ending_near, line_number, to_lf
-from core.edits.loose import line_ends, other_case, reflowed, trimmed, without_entities, without_escapes
+from core.edits.loose import line_ends, other_case, reflowed, trimmed, without_entities, without_escapes, without_fence
 from core.edits.typos import misspelt
 
-_LISTING = re.compile(r"\s*\d+(?:\s*[|→]|\t|: ?)")
+_LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
 _ONE_PLACE = ("elided", "fuzzy")
 
 
@@ -100,7 +100,10 @@ def locate(
 
 def _rungs(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
     yield from _strict(hay, old, new, whole_lines)
-    for bare in _without_listing(old, new):
+    unlisted = list(_without_listing(old, new))
+    for bare in unlisted:
+        yield "line_numbers", list(_exact(hay.text, *bare, whole_lines))
+    for bare in unlisted[::-1]:
         yield from (("line_numbers", splices) for _, splices in _strict(hay, *bare, whole_lines))
     if not old.strip():
         return
@@ -110,7 +113,12 @@ def _rungs(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[tup
     if whole_lines:
         yield "line_ends", line_ends(hay, old, new)
     yield "elided", elided(hay, old, new)
-    for rung, plain in (("entities", without_entities(old, new)), ("escapes", without_escapes(old, new))):
+    plainer = (
+        ("fence", without_fence(old, new)),
+        ("entities", without_entities(old, new)),
+        ("escapes", without_escapes(old, new)),
+    )
+    for rung, plain in plainer:
         if plain and plain[0].strip():
             yield from ((rung, splices) for _, splices in _strict(hay, *plain, whole_lines))
     if not whole_lines:
@@ -129,6 +137,8 @@ def _strict(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[tu
     edit = LineEdit(hay, old, new)
     if edit.blank:
         return
+    if not edit.plain and (plain := without_look_alikes(hay.text, old, new)):
+        yield from (("look_alikes", splices) for _, splices in _strict(hay, *plain, whole_lines))
     yield "trailing_space", edit.splices("trailing_space")
     yield "indentation", edit.splices("indentation")
     yield "blank_lines", edit.splices("indentation", skip_blank=True)

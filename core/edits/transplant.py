@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 from core.edits.lines import Lines
 from core.edits.reindent import Shift, indent_of
 
 _SMALL = 250_000
+_CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "done")
+_OPENS = (":", "{", "(", "[", "=>", "do", "then")
 Opcode = tuple[str, int, int, int, int]
 
 
@@ -31,6 +34,8 @@ def transplant(lines: Lines, block: Block, given: Sequence[str], wanted: Sequenc
     """The text that takes the place of `block` (lines first to last, with the last one's ending)."""
     fallback = lines.dominant()
     used = {place for place in block.mapping if place >= 0}
+    padded = _padded(lines, block, given)
+    known = {line: lines.bodies[place] for line, place in zip(given, block.mapping, strict=False) if place >= 0}
     out: list[tuple[str, str]] = []
     for tag, i1, i2, j1, j2 in opcodes(given, wanted):
         if tag == "equal":
@@ -41,7 +46,11 @@ def transplant(lines: Lines, block: Block, given: Sequence[str], wanted: Sequenc
         for index in range(j1, j2):
             step = index - j1
             end = ends[step] if step < len(ends) else (out[-1][1] if out else fallback)
-            out.append((shift(wanted[index]), end))
+            line = shift(wanted[index].rstrip() if padded else wanted[index])
+            own = known.get(wanted[index], line)
+            out.append((own if own.rstrip() == line.rstrip() else line, end))
+        if tag == "replace" and block.mapping[i2 - 1] >= 0:
+            out += [(lines.bodies[each], lines.ends[each]) for each in [*_own(block, block.mapping[i2 - 1], used)][1:]]
     return _joined(out, lines.ends[block.last], fallback)
 
 
@@ -71,6 +80,45 @@ def own_lines(lines: Lines, block: Block, given: Sequence[str], wanted: Sequence
             line = wanted[index].strip()
             out.append((indent + line if line else "", fallback))
     return _joined(out, lines.ends[block.last], fallback)
+
+
+def _padded(lines: Lines, block: Block, given: Sequence[str]) -> bool:
+    """Whether every given line ends with white space that the file does not have."""
+    pairs = [(line, lines.bodies[place]) for line, place in zip(given, block.mapping, strict=False) if place >= 0]
+    filled = [(line, body) for line, body in pairs if line.strip()]
+    return bool(filled) and all(line != line.rstrip() and body == body.rstrip() for line, body in filled)
+
+
+def torn(block: Block, given: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether lines come or go beside blank lines that the model did not know of: it can't have said on which side."""
+    places = block.mapping
+    for tag, i1, i2, _, _ in opcodes(given, wanted):
+        gaps = [(i1 - 1, i1)] if tag == "insert" else [(i1 - 1, i1), (i2 - 1, i2)] if tag == "delete" else []
+        if tag == "replace":
+            gaps = list(pairwise(range(i1, i2)))
+        for above, below in gaps:
+            if above >= 0 and below < len(places) and 0 <= places[above] < places[below] - 1:
+                return True
+    return False
+
+
+def even(lines: Lines, block: Block, given: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether each new line takes the place of one, or stands between two of one depth of which the first opens
+    nothing."""
+    for tag, i1, i2, j1, j2 in opcodes(given, wanted):
+        if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
+            continue
+        if any(line.rstrip().endswith(_OPENS) or line.lstrip().startswith(_CLOSES) for line in given[i1:i2]):
+            return False
+        if tag == "delete":
+            continue
+        around = [block.mapping[each] for each in (i1 - 1, i2) if 0 <= each < len(given)]
+        bodies = [lines.bodies[place] for place in around if place >= 0 and lines.bodies[place].strip()]
+        if len(bodies) < 2 or len({indent_of(body) for body in bodies}) > 1 or bodies[0].rstrip().endswith(_OPENS):
+            return False
+        if any(line.rstrip().endswith(_OPENS) for line in wanted[j1:j2]):
+            return False
+    return True
 
 
 def _own(block: Block, place: int, used: set[int]) -> Iterator[int]:

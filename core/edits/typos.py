@@ -10,7 +10,7 @@ from typing import Final
 from core.edits.haystack import squeezed
 from core.edits.line_edit import LineEdit, Splice
 from core.edits.similarity import closest, ratio
-from core.edits.transplant import Block
+from core.edits.transplant import Block, torn
 
 _TYPO: Final = 0.8
 _BLOCK: Final = 0.9
@@ -39,7 +39,7 @@ def misspelt(edit: LineEdit) -> list[Splice]:
     if not all(given == present or _is_typo(given, present, known) for given, present in pairs):
         return []
     shift = edit.shift(block)
-    return [] if shift is None else [edit.splice(block, shift)]
+    return [] if shift is None or torn(block, edit.given, edit.wanted) else [edit.splice(block, shift)]
 
 
 def _candidates(edit: LineEdit) -> list[Block]:

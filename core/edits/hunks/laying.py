@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final
 
 from core.edits.hunks.readings import TooLong
-from core.edits.hunks.splice import Spliced, laid_hunks
+from core.edits.hunks.splice import Spliced, laid_hunks, unlaid
 from core.edits.lazy_indents import fitted
 from core.edits.lazy_markers import is_marker, may_be_marker
 from core.edits.lines import Lines
@@ -27,7 +27,7 @@ def lay(lines: Lines, rows: Sequence[str], *, open_ends: bool) -> Spliced | None
     try:
         found = [_best(lines, each, open_ends) for each in ([rows] if shifted == list(rows) else [rows, shifted])]
     except TooLong:
-        return None
+        return unlaid(rows, next(_meanings(rows, {line.strip() for line in lines.bodies})))
     return min((each for each in found if each is not None), key=lambda each: each.cost, default=None)
 
 

@@ -42,7 +42,8 @@ class Spliced(NamedTuple):
     def taken(self) -> bool:
         """Whether it may be taken as it is: only pieces that merely show where another one belongs change nothing."""
         changed = [each for each in self.doubts if each is not Doubt.IDLE]
-        return self.sure and bool(changed) and not any(changed)
+        told = len(changed) == len(self.doubts) or self.headed
+        return self.sure and told and bool(changed) and not any(changed)
 
     def allows(self, before: str, after: str) -> bool:
         """Whether what was made of an outline in another way may be taken: where heads of what stays tell the places,
@@ -59,7 +60,7 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
     ground = Ground([START, *(body.rstrip() for body in lines.bodies), STOP])
     options: list[list[Reading]] = []
     pieces = pieces_of(rows, marked)
-    padded = spaced(pieces)
+    padded, outline = spaced(pieces), outlined(pieces)
     for piece in pieces:
         found = sorted(
             reading
@@ -70,7 +71,6 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
     choice = chosen(options, ground.lines) if options and all(options) else None
     if choice is None:
         return None
-    outline = outlined(pieces)
     taken = list(zip(choice.readings, options, strict=True))
     strayed = [] if padded else [_strayed(reading, others, ground) for reading, others in taken]
     return Spliced(
@@ -80,6 +80,21 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
         doubts=tuple(doubt_of(reading, ground.lines, outlined=outline) for reading in choice.readings),
         outlined=outline,
         headed=any(_heads(reading, ground.lines, most=2 if outline else 1) for reading in choice.readings),
+        whole=whole(pieces),
+        marked=any(marked),
+    )
+
+
+def unlaid(rows: Sequence[str], marked: Sequence[bool]) -> Spliced:
+    """What is known of a draft that has too many places to try: it is not taken, and only allows what is plain."""
+    pieces = pieces_of(rows, marked)
+    return Spliced(
+        text="",
+        cost=0,
+        sure=False,
+        doubts=(None,),
+        outlined=outlined(pieces),
+        headed=False,
         whole=whole(pieces),
         marked=any(marked),
     )
