@@ -131,8 +131,8 @@ def apply_draft(text: str, draft: Draft) -> str:
     if all(token.kind == "line" for token in tokens):
         return before + replaced(part, rows) + after
     if all(token.kind != "marker" for token in tokens):
-        kept = [token.text for token in tokens if token.kind == "line"]
-        return before + replaced(part, kept) + after
+        kept = [row for row, token in zip(rows, tokens, strict=True) if token.kind == "line"]
+        return before + replaced(part, kept if _gone(tokens, part, "\n".join(kept)) else rows) + after
     if len(part) == len(lines):
         _check_start(part, rows)
     done = spliced_draft(part, with_scopes(tokens), open_ends=False)
@@ -146,14 +146,18 @@ def apply_draft(text: str, draft: Draft) -> str:
 
 def _hunks(part: Lines, rows: list[str], tokens: list[Token]) -> Spliced | None:
     """The draft as pieces of its range. A comment that says that something is removed vanishes if that is so."""
-    things = [token.thing for token in tokens if token.kind == "removal"]
-    if things:
+    if any(token.kind == "removal" for token in tokens):
         laid = lay(part, [row for row, token in zip(rows, tokens, strict=True) if not token.thing], open_ends=False)
-        if laid is not None and all(
-            _count(thing, laid.text) < _count(thing, "\n".join(part.bodies)) for thing in things
-        ):
+        if laid is not None and _gone(tokens, part, laid.text):
             return laid
     return lay(part, rows, open_ends=False)
+
+
+def _gone(tokens: list[Token], part: Lines, after: str) -> bool:
+    """Whether all that comments say is removed is there less often than it was."""
+    before = "\n".join(part.bodies)
+    things = [token.thing for token in tokens if token.kind == "removal"]
+    return all(_count(thing, after) < _count(thing, before) for thing in things)
 
 
 def _count(thing: str, text: str) -> int:

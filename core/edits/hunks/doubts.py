@@ -60,13 +60,19 @@ def copied(reading: Reading, others: Sequence[Reading], ground: Ground) -> bool:
     as a change of that."""
     old, new = ground.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
     head, tail = shared_head(old, new), shared_head(old[::-1], new[::-1])
-    weak = [_weak(run, ground) for run in (new[:head], new[len(new) - tail :])]
-    if head == len(new) == len(old) or not any(weak):
+    runs = (new[:head], new[len(new) - tail :])
+    weak = [_weak(run, ground) for run in runs]
+    bare = [lacks or run in ([START], [STOP]) for lacks, run in zip(weak, runs, strict=True)]
+    if head == len(new) == len(old) or not any(bare):
         return False
-    strong = [each for each in others if (each.last == reading.last if weak[0] else each.first == reading.first)]
+    strong = [
+        each for each in others if (bare[0] and each.last == reading.last) or (bare[1] and each.first == reading.first)
+    ]
     rivals = [each for each in strong if each[1:3] != reading[1:3] and not alike(reading, each, ground.lines)]
     if any(each.cost < reading.cost + _WIDE for each in rivals):
         return True
+    if not any(weak):
+        return False
     if head + tail >= len(old):
         come = new[head : head + len(new) - len(old)]
         return _known(come, ground) >= _COPIED or any(_covers(each, reading, ground) for each in rivals)
