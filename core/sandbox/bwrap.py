@@ -23,6 +23,7 @@ from core.sandbox.differences import write_differences
 from core.sandbox.launched_box import LaunchedBox
 from core.sandbox.launcher import FILTER, READY, STATUS
 from core.sandbox.machine.toolchains import credentials
+from core.sandbox.masking.layer import lay
 from core.sandbox.masking.settling import masks_beside, settle
 from core.sandbox.mounts import mounts_below
 from core.sandbox.runner import shell
@@ -36,16 +37,21 @@ _NOTHING = b"/dev/null"  # what lies over a file that is covered
 _UNSHARED = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
 
 
-def find_bwrap(candidates: Iterable[str] = CANDIDATES) -> Path | None:
-    """Bubblewrap where the system has it; never one that PATH, the project or another user could have put there."""
+def find_bwrap(candidates: Iterable[str] = CANDIDATES, *, option: str = "") -> Path | None:
+    """Bubblewrap where the system has it; never one that PATH, the project or another user could have put there. With
+    `option`: the first that has it, if one does."""
+    found = list(_installed(candidates))
+    return next((each for each in found if option in options_of(each)), next(iter(found), None))
+
+
+def _installed(candidates: Iterable[str]) -> Iterator[Path]:
     for each in candidates:
         try:
             info = Path(each).stat()
         except OSError:
             continue
         if stat.S_ISREG(info.st_mode) and info.st_uid == 0 and not info.st_mode & 0o022 and os.access(each, os.X_OK):
-            return Path(each)
-    return None
+            yield Path(each)
 
 
 def options_of(program: Path) -> frozenset[str]:
@@ -62,6 +68,11 @@ class BwrapBox(LaunchedBox):
         self._program = program
         self._options = options
 
+    @property
+    def _binds_the_machine(self) -> bool:
+        """Rather than being started on overlays of it: then unix sockets of the machine are behind their names."""
+        return self._tier is not Tier.BWRAP_MOUNTED
+
     def _prepare(self, spec: BoxSpec) -> Launch:
         prepare = {
             Tier.BWRAP_OVERLAY: self._over_by_bwrap,
@@ -72,8 +83,10 @@ class BwrapBox(LaunchedBox):
 
     def _over_by_bwrap(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2a."""
-        spec = structs.replace(spec, withheld=(*spec.withheld, *spec.masked))
-        sources = [spec.workspace, *reversed(spec.lowers)]  # bottom first
+        masks = masks_beside(spec.upper) if spec.upper else scratch
+        if spec.masked:
+            lay(os.fsencode(masks), os.fsencode(spec.workspace), [os.fsencode(path) for path in spec.masked])
+        sources = [spec.workspace, *([masks] if spec.masked else []), *reversed(spec.lowers)]  # bottom first
         layers = [word for source in sources for word in ("--overlay-src", str(source))]
         place = str(spec.workspace)
         if spec.upper is not None and spec.work is not None:
@@ -81,7 +94,16 @@ class BwrapBox(LaunchedBox):
         else:
             laid = [*layers, "--tmp-overlay", place]
         inside = [os.fsdecode(path) for path in mounts_below(os.fsencode(spec.workspace))]
-        return self._launch(spec, [*laid, *(word for path in inside for word in ("--ro-bind", path, path))])
+        launch = self._launch(spec, [*laid, *(word for path in inside for word in ("--ro-bind", path, path))])
+
+        def finish() -> tuple[str, ...]:
+            try:
+                return settle(spec)
+            finally:
+                discard(masks)
+
+        launch.finish = launch.undo = finish
+        return launch
 
     def _over_by_launcher(self, spec: BoxSpec, scratch: Path) -> Launch:
         """T2b."""
@@ -150,7 +172,7 @@ class BwrapBox(LaunchedBox):
                 "ground": None,
                 "scratch": spec.limits.scratch // _SHARES,
                 "rules": None,
-                "families": list(FAMILIES if self._tier is not Tier.BWRAP_COPY else NETWORK),
+                "families": list(NETWORK if self._binds_the_machine else FAMILIES),
                 "processes": spec.limits.processes,
                 "open_files": spec.limits.open_files,
                 "file_size": spec.limits.file_size,
@@ -161,7 +183,7 @@ class BwrapBox(LaunchedBox):
     def _beside(self, spec: BoxSpec) -> Iterator[str]:
         """Where the machine's directories themselves are bound, what root can read in them and others can't is covered.
         A directory of the user's that lies there comes back."""
-        if self._tier is not Tier.BWRAP_COPY or os.getuid() != 0:
+        if not self._binds_the_machine or os.getuid() != 0:
             return
         yield from _covers(places.not_for_everybody(), spec)
         for path in spec.readable:

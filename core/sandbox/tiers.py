@@ -153,7 +153,7 @@ def _namespaces(_tier: Tier, _state: Path) -> Box:
 def _bwrap(tier: Tier, state: Path) -> Box:
     from core.sandbox import bwrap
 
-    program = bwrap.find_bwrap()
+    program = bwrap.find_bwrap(option="--overlay-src" if tier is Tier.BWRAP_OVERLAY else "--bind")
     if program is None:
         raise Unavailable("bubblewrap is not installed", cures.NO_BWRAP, "ENOENT")
     options = bwrap.options_of(program)

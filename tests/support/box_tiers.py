@@ -46,6 +46,8 @@ _NO_TERMINAL = "no terminal and no /dev/shm: those of the machine are other prog
 _OTHER_WORDS = "what is refused says `Permission denied`, what is hidden has a name; see test_landlocked"
 _NO_LOOPBACK = "no network at all, not even to itself; see test_landlocked"
 _NO_SOCKETS = "no unix sockets but connected pairs: those of the machine could be reached by their path"
+_BOUND = "the machine's directories are bound: pipes in them can be written to"
+_NO_MOUNTS = "bubblewrap lays no overlay over a workspace with mounts in it; that is said"
 _UNBOUNDED = "what is thrown away lies on the disk"
 
 _BWRAP = {
@@ -56,12 +58,18 @@ _BWRAP = {
 }
 NOT_PROMISED: dict[Tier, dict[str, str]] = {
     Tier.NAMESPACES: {},
-    Tier.BWRAP_OVERLAY: _BWRAP,
+    Tier.BWRAP_OVERLAY: _BWRAP
+    | {
+        "test_n8_unix_sockets_work_among_the_programs_of_a_command": _NO_SOCKETS,
+        "test_n8_a_pipe_of_the_machine_leads_nowhere": _BOUND,
+        "test_p19_what_is_mounted_inside_the_workspace_is_there_and_read_only": _NO_MOUNTS,
+    },
     Tier.BWRAP_MOUNTED: _BWRAP,
     Tier.BWRAP_COPY: _BWRAP
     | {
         "test_a_directory_that_was_replaced_is_opaque_in_the_layer": _COPY,
         "test_n8_unix_sockets_work_among_the_programs_of_a_command": _NO_SOCKETS,
+        "test_n8_a_pipe_of_the_machine_leads_nowhere": _BOUND,
     },
     Tier.LANDLOCK: {
         "test_a_directory_that_was_replaced_is_opaque_in_the_layer": _COPY,

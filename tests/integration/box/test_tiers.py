@@ -147,6 +147,20 @@ def test_s13_bubblewrap_is_only_taken_from_where_the_system_has_it(tmp_path):
     assert all(path.startswith("/") for path in bwrap.CANDIDATES)
 
 
+def test_n20_of_two_bubblewraps_the_one_that_has_the_option_is_taken(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root's are taken")
+    places = []
+    for name, told in (("old", "--bind"), ("new", "--bind --overlay-src")):
+        places.append(tmp_path / name)
+        places[-1].write_text(f"#!/bin/sh\necho {told}\n")
+        places[-1].chmod(0o755)
+    candidates = [str(place) for place in places]
+    assert bwrap.find_bwrap(candidates) == places[0]
+    assert bwrap.find_bwrap(candidates, option="--overlay-src") == places[1]
+    assert bwrap.find_bwrap(candidates, option="--other") == places[0]
+
+
 @pytest.mark.parametrize(
     ("reason", "here", "expected"),
     [
