@@ -17,13 +17,13 @@ from core.errors import ProviderError
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage
 from core.providers.failures import Api, from_exception
-from core.sessions.log import scan
 from core.sessions.store import SessionStore
 from tests.support.agent_case import Case
 from tests.support.program import PROGRAM, environment
 from tests.support.provider_calls import Answer, ask, connect
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
+from tests.support.session_log import scan
 from tests.support.trust import trust
 
 DIALECTS = ("openai", "anthropic")
