@@ -103,7 +103,7 @@ async def test_d4_a_full_disk_ends_the_turn_and_the_session_goes_on_when_there_i
     def no_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_500, 2_500))
 
-    ended, _ = await ask(project, *PROPOSING, before=no_room)
+    ended, _ = await ask(project, *PROPOSING, before=no_room, env={"PYTHONDONTWRITEBYTECODE": "1"})
     assert ended.code == ExitCode.FAILED
     assert "the session log can't be written: File too large." in ended.err
     assert "Make room on the disk" in ended.err

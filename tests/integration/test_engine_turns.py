@@ -111,7 +111,8 @@ async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undon
         assert not (project / "new.txt").exists()
 
 
-async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_nothing(project):
+async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_nothing(project, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python would leave a torn one that others load
     async with session_of(project, *story()) as (engine, session):
         log = engine._live(session).runtime.log
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
