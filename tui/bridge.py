@@ -250,7 +250,7 @@ class Bridge:
         """
         from msgspec.structs import replace
 
-        wants_session = not isinstance(command, commands.SessionOpen | commands.ProviderConfigure)
+        wants_session = not isinstance(command, commands.SessionOpen | commands.ProviderConfigure | commands.ThemeKeep)
         before: int | None = None
         async with self._order:
             while True:

@@ -112,7 +112,7 @@ class Engine:
                 return await self._resume(command)
             case cmd.SessionFork():
                 return await self._fork(command)
-            case cmd.ProviderConfigure():
+            case cmd.ProviderConfigure() | cmd.ThemeKeep():
                 return await self._configure(command)
             case cmd.TrustSet():
                 return await self._trust(command)
@@ -311,7 +311,10 @@ class Engine:
             for each in (live, *live.children.values()):
                 each.runtime.disk_changed(paths)
 
-    async def _configure(self, command: cmd.ProviderConfigure) -> cmd.Ack:
+    async def _configure(self, command: cmd.ProviderConfigure | cmd.ThemeKeep) -> cmd.Ack:
+        if isinstance(command, cmd.ThemeKeep):
+            await asyncio.to_thread(remember, theme=command.theme)
+            return cmd.Ack()
         house = self._ready()
         await asyncio.to_thread(_keep, command, house.around.settings)
         self._take_settings(house, house.trusting.settings())

@@ -12,14 +12,18 @@ from core.errors import StateError
 from core.ids import new_id
 
 
-def remember(*, model: str = "", provider: str = "", base_url: str = "") -> None:
-    """Set the default model and a provider's address; "" leaves one as it is. Raises `ConfigError`, `StateError`."""
+def remember(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:
+    """Set the default model, a provider's address, the theme; "" leaves one as it is.
+
+    Raises `ConfigError`, `StateError`.
+    """
     load_settings()  # a file with a fault in it is not made worse
     path = config_dir() / FILE_NAME
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         text = with_key(before, "", "model", model) if model else before
         text = with_key(text, f"providers.{provider}", "base_url", base_url) if base_url else text
+        text = with_key(text, "ui", "theme", theme) if theme else text
         if text != before:
             _replace(path, text)
     except OSError as problem:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import Decision, ModeName
@@ -65,6 +65,12 @@ class PermissionRemove(Command, frozen=True, kw_only=True, tag="permission.remov
     """Forget an answer that was given for good, by its id."""
 
     id: str
+
+
+class ThemeKeep(Command, frozen=True, kw_only=True, tag="theme.keep"):
+    """Keep the colours of the screen in the user's own configuration, by the theme's name."""
+
+    theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
 
 
 class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.configure"):
@@ -270,6 +276,7 @@ AnyCommand = (
     | TrustSet
     | PermissionRemove
     | ProviderConfigure
+    | ThemeKeep
     | TurnSubmit
     | TurnSteer
     | TurnUnsteer

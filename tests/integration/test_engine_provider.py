@@ -312,6 +312,18 @@ async def test_k1_a_pasted_key_is_stored_for_its_owner_alone_and_used_in_the_nex
         assert (chosen.stat().st_mode & 0o077) == 0
 
 
+async def test_n16a_the_theme_is_kept_for_the_next_time_and_nothing_else_is_touched(project):
+    file = config_dir() / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('# mine\nmodel = "scripted/demo"\n')
+    async with engine_in(project) as engine:
+        assert isinstance(await engine.submit(cmd.ThemeKeep(theme="agent-light")), cmd.Ack)
+        assert isinstance(await engine.submit(cmd.ThemeKeep(theme="nord")), cmd.Ack)
+    assert file.read_text() == '# mine\nmodel = "scripted/demo"\n\n[ui]\ntheme = "nord"\n'
+    async with engine_in(project) as engine:
+        assert (await engine.query(q.SettingsQuery())).theme == "nord"
+
+
 async def test_k3_a_key_is_not_sent_to_another_address(project, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     async with provider_server(["One."]) as first, provider_server(["Two."]) as second, engine_in(project) as engine:

@@ -172,6 +172,14 @@ async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
         assert on.app.screen is not on.screen
 
 
+async def test_n16a_a_theme_that_was_chosen_is_kept(stage):
+    async with stage(recorded.opening()) as on:
+        on.prompt.text = "/theme agent-light"
+        on.prompt.action_send()
+        await on.until(lambda: on.sent(c.ThemeKeep))
+        assert (on.sent(c.ThemeKeep)[0].theme, on.app.theme) == ("agent-light", "agent-light")
+
+
 def test_every_slash_command_is_a_method_of_the_screen():
     from tui.screens.main import MainScreen
 

@@ -322,6 +322,7 @@ class ActingScreen(SightedScreen):
     def _theme_chosen(self, name: str | None) -> None:
         if name:
             self.app.theme = name
+            self.send(commands.ThemeKeep(theme=name))
 
     def action_external_editor(self) -> None:
         """Write the prompt, or the hunk or plan that is being edited, in the user's own editor."""
