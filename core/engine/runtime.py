@@ -25,6 +25,7 @@ from core.engine.recovery import close_open_turn
 from core.engine.restoring import go_on
 from core.engine.trusting import Trusting
 from core.errors import AgentTuiError, StateError
+from core.git.short_lived import sweep_abandoned
 from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
@@ -108,6 +109,7 @@ class SessionRuntime:
     def create(cls, directory: SessionDirectory, around: Surroundings, first: ev.SessionStarted) -> SessionRuntime:
         """A new session, begun with `first`."""
         sweep_killed(directory)
+        sweep_abandoned()
         log = SessionLog(directory.log)
         state = SessionState(review=ReviewState(), id=directory.id, recall=log.records)
         runtime = cls(directory, log, state, around)
@@ -118,6 +120,7 @@ class SessionRuntime:
     def resume(cls, directory: SessionDirectory, around: Surroundings) -> SessionRuntime:
         """A session from its log: promotions rolled to one side, then whatever a dead turn left open closed."""
         sweep_killed(directory)
+        sweep_abandoned()
         log, state, mended = open_session(directory.path, lambda: SessionState(review=ReviewState()))
         state.id = directory.id
         runtime = cls(directory, log, state, around)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from core.git.places import find
 from core.git.room import GitFailed, Room, at_hand, configured, own_text
+from core.git.short_lived import short_lived
 
 
 def hook_directories(root: Path) -> tuple[str, ...]:
@@ -16,8 +16,8 @@ def hook_directories(root: Path) -> tuple[str, ...]:
     if places is None:
         return ()
     try:
-        with tempfile.TemporaryDirectory(prefix="agent-tui-git-") as name:
-            users, own = configured(Room(at_hand(root), Path(name), root), own_text(places))
+        with short_lived() as directory:
+            users, own = configured(Room(at_hand(root), directory, root), own_text(places))
     except (GitFailed, OSError):
         return ()
     named = {value for key, value in (*users, *own) if key == "core.hookspath" and value}

@@ -22,6 +22,7 @@ from msgspec import Struct
 from core.errors import AgentTuiError
 from core.git.places import Places, find, is_real, read_small
 from core.git.settings import Pairs, harmless, last, read_pairs
+from core.git.short_lived import short_lived
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MOST = 64 << 20  # bytes of an answer
@@ -75,8 +76,8 @@ def room(root: Path) -> Iterator[Room | None]:
         yield None
         return
     git = at_hand(root)
-    with tempfile.TemporaryDirectory(prefix="agent-tui-git-") as name:
-        made = Room(git, Path(name), root)
+    with short_lived() as directory:
+        made = Room(git, directory, root)
         users, repository = configured(made, own_text(places))
         is_ours = not places.module or _leads_to(places, last(repository, "core.worktree"))
         if is_ours:

@@ -38,7 +38,7 @@ WRITERS: dict[str, str] = {
     "core.engine.runtime": STATE,
     "core.engine.settings_file": "the user's own config.toml",
     "core.faults": STATE,
-    "core.git.hooks": SCRATCH,
+    "core.git.short_lived": SCRATCH,
     "core.git.room": "a room of its own in the temporary directory; starts git",
     "core.permissions.audit": STATE,
     "core.permissions.identity": KERNEL,

@@ -28,6 +28,7 @@ def faults_of_log(runtime: SessionRuntime) -> list[str]:
         return ["the log folds to another state than the live one"]
     for count in {len(envelopes) // 3, len(envelopes) // 2}:
         state = fold(envelopes[:count], ReviewState())
+        state.recall = lambda wanted: [envelopes[seq - 1] for seq in wanted]
         for envelope in envelopes[count:]:
             state.apply(envelope)
         if as_data(state) != as_data(runtime.state):

@@ -73,8 +73,8 @@ class Generator:
 
     def sequence(self, crash: bool) -> act.Sequence:
         """A turn first, so that there is something to judge; `crash`: with processes that are killed."""
-        actions = [self._turn(), *(self._any() for _ in range(self._chance.randint(3, 8)))]
-        if self._chance.random() < 0.5:
+        actions = [self._turn(), *(self._any() for _ in range(self._chance.randint(2, 6)))]
+        if self._chance.random() < 0.4:
             scene = self._chance.choice((self._clash, self._planning, self._commit))
             at = self._chance.randrange(len(actions) + 1)
             actions[at:at] = scene()

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from core.engine import Engine, EngineOptions
+from core.git.short_lived import short_lived, sweep_abandoned
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Change, FileState, Hunk
@@ -171,3 +173,16 @@ def test_n18_what_a_killed_process_was_writing_in_a_session_is_gone_when_that_is
     directory.close()
     store.open(directory.id).close()
     assert [path.exists() for path in (*left, *kept)] == [False] * 3 + [True] * 2
+
+
+def test_n18_directories_for_git_of_a_killed_process_are_swept_and_those_of_a_living_one_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    abandoned, strange = tmp_path / "agent-tui-git-abandoned", tmp_path / "somebody-else"
+    for each in (abandoned, strange):
+        (each / "objects").mkdir(parents=True)
+    with short_lived() as used:
+        (used / "config").write_text("")
+        sweep_abandoned()
+        assert sorted(tmp_path.iterdir()) == sorted([strange, used])
+        assert (used / "config").is_file()
+    assert list(tmp_path.iterdir()) == [strange]

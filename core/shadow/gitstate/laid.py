@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from msgspec import Struct
 from core.git.places import Places, find
 from core.git.room import GitFailed, Room, at_hand, configured, room
 from core.git.settings import harmless
+from core.git.short_lived import short_lived
 from core.shadow.seen import Seen
 from core.shadow.stack import Layered
 from core.workspace import Workspace
@@ -50,10 +50,10 @@ class Laid(Struct, frozen=True):
 def laid_out(workspace: Workspace, seen: Seen, rel: str) -> Iterator[Laid]:
     """For the directory `rel`, which is named `.git`. `GitFailed`: it is no repository that git can read."""
     root = (workspace.root / rel).parent
-    with tempfile.TemporaryDirectory(prefix="agent-tui-git-") as name, room(root) as before:
-        nowhere = Path(name) / "tree"
+    with short_lived() as directory, room(root) as before:
+        nowhere = directory / "tree"
         nowhere.mkdir()
-        now = Room(at_hand(root), Path(name), root if root.is_dir() else nowhere)
+        now = Room(at_hand(root), directory, root if root.is_dir() else nowhere)
         places = find(root) if before else None
         if before is None and os.path.lexists(root / ".git" / "HEAD"):
             raise GitFailed(f"{rel} of the project is no repository of its own.")
