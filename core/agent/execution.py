@@ -31,11 +31,13 @@ from core.sandbox.result import CommandResult
 from core.sessions.debugging import DebugState
 from core.shadow import LayerDirs, Shadow
 from core.workspace import Workspace
+from core.workspace.secret_values import Veil, values_of
 from core.workspace.withheld import Kept
 
 JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
 DROPPED = "Stopped by the user; what it had changed until then was dropped."
 NO_ROOM = "Ended because {}; what it had changed was dropped."
+HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
 LOST = "The box ended before the command did; what the command had changed was dropped."
 
 
@@ -148,7 +150,8 @@ class Execution:
     def __init__(self, ground: Ground, order: Order, shell: ShellState, on_output: Callable[[str], None]) -> None:
         self.order = order
         self.output = CommandOutput(ground.directory, order.origin.call)
-        self.witness = ShellWitness(self._show)
+        self._veil = Veil(self._show)
+        self.witness = ShellWitness(self._veil.feed)
         self._ground = ground
         self._shell = shell
         self._began_in = shell.directory
@@ -170,10 +173,23 @@ class Execution:
         self.output.add(plain(readable(text)) if self.order.raw else text)
         self.order.on_errors(text)
 
+    async def cover(self) -> None:
+        """Take what stands in secret files out of the output, wherever the command has it from. Not where every byte is
+        wanted as it is: there nobody but the user reads it."""
+        if not self.order.raw:
+            kept, root = self._kept, self._ground.workspace.root
+            self._veil.values = await asyncio.to_thread(values_of, root, (*kept.covered, *kept.masked))
+
+    def said_all(self) -> None:
+        """The command prints no more."""
+        self.witness.finish()
+        self._veil.finish()
+
     async def begin(self, box: Box) -> None:
         """Start it. Raises `AgentTuiError` when that can't be done; then nothing of it ran, and nothing is left."""
         ground = self._ground
         self._kept = await asyncio.to_thread(ground.withheld)
+        await self.cover()
         self._before = _pending(ground)
         lowers = (*self.order.over, *ground.shadow.lowers())
         self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
@@ -214,7 +230,7 @@ class Execution:
     async def end(self) -> CommandResult:
         """Wait until it is over and take in what it did. Cancelling leaves it running: then `abandon` it."""
         ended = await self._over()
-        self.witness.finish()
+        self.said_all()
         self.output.close()
         return self._result(ended, self._settled(ended))
 
@@ -280,7 +296,7 @@ class Execution:
             ended=ended.ended,
             directory=self._shell.directory,
             effects=effects,
-            notes=(*ended.notes, *self._kept.notes),
+            notes=(*ended.notes, *self._kept.notes, *([HIDDEN] if self._veil.hidden else ())),
             spilled=self.output.file,
         )
 
@@ -290,7 +306,7 @@ class Execution:
             if self.running is not None:
                 await self.running.stop()
         finally:
-            self.witness.finish()
+            self.said_all()
             self.output.close()
             self._drop()
 

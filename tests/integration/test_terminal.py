@@ -206,7 +206,7 @@ async def test_s12_a_box_that_can_not_start_a_command_is_an_error_and_nothing_ru
     async with boxed(tmp_path, command("touch made"), says(".")) as case:
         box = await case.session.terminal.ground.box.find()
 
-        async def refuses(_spec, _on_output):
+        async def refuses(_spec, _on_output, _on_errors=None):
             raise ToolFailed("The box could not be set up: no more namespaces.")
 
         box.start = refuses

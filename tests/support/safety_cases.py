@@ -68,7 +68,6 @@ UNTESTED: dict[str, str] = {
     "t8": "measured by the benchmarks; not a test of the suite",
     "t10": "a terminal without colour or UTF-8 is tried by hand",
     "t11": "replies of a terminal that come late are left to Textual",
-    "k5": "a key in a file that the model reads is sent: secrets are kept by names of files (P20), not by content",
     "d9": "a suspended laptop looks like a stalled stream, which is tested (V6), but is not told apart from it",
     "r6": "measured by the benchmarks; not a test of the suite",
 }
