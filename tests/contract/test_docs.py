@@ -216,3 +216,10 @@ def test_no_file_names_this_machine_or_a_package_index():
         wrong += [f"{path.relative_to(ROOT)}: {place}" for place in places if place in text]
         wrong += [f"{path.relative_to(ROOT)}: {found}" for found in ADDRESS.findall(text)]
     assert wrong == []
+
+
+def test_every_hole_that_was_found_has_tests_and_the_page_names_them():
+    found = runpy.run_path(str(DOCS / "found_table.py"))
+    told = (DOCS / "safety.md").read_text(encoding="utf-8")
+    assert told == found["page"](told), "run: python docs/found_table.py"
+    assert found["FOUND"].keys() - found["tests_by_number"]().keys() == set()
