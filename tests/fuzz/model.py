@@ -6,9 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
+from core.config import Settings
 from core.engine.models import ModelAccess
 from core.protocol.messages import Usage
-from core.providers.base import Delta, Finished, ModelInfo, ModelRequest, TextDelta, ToolCallDelta, UsageReport
+from core.providers.base import (
+    Delta,
+    Finished,
+    ModelInfo,
+    ModelRequest,
+    Provider,
+    TextDelta,
+    ToolCallDelta,
+    UsageReport,
+)
+from core.providers.registry import resolve
 from tests.fuzz.actions import Call, Turn
 from tests.fuzz.ending import looked_for
 
@@ -60,8 +71,12 @@ def _deltas(step: tuple[Call, ...], asked: int) -> list[Delta]:
 
 
 def access(model: FuzzModel) -> ModelAccess:
+    def resolved(_: str, settings: Settings) -> tuple[Provider, str]:
+        resolve("openai/any", settings)  # what a provider's door does with keys is done, and nothing is sent
+        return model, "model"
+
     return ModelAccess(
-        resolve=lambda _id, _settings: (model, "model"),
+        resolve=resolved,
         cost=lambda _id, _usage: 0.001,
         window=lambda _id: 100_000,
         preload=lambda _id: None,

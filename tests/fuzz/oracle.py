@@ -86,7 +86,7 @@ class Oracle:
 
 def is_generated(path: str) -> bool:
     """Whether git ignores it from the start; what is accepted there is accepted as a whole."""
-    return path.startswith("build/") or path.endswith(".log")
+    return path == ".env" or path.startswith(("build/", "local/")) or path.endswith(".log")
 
 
 def _same(one: Entry | None, other: Entry | None) -> bool:

@@ -20,7 +20,7 @@ SECRETS: Final = {
     "ssh": "walnut-comet-9876-saffron",
 }
 # Promises that do not hold yet, each with its number of the list of faults: "provider" and "ignored" are secrets.
-AWAITED: Final = {"provider": 14}
+AWAITED: Final[dict[str, int]] = {}
 GIT: Final = ("git", "-c", "user.name=T", "-c", "user.email=t@example.invalid", "-c", "gc.auto=0")
 FILES: Final = {
     "a.py": "".join(f"line_{n} = {n}\n" for n in range(1, 31)),
