@@ -1,11 +1,12 @@
 """The law for an edit that a model worked out from a draft: nothing may change that the draft does not speak of.
 
 Lines that come in stand in the draft or in the file, and are no markers; lines that go, and lines of the file that come
-a second time, lie next to lines that both of them have.
+a second time, lie next to lines that both of them have; a line that the draft repeats stays.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final
@@ -25,6 +26,8 @@ def astray(before: str, after: str, draft: str) -> str:
     if max(old_last, last) - first > _COMPARED:
         return f"lines {first}-{old_last} would change, which is more than can be checked"
     old, new = split_lines(before).bodies, split_lines(after).bodies
+    if dropped := _dropped(old, new, split_lines(draft).bodies):
+        return f"the line {dropped[:120]!r} would be gone, and the draft has it"
     said = _Said(old, split_lines(draft).bodies)
     compared = SequenceMatcher(None, old[first - 1 : old_last], new[first - 1 : last], autojunk=False)
     for tag, i1, i2, j1, j2 in compared.get_opcodes():
@@ -34,6 +37,13 @@ def astray(before: str, after: str, draft: str) -> str:
             if why:
                 return why
     return ""
+
+
+def _dropped(old: Sequence[str], new: Sequence[str], draft: Sequence[str]) -> str:
+    """A line that the file and the draft have, and that would be there less often than both say; "" = none."""
+    given = Counter(line.strip() for line in draft if any(letter.isalnum() for letter in line) and not is_marker(line))
+    there, stays = (Counter(line.strip() for line in lines) for lines in (old, new))
+    return next((line for line, count in given.items() if stays[line] < min(count, there[line])), "")
 
 
 class _Said:

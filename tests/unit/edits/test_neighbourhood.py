@@ -14,7 +14,7 @@ DRAFT = "# ... existing code ...\ndef f3():\n    return 33\n\n\ndef extra():\n  
     [
         ("    return 3\n", "    return 33\n"),
         ("    return 3\n", "    return 33\n\n\ndef extra():\n    pass\n"),
-        ("def f3():\n    return 3\n\n\n", ""),
+        ("def f2():\n    return 2\n\n\n", ""),
     ],
     ids=["a line", "with what is new", "gone next to what is named"],
 )
