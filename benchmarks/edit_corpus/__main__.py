@@ -19,7 +19,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
     parser.add_argument("--count", type=int, default=1000, help="edits of each format (1000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--careless", action="store_true", help="contexts as they fall, also where they tell no place")
+    parser.add_argument(
+        "--careless", action="store_true", help="contexts and blank lines as they fall, also where they tell no place"
+    )
     parser.add_argument("--show", action="store_true", help="print the wrong edits")
     options = parser.parse_args(arguments)
     repositories = [each for path in options.paths for each in _repositories(path)]

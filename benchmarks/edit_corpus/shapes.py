@@ -69,7 +69,8 @@ class File(NamedTuple):
 def make(change: Change, format_: str, chance: random.Random, *, careful: bool = True) -> Made | None:
     """An edit of one format; None where the change leaves nothing to say (an end of file alone).
 
-    `careful`: contexts are made longer, up to twelve lines more, until they tell one place.
+    `careful`: contexts are made longer, up to twelve lines more, until they tell one place; all
+    that is left out is marked, and no blank lines that the file does not have stand beside markers.
     """
     crlf = "\r\n" in change.before
     before, after = (text.replace("\r\n", "\n") for text in (change.before, change.after))
@@ -129,9 +130,9 @@ def _style(format_: str, chance: random.Random, *, careful: bool) -> Style:
         before=3 if even else 0,
         after=3 if even else 0,
         careful=careful,
-        padded=chance.random() < 0.12,
-        leading=format_ == "draft" or chance.random() < 0.85,
-        trailing=format_ == "draft" or chance.random() < 0.85,
+        padded=chance.random() < 0.12 and not careful,
+        leading=chance.random() < 0.85 or format_ == "draft" or careful,
+        trailing=chance.random() < 0.85 or format_ == "draft" or careful,
         stripped=chance.random() < 0.7,
         depth=chance.choice(("margin", "near", "near", "next")),
         wording=chance.choice(_SAID_LAZY),

@@ -74,6 +74,8 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
     marked = [(is_marker(line) or may_be_marker(line)) and line.strip() not in own for line in new]
     if not any(line.strip() for line in lines.bodies) and not any(marked):
         return LazyResult(text=_closed(new, lines), kept=0, added=len(new), removed=0)
+    if not any(marked) and any(is_marker(line) for line in new) and not (hunks is not None and hunks.sure):
+        raise undecided("its marker may be a line of the file")
     if not any(marked):
         return _unmarked(path, text, new, hunks)
     tokens = _tokens(new, marked, lines, path)

@@ -63,13 +63,14 @@ def copied(reading: Reading, others: Sequence[Reading], ground: Ground) -> bool:
     runs = (new[:head], new[len(new) - tail :])
     weak = [_weak(run, ground) for run in runs]
     bare = [lacks or run in ([START], [STOP]) for lacks, run in zip(weak, runs, strict=True)]
-    if head == len(new) == len(old) or not any(bare):
+    if head == len(new) == len(old):
         return False
-    strong = [
-        each for each in others if (bare[0] and each.last == reading.last) or (bare[1] and each.first == reading.first)
-    ]
-    rivals = [each for each in strong if each[1:3] != reading[1:3] and not alike(reading, each, ground.lines)]
-    if any(each.cost < reading.cost + _WIDE for each in rivals):
+    rivals = [each for each in others if each[1:3] != reading[1:3] and not alike(reading, each, ground.lines)]
+    close = [each for each in rivals if each.cost < reading.cost + _WIDE]
+    if any((bare[0] and each.last == reading.last) or (bare[1] and each.first == reading.first) for each in close):
+        return True
+    beside = [each for each in close if each.first == reading.first or each.last == reading.last]
+    if any(_adds(each, ground) != _adds(reading, ground) and _copies(each, reading, ground) for each in beside):
         return True
     if not any(weak):
         return False
@@ -95,6 +96,20 @@ def _added_above(reading: Reading, ground: Ground) -> Iterator[Sequence[str]]:
         place = reading.first + size
         if place < len(ground.lines) and ground.lines[place] == keys[-1]:
             yield keys[size:-1]
+
+
+def _adds(reading: Reading, ground: Ground) -> bool:
+    """Whether a reading only adds lines."""
+    old, new = ground.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
+    return shared_head(old, new) + shared_head(old[::-1], new[::-1]) >= len(old)
+
+
+def _copies(one: Reading, other: Reading, ground: Ground) -> bool:
+    """Whether that of two readings which only adds lines adds several that the file has."""
+    adding = one if _adds(one, ground) else other
+    head = shared_head([row.rstrip() for row in adding.rows], ground.lines[adding.first : adding.last])
+    come = [row.rstrip() for row in adding.rows[head : head + len(adding.rows) - (adding.last - adding.first)]]
+    return sum(telling(row) and row in ground.counts for row in come) >= _COPIED
 
 
 def _known(rows: Sequence[str], ground: Ground) -> int:

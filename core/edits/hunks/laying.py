@@ -18,6 +18,7 @@ from core.edits.lines import Lines
 
 _SAID: Final = 100  # what speaks against a line of text that says that something stays
 _APART: Final = 100  # how much worse another meaning of such lines has to be
+_SHIFTED: Final = 30  # how much better a draft has to fit in another indentation
 _MOST_OWN: Final = 4  # lines that may be markers or lines of the file
 
 
@@ -28,7 +29,10 @@ def lay(lines: Lines, rows: Sequence[str], *, open_ends: bool) -> Spliced | None
         found = [_best(lines, each, open_ends) for each in ([rows] if shifted == list(rows) else [rows, shifted])]
     except TooLong:
         return unlaid(rows, next(_meanings(rows, {line.strip() for line in lines.bodies})))
-    return min((each for each in found if each is not None), key=lambda each: each.cost, default=None)
+    asis, *others = found
+    if asis is None or any(each is not None and each.cost + _SHIFTED < asis.cost for each in others):
+        return others[0] if others else None
+    return asis
 
 
 def _best(lines: Lines, rows: Sequence[str], open_ends: bool) -> Spliced | None:

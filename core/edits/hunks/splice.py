@@ -10,12 +10,14 @@ from typing import Final, NamedTuple
 
 from core.edits.hunks.choice import alike, chosen
 from core.edits.hunks.doubts import Doubt, copied, doubt_of
-from core.edits.hunks.pieces import START, STOP, outlined, pieces_of, spaced, variants, whole
+from core.edits.hunks.pieces import START, STOP, Piece, outlined, pieces_of, spaced, variants, whole
 from core.edits.hunks.readings import Ground, Reading
+from core.edits.hunks.weights import telling
 from core.edits.lines import Lines
 from core.edits.transplant import opcodes
 
 _MANY: Final = 80
+_FEW: Final = 6  # lines at an end that may be meant to go
 
 
 class Spliced(NamedTuple):
@@ -76,7 +78,10 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
     return Spliced(
         text=_text(lines, choice.readings),
         cost=choice.cost,
-        sure=choice.sure and not any(strayed) and not any(copied(reading, others, ground) for reading, others in taken),
+        sure=choice.sure
+        and not any(strayed)
+        and not _left_open(choice.readings, pieces, ground)
+        and not any(copied(reading, others, ground) for reading, others in taken),
         doubts=tuple(doubt_of(reading, ground.lines, outlined=outline) for reading in choice.readings),
         outlined=outline,
         headed=any(_heads(reading, ground.lines, most=2 if outline else 1) for reading in choice.readings),
@@ -105,6 +110,16 @@ def _strayed(reading: Reading, others: Sequence[Reading], ground: Ground) -> boo
     longer = [each for each in others if _size(each) > _size(reading)]
     near = [each for each in longer if each.first == reading.first or each.last == reading.last]
     return bool(near) and not any(alike(reading, each, ground.lines) for each in longer)
+
+
+def _left_open(readings: Sequence[Reading], pieces: Sequence[Piece], ground: Ground) -> bool:
+    """Whether a few lines before or after the draft have no marker: they may be kept, or be what goes."""
+    ends = []
+    if not pieces[0].above and readings[0].rows[0] != START:
+        ends.append(ground.lines[1 : readings[0].first])
+    if not pieces[-1].below and readings[-1].rows[-1] != STOP:
+        ends.append(ground.lines[readings[-1].last : -1])
+    return any(0 < sum(map(telling, rows)) <= _FEW for rows in ends)
 
 
 def _size(reading: Reading) -> int:
