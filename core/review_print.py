@@ -19,7 +19,7 @@ from core.exits import ExitCode
 from core.printer import plain
 from core.protocol import commands as cmd
 from core.protocol import queries as q
-from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict
+from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict, listed, renames
 from core.sessions.fold import SessionState
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
@@ -80,6 +80,8 @@ class _Verdicts:
         state = self._engine.state(self._session)
         before, bulks = dict(state.changes), _bulks(state)
         for command in self._commands(state):
+            if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
+                continue  # it went with its rename
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
                 self._left += 1
@@ -143,7 +145,12 @@ async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
         return
     if not state.changes and not any(bulk.waits for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
-    for path, change in sorted(state.changes.items()):
+    pairs, waiting = renames(state.changes), listed(state.changes)
+    for change in waiting:
+        path = change.path
+        if path in pairs and not (change.conflict or state.changes[pairs[path]].conflict):
+            sys.stdout.writelines(f"{line}\n" for line in _rename(change, pairs[path]))
+            continue
         answer = await engine.query(q.DiffQuery(session=session, path=path))
         if isinstance(answer, q.Diff) and answer.diff is not None:
             for line in (*_patch(answer.diff), *_links(change, blobs)):
@@ -189,6 +196,20 @@ def _patch(found: ChangeDiff) -> Iterator[str]:
     for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
             yield from _hunk(list(group))
+
+
+def _rename(change: Change, old: str) -> Iterator[str]:
+    if change.protected:
+        yield f"# {plain(change.path)}: protected"
+    yield f"diff --git {_name('a', old)} {_name('b', change.path)}"
+    yield "similarity index 100%"
+    yield f"rename from {_bare(old)}"
+    yield f"rename to {_bare(change.path)}"
+
+
+def _bare(path: str) -> str:
+    """A name without a side, as git writes it."""
+    return _name("a", path).replace("a/", "", 1)
 
 
 def _name(side: str, path: str) -> str:

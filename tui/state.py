@@ -13,7 +13,7 @@ from core.protocol import events
 from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
-from core.protocol.review import Bulk, Change, Comment
+from core.protocol.review import Bulk, Change, Comment, listed
 from tui.asking_fold import Questions, awaits, fold_asked
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
@@ -139,7 +139,7 @@ class ViewState:
     @property
     def pending_hunks(self) -> int:
         """How many hunks and bulks wait for a verdict."""
-        hunks = sum(max(len(change.hunks), 1) for change in self.changes.values())
+        hunks = sum(max(len(change.hunks), 1) for change in listed(self.changes))
         return hunks + sum(each.waits for each in self.bulks)
 
     @property

@@ -19,6 +19,7 @@ from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
 from core.protocol.review import Bulk, Change, Comment
+from core.shadow.disk import both_paths
 
 ReviewCommand = (
     cmd.HunkResolve
@@ -66,8 +67,10 @@ def _resolve(live: LiveSession, command: cmd.HunkResolve) -> Effect:
     if change is None:
         raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
     _check_hunks(change, command.hunks)
-    if command.verdict == "accept" and change.protected and not command.confirmed:
-        raise _unconfirmed(change.path, change.risk)
+    meant = both_paths(runtime.review.changes, [change])
+    red = next((each for each in (change, *meant) if each.protected), None)
+    if command.verdict == "accept" and red is not None and not command.confirmed:
+        raise _unconfirmed(red.path, red.risk)
     return partial(_resolve_one, live, command)
 
 
@@ -117,7 +120,7 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
         changes = runtime.changes_of(command.origin, command.paths)
         left = [change.path for change in changes if change.protected]
         for change in changes:
-            if not change.protected:
+            if not change.protected and change.path in runtime.review.changes:  # else it went with its rename
                 with _told(live, change.path):
                     runtime.shadow.resolve(change.path, part_of(change, command.origin) or (), "reject", command.reason)
     still = [runtime.review.changes[path] for path in left if path in runtime.review.changes]

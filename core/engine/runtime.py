@@ -29,7 +29,7 @@ from core.git.short_lived import sweep_abandoned
 from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
-from core.protocol.review import Change, Origin
+from core.protocol.review import Change, Origin, renames
 from core.sessions import snapshot
 from core.sessions.door import Door
 from core.sessions.fold import SessionState
@@ -226,6 +226,9 @@ class SessionRuntime:
                 ready.append(change.path)
             elif change.path in self.review.changes:
                 left.append(change.path)
+        held = {path for pair in renames(self.review.changes).items() if set(pair) & set(left) for path in pair}
+        left += [path for path in ready if path in held]
+        ready = [path for path in ready if path not in held]
         for start in range(0, len(ready), TOGETHER):
             left += self._accept_files(ready[start : start + TOGETHER])
         if self.settings.edits.policy == "auto" and self.state.unreported:

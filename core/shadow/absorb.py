@@ -135,7 +135,7 @@ class Absorber:
             then, doubt = self._then(path, layer, sorting, started_ns)
             found.append(Left(path=path, then=then, wanted=wanted[path], origin=origin, doubt=doubt))
         found = [each for each in found if each.wanted != each.then]
-        renames = _renames(found)
+        renames = {new: self._editing.first_name(old) for new, old in _renames(found).items()}
         return [replace(each, renamed_from=renames.get(each.path, "")) for each in found]
 
     def _state(self, sorting: Sorting, found: Found) -> FileState:

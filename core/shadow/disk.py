@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from core.errors import PathRefused
 from core.protocol.events import Notice
-from core.protocol.review import Change, FileState
+from core.protocol.review import Change, FileState, renames
 from core.shadow.contents import Contents
 from core.shadow.review import ReviewState
 from core.workspace import ABSENT, Workspace
@@ -70,15 +70,49 @@ def above(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def together(changes: Mapping[str, Change], chosen: Iterable[Change]) -> list[Change]:
-    """The chosen changes with the deletions that make way for them, deletions first."""
+def together(changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "") -> list[Change]:
+    """The chosen changes with the deletions that make way for them and the other paths of renames, deletions first.
+    `apart`: a path of which only a part is meant, so that it is no rename. What is protected comes with none but its
+    own rename."""
     found = {change.path: change for change in chosen}
-    for change in list(found.values()):
-        if change.base.kind == "absent" != change.pending.kind:
-            prefix = f"{change.path}/"
-            in_the_way = {*above(change.path), *(path for path in changes if path.startswith(prefix))}
-            found |= {path: changes[path] for path in in_the_way & changes.keys() if is_deletion(changes[path])}
-    return sorted(found.values(), key=lambda change: (not is_deletion(change), change.path))
+    others, meant = _other_paths(changes, apart), frozenset(found)
+    waiting = list(found.values())
+    while waiting:
+        change = waiting.pop()
+        more = _in_the_way(changes, change)
+        other = others.get(change.path, "")
+        if other and (change.path in meant or not changes[other].protected):
+            more.add(other)
+        for path in more - found.keys():
+            found[path] = changes[path]
+            waiting.append(changes[path])
+    return in_order(found.values())
+
+
+def both_paths(changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "") -> list[Change]:
+    """The chosen changes with the other paths of renames, deletions first; see `together`."""
+    found = {change.path: change for change in chosen}
+    others = _other_paths(changes, apart)
+    found |= {others[path]: changes[others[path]] for path in list(found) if path in others}
+    return in_order(found.values())
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """Deletions first, then by path."""
+    return sorted(changes, key=lambda change: (not is_deletion(change), change.path))
+
+
+def _other_paths(changes: Mapping[str, Change], apart: str) -> dict[str, str]:
+    pairs = [pair for pair in renames(changes).items() if apart not in pair]
+    return dict(pairs) | {old: new for new, old in pairs}
+
+
+def _in_the_way(changes: Mapping[str, Change], change: Change) -> set[str]:
+    if change.base.kind != "absent" or change.pending.kind == "absent":
+        return set()
+    prefix = f"{change.path}/"
+    places = {*above(change.path), *(path for path in changes if path.startswith(prefix))}
+    return {path for path in places & changes.keys() if is_deletion(changes[path])}
 
 
 def is_deletion(change: Change) -> bool:

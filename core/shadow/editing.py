@@ -64,6 +64,11 @@ class Editing:
             return change.pending
         return self._contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
 
+    def first_name(self, path: str) -> str:
+        """The path that the project has a file by which is pending here under another name."""
+        change = self._state.changes.get(path)
+        return change.renamed_from if change and change.operation == "rename" else path
+
     def edit(
         self,
         path: str,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from core.errors import PathRefused
 from core.git.hooks import hook_directories
-from core.protocol.review import Change, FileState
+from core.protocol.review import Change, FileState, renames
 from core.shadow.contents import Contents
 from core.shadow.disk import above
 from core.shadow.review import ReviewState
@@ -50,12 +50,22 @@ class Risks:
             return []
         aliases, bare = self._aliases(), self._bare()
         found = {each.path: self._risk(each, aliases, bare) or known.get(each.path, "") for each in waiting}
+        self._add_renames(found)
         self._contents.around = {path: risk for path, risk in found.items() if risk}
         return [
             replace(each, protected=True, risk=found[each.path])
             for each in waiting
             if found[each.path] and not each.protected
         ]
+
+    def _add_renames(self, found: dict[str, str]) -> None:
+        """A rename is red if one of its paths is."""
+        changes = self._state.changes
+        for pair in renames(changes).items():
+            for one, other in (pair, pair[::-1]):
+                red = found.get(other) or (changes[other].protected and (changes[other].risk or "is protected"))
+                if red and not found.get(one, "red"):
+                    found[one] = f"{red} (it is one rename with {other})"
 
     def _risk(self, change: Change, aliases: list[tuple[str, str]], bare: frozenset[str]) -> str:
         path = change.path

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, CommandRejected, ContentLost, PathRefused, ReviewConflict
@@ -20,28 +19,20 @@ from core.protocol.events import (
     ChangeResolved,
     ChangeRevised,
     FileWritten,
-    VerdictGiven,
     VerdictUndone,
 )
 from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, VerdictRecord
 from core.shadow.clashing import marked
 from core.shadow.contents import Contents, Sides, content_of, narrowed
 from core.shadow.difflines import excerpt
-from core.shadow.disk import Disk, parted, together
+from core.shadow.disk import Disk, both_paths, parted, together
 from core.shadow.hunks import inserted, select, settled
 from core.shadow.journal import Write
+from core.shadow.planned import Planned, paired, pending_events, verdict_events
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
 from core.shadow.rivals import clash_of, with_rivals
 from core.workspace import Workspace
-
-
-class _Planned(Struct, frozen=True):
-    """A verdict on one change, worked out and not yet carried out."""
-
-    change: Change
-    record: VerdictRecord
-    left: Change | None
 
 
 class Verdicts:
@@ -106,24 +97,30 @@ class Verdicts:
 
     def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
         """See `Shadow.resolve`."""
-        changes = self._chosen(path, ids)
+        chosen, changes = self._chosen(path, ids), self._state.changes
+        apart = path if ids and {hunk.id for hunk in changes[path].hunks} - set(ids) else ""
         if verdict == "reject":
-            planned = [self._planned(change, self._hunks(change, ids), verdict, reason) for change in changes]
-            for each in planned:
-                self._tell(_events(each))
+            found = both_paths(changes, chosen, apart=apart)
         else:
-            found = self._unmoved(together(self._state.changes, changes), path, frozenset(ids))
-            planned = [
+            found = self._unmoved(together(changes, chosen, apart=apart), path, frozenset(ids))
+        planned = paired(
+            changes,
+            [
                 self._planned(change, self._hunks(change, ids if change.path == path else ()), verdict, reason)
                 for change in found
-            ]
+            ],
+        )
+        if verdict == "accept":
             self._accept(planned)
+        else:
+            self._tell(event for each in planned for event in verdict_events(each))
         return [each.record for each in planned]
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """See `Shadow.accept_files`."""
         chosen = together(self._state.changes, [self._state.changes[path] for path in paths])
-        planned = [self._planned(change, change.hunks, "accept", "") for change in self._unmoved(chosen)]
+        found = self._unmoved(chosen)
+        planned = paired(self._state.changes, [self._planned(change, change.hunks, "accept", "") for change in found])
         self._accept(planned)
         return [each.record for each in planned]
 
@@ -166,7 +163,7 @@ class Verdicts:
             )
         return [each for each in found if each]
 
-    def _planned(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict, reason: str) -> _Planned:
+    def _planned(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict, reason: str) -> Planned:
         done = {hunk.id for hunk in chosen}
         left = settled(change.hunks, done, verdict)
         sides = self._after(change, chosen, left, verdict)
@@ -193,7 +190,7 @@ class Verdicts:
         if found is not None and found.rivals:
             found = with_rivals(replace(found, conflict=""), found.rivals, self._contents)
             found = found if found.base != found.pending else None
-        return _Planned(change, record, found)
+        return Planned(change, record, found)
 
     def _on_top(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
         """The file on disk, and that file with what moves the change's base to `base`."""
@@ -236,14 +233,14 @@ class Verdicts:
         kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
         return Sides(base=base, pending=self._contents.file(select(old, new, kept), pending.mode))
 
-    def _accept(self, planned: list[_Planned]) -> None:
+    def _accept(self, planned: list[Planned]) -> None:
         writes = [
             self._promotion.planned(
                 each.change.path, each.record.base_before, each.record.base_after, each.change.pending
             )
             for each in planned
         ]
-        events = [event for each in planned for event in _events(each)]
+        events = [event for each in planned for event in verdict_events(each)]
         events += parted(
             self._workspace, [each.path for each in writes if each.before.kind == each.after.kind == "file"]
         )
@@ -267,14 +264,34 @@ class Verdicts:
     def undo(self, verdict_id: str) -> VerdictRecord:
         """See `Shadow.undo`."""
         record = self._standing(verdict_id)
-        with content_of(record.path):
-            self._undo(record)
+        if record.settled is not None:
+            with content_of(record.path):
+                self._reopen(record, record.settled)
+            return record
+        both = [each for each in self._state.verdicts if each.id in {record.id, record.moved_with}]
+        both.sort(key=lambda each: not each.renamed_from)  # nothing is lost if only the new path has come back
+        try:
+            self._undo(both)
+        except PathRefused as error:
+            if len(both) == 1 or error.code != "not_a_file":
+                raise
+            self._undo([record])  # a directory stands where the other path was: its own verdicts go first
         return record
 
-    def _undo(self, record: VerdictRecord) -> None:
-        if record.settled is not None:
-            self._reopen(record, record.settled)
-            return
+    def _undo(self, records: Iterable[VerdictRecord]) -> None:
+        writes: list[Write] = []
+        events: list[AnyEvent] = []
+        for record in records:
+            with content_of(record.path):
+                more = self._undone(record)
+            writes += more[0]
+            events += more[1]
+        if writes:
+            self._promote(writes, events)
+        else:
+            self._tell(events)
+
+    def _undone(self, record: VerdictRecord) -> tuple[list[Write], list[AnyEvent]]:
         change = self.check_disk(record.path)
         if change and change.conflict:
             raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
@@ -294,15 +311,16 @@ class Verdicts:
             found = self._contents.change(record.path, sides, (*(change.hunks if change else ()), *record.hunks))
             found = replace(found, origin=change.origin if change else _come_back(record))
         found = with_rivals(found, (*(change.rivals if change else ()), *record.rivals), self._contents)
-        events: list[AnyEvent] = [*_pending_events(found, known=change is not None)]
+        if record.renamed_from and found.operation == "create":
+            found = replace(found, operation="rename", renamed_from=record.renamed_from)
+        events: list[AnyEvent] = [*pending_events(found, known=change is not None)]
         events.append(VerdictUndone(id=record.id, path=record.path))
         if sides.base == disk:
-            self._tell(events)
-        else:
-            write = self._promotion.planned(record.path, disk, sides.base, change.pending if change else None)
-            if sides.base.kind == "absent":
-                write = replace(write, directories=record.directories)
-            self._promote([write], [FileWritten(path=record.path, state=sides.base, before=disk), *events])
+            return [], events
+        write = self._promotion.planned(record.path, disk, sides.base, change.pending if change else None)
+        if sides.base.kind == "absent":
+            write = replace(write, directories=record.directories)
+        return [write], [FileWritten(path=record.path, state=sides.base, before=disk), *events]
 
     def _reopen(self, record: VerdictRecord, before: Change) -> None:
         """A settled conflict is one again, if what came of it is as it was."""
@@ -346,23 +364,6 @@ def _clean(change: Change) -> bool:
 
 def _are_clean(change: Change, ids: Set[str]) -> bool:
     return bool(ids) and ids <= {each.id for each in change.clean}
-
-
-def _pending_events(change: Change, *, known: bool) -> list[AnyEvent]:
-    if change.base == change.pending:
-        return [ChangeResolved(path=change.path)] if known else []
-    return [ChangeRevised(change=change) if known else ChangeProposed(change=change)]
-
-
-def _events(planned: _Planned) -> list[AnyEvent]:
-    """What a verdict means, in the order that survives an interruption: the verdict itself comes last."""
-    path, record = planned.change.path, planned.record
-    events: list[AnyEvent] = []
-    if record.verdict == "accept":
-        events.append(FileWritten(path=path, state=record.base_after, before=record.base_before))
-    events.append(ChangeRevised(change=planned.left) if planned.left else ChangeResolved(path=path))
-    events.append(VerdictGiven(verdict=record))
-    return events
 
 
 def _come_back(record: VerdictRecord) -> Origin | None:

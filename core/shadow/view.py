@@ -324,7 +324,9 @@ class Shadow:
         record = standing.get(verdict_id or next(reversed(standing), ""))
         if record is not None and record.bulk is not None:
             return self._bulks.undo(record.id, self._emit)
-        return self._verdicts.undo(verdict_id)
+        taken_back = self._verdicts.undo(verdict_id)
+        self.look_around()
+        return taken_back
 
     def recover(self) -> list[str]:
         """Finish or take back what a crash left half done; before anything else. Sentences for the user."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct, field
 
-from core.protocol.review import Change, FileState, Hunk
+from core.protocol.review import Change, FileState, Hunk, renames
 from tests.fuzz.disk import Entry, Tree, marks
 from tests.fuzz.project import BY_RULE
 
@@ -112,6 +112,14 @@ def foreseen(
     """What accepting these hunks (none named: all) of these changes may do."""
     may = Allowance()
     chosen = list(wanted)
+    # Both paths of a rename go together, as do those of a rename that makes way.
+    by_path = {change.path: change for change in changes}
+    pairs = [(by_path[new], by_path[old]) for new, old in renames(by_path).items()]
+    reached = {change.path for change, _ in chosen}
+    for one, other in pairs * 2:
+        if {one.path, other.path} & reached or any(_in_the_way(other.path, path) for path in reached):
+            chosen += [(each, ()) for each in (one, other) if each.path not in reached]
+            reached |= {one.path, other.path}
     for change, ids in chosen:
         _allow(may, change, [each for each in change.hunks if not ids or each.id in ids], disk, blob)
     own = {change.path for change, _ in chosen}

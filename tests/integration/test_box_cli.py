@@ -101,6 +101,23 @@ def test_a_patch_has_links_and_odd_names_as_git_has_them(project, tmp_path):
     assert os.access(copy / "a.txt", os.X_OK)
 
 
+def test_n16a_a_rename_is_printed_and_accepted_as_one(project, tmp_path):
+    (project / "d").mkdir()
+    (project / "d" / "ö 1").write_text("one\n")
+    program("box", "run", "--keep", ".", "mv a.txt 'b c.txt'; mv d e", cwd=project)
+    patch = program("review", ".", "--print", cwd=project).stdout
+    assert patch.count("similarity index 100%\nrename from ") == patch.count("diff --git") == 2
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", project, copy], check=True)
+    taken = subprocess.run(["git", "apply", "-"], cwd=copy, input=patch, text=True, capture_output=True, check=False)
+    assert taken.stderr == ""
+    accepted = program("review", ".", "--accept", "a.txt", "b c.txt", "e/ö 1", cwd=project)
+    assert (accepted.returncode, accepted.stderr.count("accepted  ")) == (0, 4), accepted.stderr
+    assert {path for path in tree(project) if path != ".gitignore"} == {"b c.txt", "e/ö 1"}
+    assert tree(copy) == tree(project)
+    assert not (project / "d").exists()
+
+
 def test_verdicts_from_the_command_line_write_and_drop(project):
     program(
         "box",

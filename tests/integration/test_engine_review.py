@@ -10,10 +10,11 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.review import Change, Choice, Origin
+from core.protocol.review import Change, Choice, Origin, renames
 from tests.integration.test_engine_commands import session_of, submitted, turn, until
 from tests.support.agent_case import calls, says
 from tests.support.story import access, project_at
+from tests.unit.shadow.layer import Layer
 
 NEW = "".join(f"line {number}\n" for number in range(6))
 
@@ -151,6 +152,33 @@ async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
         await submitted(engine, session, accept)
         assert (project / "a.txt").read_text() == "one\nmine\nTWO\nthree\n"
         assert (await refused(engine, settle)).code == "no_conflict"
+
+
+@pytest.mark.parametrize("verdict", ["accept", "reject"])
+@pytest.mark.parametrize("said", [{"path": "new.txt"}, {"path": "old.txt"}, {"path": ""}])
+async def test_n16a_a_rename_has_one_verdict_that_is_given_and_taken_back_whole(project, said, verdict):
+    (project / "old.txt").write_text(NEW)
+    before = {"a.txt", "old.txt"}
+    async with session_of(project, access([])) as (engine, session):
+        layer = Layer(engine._live(session).runtime)
+        layer.delete("old.txt")
+        layer.put("new.txt", NEW.encode())
+        layer.absorb()
+        state = engine.state(session)
+        assert renames(state.changes) == {"new.txt": "old.txt"}
+        await submitted(engine, session, cmd.HunkResolve(session=session, verdict=verdict, **said))
+        assert not state.changes
+        after = {"a.txt", "new.txt"} if verdict == "accept" else before
+        assert {each.name for each in project.iterdir()} == after
+        await submitted(engine, session, cmd.VerdictUndo(session=session))
+        assert {each.name for each in project.iterdir()} == before
+        assert (renames(state.changes), state.review.verdicts) == ({"new.txt": "old.txt"}, [])
+        (project / "old.txt").write_text("mine\n")
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
+        assert {each.name: each.read_text() for each in project.iterdir() if each.name != "a.txt"} == {
+            "old.txt": "mine\n"
+        }
+        assert sorted(state.changes) == ["new.txt", "old.txt"]
 
 
 async def test_what_is_not_there_is_refused_with_what_is_wrong(project):

@@ -16,6 +16,8 @@ from tui.screens.conflict import ConflictScreen
 from tui.screens.notes import Confirm
 from tui.widgets.clash_view import ClashView
 from tui.widgets.hunk_editor import HunkEditor
+from tui.widgets.review_files import ReviewFiles
+from tui.widgets.review_list import ReviewList
 
 RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
 CALL = Origin(call="c1", tool="write", turn="trn_1", todo="d")
@@ -87,6 +89,30 @@ async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_so
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.confirmed) == ("AGENTS.md", True)
+
+
+async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_question(stage, clock):
+    gone = change("src/old.py", "delete")
+    new = change(
+        "src/new.py", "rename", base=FileState(kind="absent", mode=0), pending=gone.base, renamed_from="src/old.py"
+    )
+    async with stage(proposed(gone, new), answers={q.DiffQuery: diff("src/new.py")}) as on:
+        await reviewing(on, clock)
+        pane = on.screen.panes.side.pane("review")
+        assert [each.path for each in pane._changes] == ["src/new.py"]
+        assert "src/old.py → src/new.py" in str(pane.query_one(ReviewFiles).render())
+        assert on.screen.state.pending_hunks == 1
+        await on.pilot.press("l")
+        await on.pilot.pause(0.05)
+        clock[0] += 1
+        assert "src/old.py → src/new.py" in pane.query_one(ReviewList).render_line(0).text
+        await on.pilot.press("a")
+        await on.until(lambda: on.sent(c.HunkResolve))
+        (verdict,) = on.sent(c.HunkResolve)
+        assert (verdict.path, verdict.verdict, on.app.screen) == ("src/new.py", "accept", on.screen)
+        await on.screen.judge(c.HunkResolve(path="", verdict="accept"))
+        await on.screen.judge(c.HunkResolve(path="src/old.py", verdict="accept"))
+        assert (len(on.sent(c.HunkResolve)), on.app.screen) == (3, on.screen)
 
 
 async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, clock):

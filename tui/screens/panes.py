@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from core.errors import AgentTuiError
 from core.protocol import queries
-from core.protocol.review import Change, ChangeDiff
+from core.protocol.review import Change, ChangeDiff, listed
 from tui.crew_fold import at_work
 from tui.state import Topic, ViewState
 from tui.text import named
@@ -272,14 +272,14 @@ class Panes:
         if side is None:
             return
         if "review" in topics:
-            count = len(state.changes) + sum(each.waits for each in state.bulks)
+            count = len(listed(state.changes)) + sum(each.waits for each in state.bulks)
             side.count("review", str(count) if count else "")
             if (review := side.pane("review")) is not None:
                 pane = cast("ReviewPane", review)
                 pane.set_around(
                     state.bulks, state.comments, state.turns, {each.id: each.content for each in state.todos}
                 )
-                pane.set_changes(tuple(change for _, change in sorted(state.changes.items())))
+                pane.set_changes(listed(state.changes))
                 refused, state.refused = state.refused, {}
                 pane.set_refused(refused)
         if "debug" in topics and (board := side.pane("debug")) is not None:

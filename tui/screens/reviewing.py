@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec.structs import replace
 
 from core.protocol import commands, queries
-from core.protocol.review import Change, Origin, Verdict
+from core.protocol.review import Change, Origin, Verdict, listed
 from tui.screens.actions import ActingScreen
 from tui.text import named, one_line
 from tui.widgets.review_words import asks_first
@@ -42,6 +42,9 @@ class ReviewingScreen(ActingScreen):
     async def judge(self, verdict: commands.HunkResolve) -> None:
         """Send a verdict; one that accepts what is red, or what removes a file, is confirmed first."""
         change = self.state.changes.get(verdict.path)
+        if change is not None and not change.protected and self._is_renamed(change):
+            await self._give(verdict, verdict.path)
+            return
         if verdict.verdict == "accept" and change is not None and asks_first(change):
             if not await self._consents(change, verdict.hunks[0] if verdict.hunks else ""):
                 self.panes.verdict_failed(verdict.path)
@@ -52,6 +55,10 @@ class ReviewingScreen(ActingScreen):
                 self.panes.verdict_failed(path)
             return
         await self._give(verdict, verdict.path)
+
+    def _is_renamed(self, change: Change) -> bool:
+        """Whether a deletion is one path of a rename, so that nothing is gone."""
+        return change.operation == "delete" and change.path not in {each.path for each in listed(self.state.changes)}
 
     async def _consents(self, change: Change, hunk: str) -> bool:
         """Asks about one change, with its lines."""
@@ -69,10 +76,9 @@ class ReviewingScreen(ActingScreen):
         """Asks about the files that would be gone if several are accepted."""
         from tui.screens.consent import deletions
 
-        meant = [self.state.changes[path] for path in verdict.paths if path in self.state.changes]
-        if not verdict.paths:
-            every = self.state.changes.values()
-            meant = [each for each in every if verdict.origin is None or _is_of(each, verdict.origin)]
+        meant = [each for each in listed(self.state.changes) if not verdict.paths or each.path in verdict.paths]
+        if not verdict.paths and verdict.origin is not None:
+            meant = [each for each in meant if _is_of(each, verdict.origin)]
         dialog = deletions(meant)
         return dialog is None or await self._agrees(dialog)
 
@@ -226,7 +232,7 @@ class ReviewingScreen(ActingScreen):
             for field in _BY:
                 if getattr(origin, field):
                     meant = Origin(**{field: getattr(origin, field)})
-                    count = sum(_is_of(each, meant) and not each.protected for each in self.state.changes.values())
+                    count = sum(_is_of(each, meant) and not each.protected for each in listed(self.state.changes))
                     note = f"{count} file{'' if count == 1 else 's'}"
                     found.append(Choice(f"{verdict} {field}", f"{verdict} all of {shown[field]}", note))
         return found

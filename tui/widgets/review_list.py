@@ -67,7 +67,7 @@ def list_rows(
 
 
 def _searched(change: Change) -> str:
-    return f"{change.path} {change.origin.command if change.origin else ''}".lower()
+    return f"{change.renamed_from} {change.path} {change.origin.command if change.origin else ''}".lower()
 
 
 def _has(text: str, words: Sequence[str]) -> bool:
@@ -221,7 +221,8 @@ class ReviewList(CodeView):
         change = self._changes[row.members[0]]
         path = change.path.rpartition("/")[2] if row.depth and not self._is_gone(change) else change.path
         sign, colour = SIGNS[change.operation]
-        left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (named(path, 400), "")]
+        name = f"{named(change.renamed_from, 400)} → {named(path, 400)}" if change.renamed_from else named(path, 400)
+        left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (name, "")]
         if change.path in self.sent:
             left.append((" …", "$text-warning"))
         return left, [*badges(change), *_counts([change])]
