@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
+from rich.console import RenderableType
 from rich.text import Text
 from textual import events
 from textual import screen as textual_screen
@@ -26,6 +27,7 @@ from tui.paint import Shown
 from tui.screens.main import MainScreen
 from tui.text import arm_renderer
 from tui.themes import DEFAULT, THEMES
+from tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -108,6 +110,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.door = KeyDoor(self)
         self.since_struck = self.door.since_struck
         self._shown = Shown()
+        self._draft = ""
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
@@ -144,7 +147,13 @@ class AgentApp(App[int], inherit_bindings=False):
         self._exit_renderables.append(Text(f"{told} {self.keep(fault)}\n"))
         self._close_messages_no_wait()
 
+    def exit(self, result: Any = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Leave; what stands in the prompt is there again when the session is gone on with."""
+        self._draft = next((each.expanded for each in self.main.query(Prompt)), "")
+        super().exit(result, return_code, message)
+
     async def on_unmount(self) -> None:
+        await self.main.bridge.keep_draft(self._draft)
         await self.main.bridge.close()
 
 

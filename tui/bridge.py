@@ -10,6 +10,7 @@ last one seen, so nothing appears twice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ FLUSH_COST_FACTOR: Final = 3
 SLICE: Final = 0.008
 PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 STEADY_AFTER: Final = 30.0
+LEAVING: Final = 1.0  # seconds that an engine has to take in what is kept
 LONG_LOG: Final = 20_000  # records; of a longer one, old answers are loaded when they are asked for
 
 BRIEF: Final = "This is a long session: the answers of older turns are not loaded."
@@ -346,6 +348,14 @@ class Bridge:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    async def keep_draft(self, text: str) -> None:
+        """What is not sent is there again when the session is gone on with. No engine is waited for."""
+        if not self._open.is_set() or text.strip() == self.state.said.draft.strip():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING):
+                await self.submit(commands.DraftKeep(text=text))
 
     async def close(self) -> None:
         """End the connection, and the engine with it."""

@@ -222,7 +222,7 @@ class ViewState:
                 self.turns.setdefault(envelope.turn, len(self.turns) + 1)
                 self.suggestion = None
                 self.mode, self.model = event.mode, event.model or self.model
-                self.said.returned.clear()
+                self.said.begin_turn()
                 self.add_said("prompt", envelope, event.prompt)
             case events.StepStarted():
                 self.step = event.step

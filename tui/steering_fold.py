@@ -14,14 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Said:
-    """`queued`: text and seq by id, in the order of typing; `returned`: what is to be offered in the prompt."""
+    """`queued`: text and seq by id, in the order of typing; `returned`: what is to be offered in the prompt, `draft`:
+    what stood there when the user left."""
 
     queued: dict[str, tuple[str, int]] = field(default_factory=dict)
     returned: list[tuple[str, int]] = field(default_factory=list)
 
+    draft: str = ""
+
     def texts_after(self, seq: int) -> list[str]:
         """What the user said after that event and no model was sent."""
         return [text for text, at in (*self.queued.values(), *self.returned) if at > seq]
+
+    def begin_turn(self) -> None:
+        """Something newer is said: what was left before is not offered any more."""
+        self.returned.clear()
+        self.draft = ""
 
     def take(self) -> str:
         """What was given back, as one text; it is not offered again."""
@@ -48,6 +56,9 @@ def fold_said(state: ViewState, event: events.AnyEvent, envelope: events.Envelop
         case events.SteerReturned():
             said.queued.pop(event.id, None)
             said.returned.append((event.text, envelope.seq))
+            return False
+        case events.DraftKept():
+            said.draft = event.text
             return False
         case _:
             return None

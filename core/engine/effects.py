@@ -30,6 +30,7 @@ SessionCommand = (
     | cmd.TurnSubmit
     | cmd.TurnSteer
     | cmd.TurnUnsteer
+    | cmd.DraftKeep
     | cmd.TurnInterrupt
     | cmd.ApprovalAnswer
     | cmd.QuestionReply
@@ -55,6 +56,7 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
             cmd.TurnSubmit()
             | cmd.TurnSteer()
             | cmd.TurnUnsteer()
+            | cmd.DraftKeep()
             | cmd.TurnInterrupt()
             | cmd.ContextCompact()
             | cmd.CommandRun()
@@ -90,7 +92,7 @@ def _review(live: LiveSession, command: ReviewCommand | cmd.CheckpointRestore) -
 
 
 TerminalCommand = cmd.CommandRun | cmd.JobStop | cmd.ShellReset
-TurnCommand = cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnUnsteer | cmd.TurnInterrupt | cmd.ContextCompact
+TurnCommand = cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnUnsteer | cmd.DraftKeep | cmd.TurnInterrupt | cmd.ContextCompact
 
 
 async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Effect:
@@ -100,7 +102,7 @@ async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Ef
             _check_text(command.text, "prompt")
             await turns.reserve()
             return partial(turns.start, command.text, command.open_files)
-        case cmd.TurnSteer() | cmd.TurnUnsteer():
+        case cmd.TurnSteer() | cmd.TurnUnsteer() | cmd.DraftKeep():
             return _steer(live, command)
         case cmd.TurnInterrupt():
             if not turns.running and live.runs_commands:
@@ -119,7 +121,9 @@ async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Ef
             assert_never(unreachable)
 
 
-def _steer(live: LiveSession, command: cmd.TurnSteer | cmd.TurnUnsteer) -> Effect:
+def _steer(live: LiveSession, command: cmd.TurnSteer | cmd.TurnUnsteer | cmd.DraftKeep) -> Effect:
+    if isinstance(command, cmd.DraftKeep):
+        return partial(live.runtime.keep_draft, command.text)
     if isinstance(command, cmd.TurnUnsteer):
         waiting = live.runtime.state.steers
         if not (waiting.keys() & set(command.ids) if command.ids else waiting):

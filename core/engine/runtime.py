@@ -290,6 +290,11 @@ class SessionRuntime:
             refresh(self)
         self.emit(ev.FilesChanged(paths=paths))
 
+    def keep_draft(self, text: str) -> None:
+        """What stands in the prompt, if that is not known."""
+        if text != self.state.draft:
+            self.emit_apart(ev.DraftKept(text=text))
+
     def complain(self, problem: AgentTuiError, *, retryable: bool = False, path: str = "") -> None:
         """Tell the clients of a failure (`path`: of a verdict there); that must be possible with a full disk, too."""
         code, message, hint = problem.code, problem.message, problem.hint
@@ -314,7 +319,7 @@ class SessionRuntime:
         self.flagging.end()
         review = self.review
         said = self.state.turns or self.state.terminal_news or review.points  # what was rewound can be taken back
-        if not (said or self.state.pending or review.layers or review.verdicts or review.comments):
+        if not (said or self.state.draft or self.state.pending or review.layers or review.verdicts or review.comments):
             self.discard()
             return
         self.emit_surely(ev.SessionClosed(reason=reason))

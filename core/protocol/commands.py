@@ -99,6 +99,12 @@ class TurnUnsteer(Command, frozen=True, kw_only=True, tag="turn.unsteer"):
     ids: tuple[str, ...] = ()
 
 
+class DraftKeep(Command, frozen=True, kw_only=True, tag="draft.keep"):
+    """Keep what stands in the prompt unsent until the session is gone on with; "" = nothing does."""
+
+    text: str
+
+
 class TurnInterrupt(Command, frozen=True, kw_only=True, tag="turn.interrupt"):
     pass
 
@@ -280,6 +286,7 @@ AnyCommand = (
     | TurnSubmit
     | TurnSteer
     | TurnUnsteer
+    | DraftKeep
     | TurnInterrupt
     | CommandRun
     | JobStop

@@ -20,7 +20,7 @@ from core.sessions import subagents, turns
 from core.sessions.asking import Untold, answered, asked, reported
 from core.sessions.debugging import DebugState
 from core.sessions.rewind import Branch, Mark, Recall, marked, nothing_to_recall, rewound
-from core.sessions.steering import delivered, returned, steered
+from core.sessions.steering import delivered, kept, returned, steered
 from core.sessions.turns import TurnState
 
 
@@ -79,6 +79,7 @@ class SessionState:
     questions: dict[str, ev.QuestionAsked] = field(default_factory=dict)
     untold_answers: dict[str, Untold] = field(default_factory=dict)
     steers: dict[str, str] = field(default_factory=dict)
+    draft: str = ""
     rules: tuple[ev.LoadedRule, ...] = ()
     tier: str = ""
     trust: str = "trusted"
@@ -273,6 +274,7 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.TurnSteered: steered,
     ev.SteerDelivered: delivered,
     ev.SteerReturned: returned,
+    ev.DraftKept: kept,
     ev.TurnFinished: turns.turn_finished,
     ev.StepFinished: turns.step_finished,
     ev.StepRetried: turns.step_retried,

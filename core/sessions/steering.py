@@ -28,6 +28,10 @@ def returned(state: SessionState, _: ev.Envelope, event: ev.SteerReturned) -> No
     settled(state, (event.id,))
 
 
+def kept(state: SessionState, _: ev.Envelope, event: ev.DraftKept) -> None:
+    state.draft = event.text
+
+
 def settled(state: SessionState, ids: Iterable[str]) -> None:
     """These wait no longer."""
     for each in ids:

@@ -54,6 +54,7 @@ def turn_started(state: SessionState, envelope: ev.Envelope, event: ev.TurnStart
     )
     state.turns.append(turn)
     state.turn_branch.add(envelope.seq)
+    state.draft = ""
 
 
 def turn_finished(state: SessionState, _: ev.Envelope, event: ev.TurnFinished) -> None:

@@ -106,3 +106,24 @@ async def test_n6_what_was_given_back_before_a_later_prompt_is_not_offered_again
     async with stage([*RUNS, SAID, *BACK, later, e.TurnFinished(reason="done")], wish=Wish(resume="")) as on:
         await on.pilot.pause(0.2)
         assert on.prompt.text == ""
+
+
+async def test_n16a_what_was_not_sent_when_the_user_left_is_kept(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"half a tho")
+        on.app.exit()
+    assert [each.text for each in on.sent(c.DraftKeep)] == ["half a tho"]
+
+
+async def test_n16a_it_stands_in_the_prompt_when_the_session_is_gone_on_with(stage):
+    async with stage([*recorded.opening(), e.DraftKept(text="half a tho")]) as on:
+        await on.until(lambda: on.prompt.text == "half a tho")
+        await on.pilot.press(*"ught")
+        assert on.prompt.text == "half a thought"
+
+
+async def test_n16a_a_draft_is_not_offered_once_something_newer_was_said(stage):
+    later = [e.TurnStarted(prompt="newer", mode="agent", model="m"), e.TurnFinished(reason="done")]
+    async with stage([*recorded.opening(), e.DraftKept(text="older"), *later]) as on:
+        await on.until(lambda: on.screen.state.blocks)
+        assert on.prompt.text == ""

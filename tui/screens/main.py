@@ -301,6 +301,9 @@ class MainScreen(AskingScreen):
         """What was said and not sent: what was given back belongs into the prompt."""
         await self.bridge.caught_up()
         prompt, said = self.query_one(Prompt), self.state.said
+        if said.draft and not prompt.text:
+            prompt.text = said.draft
+            prompt.move_cursor(prompt.document.end)
         if said.returned and not prompt.text:
             prompt.give_back(said.take())
         prompt.has_queue = bool(said.returned or said.queued)

@@ -79,6 +79,7 @@ from core.protocol.events.tool import (
 )
 from core.protocol.events.trouble import ErrorRaised, Notice, StreamLagged
 from core.protocol.events.turn import (
+    DraftKept,
     MessageAppended,
     PromptSuggested,
     SteerDelivered,
@@ -101,6 +102,7 @@ AnyEvent = (
     | TrustStated
     | TurnStarted
     | TurnSteered
+    | DraftKept
     | SteerDelivered
     | SteerReturned
     | PromptSuggested
@@ -210,6 +212,7 @@ __all__ = [
     "DocumentDelta",
     "DocumentFinished",
     "DocumentStarted",
+    "DraftKept",
     "EffectsRecorded",
     "Envelope",
     "ErrorRaised",

@@ -38,6 +38,12 @@ class SteerReturned(Event, frozen=True, kw_only=True, tag="steer.returned"):
     text: str
 
 
+class DraftKept(Event, frozen=True, kw_only=True, tag="draft.kept"):
+    """What stood in the prompt unsent when the user left; the last one counts, until the next turn. "" = nothing."""
+
+    text: str
+
+
 class PromptSuggested(Event, frozen=True, kw_only=True, tag="prompt.suggested"):
     """What the user may want to say next, and in which mode; a client offers it, and nothing more."""
 
