@@ -56,8 +56,8 @@ def doubt_of(reading: Reading, lines: Sequence[str], *, outlined: bool) -> Doubt
 
 
 def copied(reading: Reading, others: Sequence[Reading], ground: Ground) -> bool:
-    """Whether a piece of which only one side tells where it belongs may as well be a changed copy of what stands there
-    as a change of that."""
+    """Whether a piece stands in the file as it is, or one of which only one side tells where it belongs may as well be
+    a changed copy of what stands there as a change of that."""
     old, new = ground.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
     head, tail = shared_head(old, new), shared_head(old[::-1], new[::-1])
     runs = (new[:head], new[len(new) - tail :])
@@ -65,9 +65,12 @@ def copied(reading: Reading, others: Sequence[Reading], ground: Ground) -> bool:
     bare = [lacks or run in ([START], [STOP]) for lacks, run in zip(weak, runs, strict=True)]
     if head == len(new) == len(old):
         return False
+    still = any(ground.lines[each.first : each.last] == [row.rstrip() for row in each.rows] for each in others)
     rivals = [each for each in others if each[1:3] != reading[1:3] and not alike(reading, each, ground.lines)]
     close = [each for each in rivals if each.cost < reading.cost + _WIDE]
-    if any((bare[0] and each.last == reading.last) or (bare[1] and each.first == reading.first) for each in close):
+    if still or any(
+        (bare[0] and each.last == reading.last) or (bare[1] and each.first == reading.first) for each in close
+    ):
         return True
     beside = [each for each in close if each.first == reading.first or each.last == reading.last]
     if any(_adds(each, ground) != _adds(reading, ground) and _copies(each, reading, ground) for each in beside):

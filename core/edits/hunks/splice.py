@@ -17,6 +17,7 @@ from core.edits.lines import Lines
 from core.edits.transplant import opcodes
 
 _MANY: Final = 80
+_EMPTY: Final = 100  # a marker at an end of the file that stands for nothing
 _FEW: Final = 6  # lines at an end that may be meant to go
 
 
@@ -65,7 +66,7 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
     padded, outline = spaced(pieces), outlined(pieces)
     for piece in pieces:
         found = sorted(
-            reading
+            _weighed(reading, piece, len(ground.lines))
             for variant in variants(piece, open_ends=open_ends, padded=padded)
             for reading in ground.readings(variant.rows, variant.cost)
         )
@@ -88,6 +89,12 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
         whole=whole(pieces),
         marked=any(marked),
     )
+
+
+def _weighed(reading: Reading, piece: Piece, count: int) -> Reading:
+    """A reading that costs more where the marker before or after the piece would stand for nothing."""
+    empty = (piece.above and reading.first <= 1) or (piece.below and reading.last >= count - 1)
+    return reading._replace(cost=reading.cost + _EMPTY) if empty else reading
 
 
 def unlaid(rows: Sequence[str], marked: Sequence[bool]) -> Spliced:
