@@ -183,8 +183,8 @@ async def test_standard_input_that_is_not_utf8_is_said_and_sent_as_far_as_it_goe
 
 
 async def test_files_and_rules_that_are_not_utf8_are_read_as_far_as_they_go_or_named(project):
-    trust(project)
     (project / "AGENTS.md").write_bytes(b"Be \xff nice\n")
+    trust(project)
     (project / "latin.txt").write_bytes("café\n".encode("latin-1"))
     read = Step(calls=[Call(name="read_file", arguments={"target_file": "latin.txt"})])
     ended, requests = await ask(project, read, "Ok.")

@@ -16,6 +16,7 @@ from tests.support.program import KEY, PROGRAM
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
+from tests.support.trust import trust
 
 EDIT = Call(name="search_replace", arguments={"file_path": "a.txt", "old_string": "two", "new_string": "TWO"})
 
@@ -86,6 +87,7 @@ async def test_p21_the_root_of_the_file_system_is_no_project():
 async def test_what_a_project_may_not_set_is_a_notice_at_the_start(project):
     (project / ".agent-tui").mkdir()
     (project / ".agent-tui" / "config.toml").write_text("small_model = 'openai/theirs'\n")
+    trust(project)
     async with engine_in(project) as client:
         reply = await client.submit(cmd.SessionOpen())
         said = (await until(client, reply.session, ev.Notice, after=reply.seq))[-1].event

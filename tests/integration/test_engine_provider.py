@@ -26,6 +26,7 @@ from tests.support.history import anthropic_faults, faults, openai_faults
 from tests.support.provider_server import Request, provider_server
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
+from tests.support.trust import trust
 
 KEY = "sk-test-0123456789abcdef"
 READ = Call(name="read_file", arguments={"target_file": "a.txt"})
@@ -132,6 +133,7 @@ def assert_valid(request: Request) -> None:
 @both_dialects
 async def test_every_request_begins_with_the_one_before_it_whatever_happens_between(project, monkeypatch, dialect):
     (project / "AGENTS.md").write_text("Be brief.\n")
+    trust(project)
     steps = (
         Step(text="I look.", reasoning="Hm.", calls=[READ, Call(name="grep", arguments={"pattern": "o"})]),
         Step(calls=[EDIT]),
