@@ -164,10 +164,15 @@ def test_n7c_the_program_ends_with_its_terminal_and_the_session_is_kept(program,
 def test_n7c_the_end_of_the_input_ends_the_program_where_no_signal_tells(program):
     # As a program that is no session leader sees a terminal go.
     master, slave = os.openpty()
-    with subprocess.Popen(program, stdin=slave, stderr=slave, stdout=subprocess.PIPE, start_new_session=True) as child:
-        os.close(slave)
+    termios.tcsetwinsize(slave, (24, 80))
+    child = subprocess.Popen(program, stdin=slave, stderr=slave, stdout=subprocess.DEVNULL, start_new_session=True)
+    os.close(slave)
+    try:
         shown = b""
         while b"What shall be done" not in shown:
             shown += os.read(master, 1 << 16)
         os.close(master)
         assert child.wait(PATIENCE) == ExitCode.INTERRUPTED
+    finally:
+        child.kill()
+        child.wait()
