@@ -172,14 +172,14 @@ def _start(options: "Options") -> int:
     if options.front == "review":
         options = _reviewing(options)
     if options.front == "screen":
-        if _lacks_terminal():
-            from core.exits import ExitCode
-
-            return ExitCode.USAGE
         if options.continue_last or options.resume:
             from core.resuming import with_session
 
             options = with_session(options)
+        if _lacks_terminal():
+            from core.exits import ExitCode
+
+            return ExitCode.USAGE
         return screen()(options)
     try:
         front = _without_screen(options)

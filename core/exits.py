@@ -22,5 +22,5 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.USAGE: "wrong arguments, or no terminal for the screen; nothing was started",
     ExitCode.LIMIT: "a limit was reached (--max-steps, --max-cost, --max-tokens)",
     ExitCode.REFUSED: "an approval was needed and nobody could be asked, or an edit was left",
-    ExitCode.INTERRUPTED: "interrupted: Ctrl+C, a signal, or the terminal is gone; what was done until then is kept",
+    ExitCode.INTERRUPTED: "interrupted: Ctrl+C, a signal, the terminal gone; what was done is kept",
 }

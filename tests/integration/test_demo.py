@@ -19,7 +19,6 @@ from core.resuming import with_session
 from tui.app import AgentApp
 from tui.bridge import Wish
 from tui.widgets.diff_view import DiffView
-from tui.widgets.review import ReviewPane
 
 FIXED = "return (cents * rate + 50) // 100"
 
@@ -56,6 +55,8 @@ class Newcomer:
         """Keys that give consent are not taken in the first half second, so somebody in a hurry presses again."""
         for _ in range(200):
             await self.pilot.press(key)
+            self.app.door.strokes.rest()
+            await self.pilot.pause(0.05)
             if holds():
                 return
         raise AssertionError(f"{key} had no effect")
@@ -116,13 +117,11 @@ async def review(user: Newcomer) -> None:
     await user.pilot.press("ctrl+r")
     await user.until(lambda: user.app.main.query(DiffView))
     view = user.app.main.query_one(DiffView)
-    await user.until(lambda: not user.app.main.query_one(ReviewPane)._is_asleep())
     docstring = user.state.changes["till/basket.py"].hunks[0].id
     while left := user.state.pending_hunks:
         await user.until(lambda: view.diff and view.diff.change.path in user.state.changes and view.current >= 0)
         hunk = view.diff.change.hunks[view.current].id
-        await user.pilot.press("r" if hunk == docstring else "a")
-        await user.until(lambda left=left: user.state.pending_hunks < left)
+        await user.press_until("r" if hunk == docstring else "a", lambda left=left: user.state.pending_hunks < left)
     assert FIXED in (user.project / "till/money.py").read_text()
     assert "one line an article" not in (user.project / "till/basket.py").read_text()
 

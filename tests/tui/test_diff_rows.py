@@ -47,7 +47,7 @@ def test_one_column_shows_old_lines_before_new_ones():
         ({"operation": "create", "base": FileState(kind="absent"), "pending": FileState()}, "a new empty file"),
         ({"operation": "delete", "pending": FileState(kind="absent")}, "the file is deleted (100 bytes)"),
         ({"pending": FileState(kind="symlink")}, "file → symbolic link"),
-        ({"operation": "rename", "renamed_from": "old\x1b[2Jname"}, "renamed from oldname"),
+        ({"operation": "rename", "renamed_from": "old\x1b[2Jname"}, "renamed from old␛[2Jname"),
     ],
 )
 def test_a_change_without_lines_is_told_in_words(more, words):
