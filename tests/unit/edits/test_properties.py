@@ -50,7 +50,8 @@ def test_bytes_outside_of_the_edit_never_change(lines, ends, closed, data):
     assert done.text.startswith("".join(rows[:first]))
     assert done.text.endswith("".join(rows[last:]))
     middle = done.text[len("".join(rows[:first])) : len(done.text) - len("".join(rows[last:]))]
-    assert split_lines(middle).bodies in ([new[:-1]], [rows[first].rstrip("\r\n")])
+    written = new[:-1].rstrip()  # white space that the model puts at the ends of lines is no part of what it means
+    assert split_lines(middle).bodies in ([new[:-1]], [written], [rows[first].rstrip("\r\n")])
 
 
 @given(unique_lines, st.integers(1, 3), st.data())
