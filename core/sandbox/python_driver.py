@@ -15,6 +15,7 @@ import importlib
 import linecache
 import os
 import re
+import signal
 import sys
 import traceback
 
@@ -95,6 +96,7 @@ def _blocks() -> Interactive | Plain:
 
 def main(mark: str) -> None:
     """Until the standard input ends."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the program may have it ignored
     source = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.argv[:] = [""]
