@@ -10,8 +10,17 @@ from core.sessions.fold import SessionState
 
 
 def as_data(state: SessionState) -> dict[str, Any]:
-    plain = {name: getattr(state, name) for name in SessionState.__slots__ if name not in {"review", "turns", "recall"}}
-    plain["turns"] = [{name: getattr(turn, name) for name in type(turn).__slots__} for turn in state.turns]
+    plain = {name: _ordered(getattr(state, name)) for name in _fields(state) - {"review", "turns", "recall"}}
+    plain["turns"] = [{name: _ordered(getattr(turn, name)) for name in _fields(turn)} for turn in state.turns]
     plain["changes"], plain["verdicts"] = dict(state.changes), list(state.review.verdicts)
     decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(plain))
     return decoded
+
+
+def _fields(record: Any) -> set[str]:
+    return set(type(record).__slots__)
+
+
+def _ordered(value: Any) -> Any:
+    """Two equal sets may be walked in different orders, depending on how they grew."""
+    return sorted(value) if isinstance(value, set | frozenset) else value
