@@ -24,6 +24,7 @@ from core.ids import new_id
 from core.printer import plain
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.moves import arrow, listed
 from core.protocol.review import Bulk, Change, Origin
 from core.sandbox.box import Limits, Tier
 from core.sandbox.plain_output import PlainStream
@@ -178,8 +179,8 @@ class _Before:
         if effects.discarded:
             return ["discarded  all that it changed", *(f"{'note':<11}{note}" for note in effects.notes)]
         lines: list[str] = []
-        for path, change in sorted(state.changes.items()):
-            before = self._changes.get(path)
+        for change in listed(state.changes):
+            before = self._changes.get(change.path)
             if before is None or before.pending != change.pending:
                 lines += _lines(change, before)
         undone = sorted(set(self._changes) - set(state.changes))
@@ -194,7 +195,7 @@ def _lines(change: Change, before: Change | None) -> list[str]:
     remarks += ["protected"] if change.protected else []
     remarks += [f"conflict: {change.conflict}"] if change.conflict else []
     more = f" ({'; '.join(remarks)})" if remarks else ""
-    lines = [f"{words[change.operation]:<11}{change.path}{more}"] if change.operation in words else []
+    lines = [f"{words[change.operation]:<11}{arrow(change)}{more}"] if change.operation in words else []
     if change.operation in {"mode", "edit"} and change.base.mode != change.pending.mode:
         lines.append(f"{'mode':<11}{change.path} {change.base.mode:04o} -> {change.pending.mode:04o}")
     return lines or [f"{'edited':<11}{change.path}{more}"]

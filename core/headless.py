@@ -21,6 +21,7 @@ from core.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
+from core.protocol.moves import listed
 from core.response import refusal, response_of, waiting_bulks
 from core.sessions.turns import TurnState
 from core.transports.startup import engine_options
@@ -170,7 +171,7 @@ class _Run:
     async def _finish(self, *, refused: bool) -> int:
         state = self._engine.state(self._session)
         turn = state.turns[-1]
-        before = {change.path for change in state.changes.values()}
+        before = {change.path for change in listed(state.changes)}  # a rename is its new path
         if self._options.accept == "all" and turn.reason == "done" and before:
             await self._accept_all()
         accepted = tuple(sorted(before - set(state.changes)))

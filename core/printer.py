@@ -10,7 +10,8 @@ import msgspec
 
 from core.protocol import documents as d
 from core.protocol import events as ev
-from core.response import PendingBulk, Response
+from core.protocol.moves import Moved, arrow, directories
+from core.response import PendingBulk, PendingChange, Response
 
 # What a terminal would act on, and what hides: control characters but tab and line feed, marks that reorder text, what
 # has no width (but joiners, which scripts and emoji need), tags.
@@ -59,13 +60,28 @@ def review_notice(response: Response) -> list[str]:
     lines = []
     if waiting:
         count = len(waiting)
-        lines.append(f"{count} {'file waits' if count == 1 else 'files wait'} for your review: agent-tui -c")
-    lines += [
-        f"  {plain(each.path)} (+{each.added} -{each.removed}){_why(each.protected, each.conflict)}" for each in waiting
-    ]
+        moved = sum(bool(each.renamed_from) for each in waiting)
+        renamed = f" ({moved} renamed)" if moved else ""
+        lines.append(f"{count} {'file waits' if count == 1 else 'files wait'} for your review{renamed}: agent-tui -c")
+    groups = directories(waiting)
+    grouped = {path for each in groups for path in each.files}
+    lines += [f"  {plain(moved_line(each))}" for each in groups]
+    lines += [f"  {plain(_waiting(each))}" for each in waiting if each.path not in grouped]
     if bulks:
         lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
     return [*lines, *(f"  {plain(_whole(each))}" for each in bulks)]
+
+
+def moved_line(moved: Moved) -> str:
+    """`src/old/ -> src/new/ (100 files renamed)`."""
+    return f"{moved.old}/ -> {moved.new}/ ({len(moved.files):,} files renamed)"
+
+
+def _waiting(change: PendingChange) -> str:
+    lines = f"+{change.added} -{change.removed}"
+    if change.renamed_from:
+        lines = f"renamed, {lines}" if change.added or change.removed else "renamed"
+    return f"{arrow(change)} ({lines}){_why(change.protected, change.conflict)}"
 
 
 def _whole(bulk: PendingBulk) -> str:
@@ -79,7 +95,7 @@ def _whole(bulk: PendingBulk) -> str:
 
 def _why(protected: bool, conflict: str) -> str:
     if conflict:
-        return f": {plain(conflict)}"
+        return f": {conflict}"
     return ": protected, never accepted in bulk" if protected else ""
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from core.protocol import documents as d
 from core.protocol.events import ModeName
 from core.protocol.messages import Usage
+from core.protocol.moves import listed
 from core.protocol.review import Bulk, Change, Operation
 from core.sessions.fold import SessionState
 from core.sessions.turns import TurnState
@@ -49,12 +50,14 @@ class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A file that waits for a verdict, with the lines it gains and loses."""
+    """A file that waits for a verdict, with the lines it gains and loses. A rename is one: `renamed_from` is its old
+    path, "" = it is none."""
 
     path: str
     operation: Operation
     added: int
     removed: int
+    renamed_from: str = ""
     protected: bool = False
     conflict: str = ""
 
@@ -121,7 +124,7 @@ def response_of(turn: TurnState, state: SessionState, *, accepted: tuple[str, ..
             stop_reason=reason,
             stop_message=turn.message,
             session_id=state.id,
-            pending_changes=tuple(pending(change) for change in state.changes.values()),
+            pending_changes=tuple(pending(change) for change in listed(state.changes)),
             pending_bulks=waiting_bulks(state),
             accepted_changes=accepted,
         ),
@@ -154,6 +157,7 @@ def pending(change: Change) -> PendingChange:
         operation=change.operation,
         added=change.added,
         removed=change.removed,
+        renamed_from=change.renamed_from,
         protected=change.protected,
         conflict=change.conflict,
     )

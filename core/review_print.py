@@ -16,10 +16,11 @@ from core.cli import Options
 from core.engine import Engine, EngineOptions
 from core.errors import CommandRejected
 from core.exits import ExitCode
-from core.printer import plain
+from core.printer import moved_line, plain
 from core.protocol import commands as cmd
 from core.protocol import queries as q
-from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict, listed, renames
+from core.protocol.moves import arrow, directories, listed
+from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict
 from core.sessions.fold import SessionState
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
@@ -78,7 +79,7 @@ class _Verdicts:
 
     async def give(self) -> int:
         state = self._engine.state(self._session)
-        before, bulks = dict(state.changes), _bulks(state)
+        before, rows, bulks = dict(state.changes), listed(state.changes), _bulks(state)
         for command in self._commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
                 continue  # it went with its rename
@@ -88,7 +89,7 @@ class _Verdicts:
                 _say(f"agent-tui: {reply.message} {reply.hint}".rstrip())
             await self._engine.settled(self._session)
         verb = "accepted" if self._options.verdict == "accept" else "rejected"
-        done = [path for path in before if path not in state.changes]
+        done = [arrow(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
         done += [bulk.root for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
         for path in sorted(done):
             _say(f"{verb}  {path}")
@@ -131,9 +132,9 @@ class _Verdicts:
         """What was to be decided and is still pending, with the reason."""
         wanted = self._wanted()
         return [
-            (path, change.conflict or ("protected" if change.protected else ""))
-            for path, change in sorted(state.changes.items())
-            if "all" in wanted or path in wanted
+            (arrow(change), change.conflict or ("protected" if change.protected else ""))
+            for change in listed(state.changes)
+            if "all" in wanted or wanted & {change.path, change.renamed_from}
         ]
 
 
@@ -145,11 +146,12 @@ async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
         return
     if not state.changes and not any(bulk.waits for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
-    pairs, waiting = renames(state.changes), listed(state.changes)
+    waiting = listed(state.changes)
+    sys.stdout.writelines(f"# {plain(moved_line(each))}\n" for each in directories(waiting))
     for change in waiting:
         path = change.path
-        if path in pairs and not (change.conflict or state.changes[pairs[path]].conflict):
-            sys.stdout.writelines(f"{line}\n" for line in _rename(change, pairs[path]))
+        if change.renamed_from:
+            sys.stdout.writelines(f"{line}\n" for line in _rename(change, change.renamed_from))
             continue
         answer = await engine.query(q.DiffQuery(session=session, path=path))
         if isinstance(answer, q.Diff) and answer.diff is not None:

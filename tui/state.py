@@ -12,8 +12,9 @@ from typing import Final, Literal
 from core.protocol import events
 from core.protocol.documents import AnyDocument, Todo
 from core.protocol.messages import Usage
+from core.protocol.moves import listed
 from core.protocol.plans import Plan
-from core.protocol.review import Bulk, Change, Comment, listed
+from core.protocol.review import Bulk, Change, Comment
 from tui.asking_fold import Questions, awaits, fold_asked
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug

@@ -12,6 +12,7 @@ from core.engine.live import LiveSession
 from core.protocol import events as ev
 from core.protocol.documents import Text
 from core.protocol.messages import Usage
+from core.protocol.moves import listed
 from core.sessions.usage import rest, total
 
 EVERY: Final = 0.3  # seconds between two lines about the same subagent
@@ -146,7 +147,7 @@ class Reporter:
                 acts=self.acts[-SHOWN:],
                 count=self._count,
                 steps=self._step,
-                changed=len(self._child.review.changes),
+                changed=len(listed(self._child.review.changes)),
                 usage=self.usage,
             )
         )

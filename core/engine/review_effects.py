@@ -17,6 +17,7 @@ from core.errors import AgentTuiError, CommandRejected, StateError
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
+from core.protocol.moves import arrow, listed
 from core.protocol.plans import Plan
 from core.protocol.review import Bulk, Change, Comment
 from core.shadow.disk import both_paths
@@ -123,7 +124,7 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
             if not change.protected and change.path in runtime.review.changes:  # else it went with its rename
                 with _told(live, change.path):
                     runtime.shadow.resolve(change.path, part_of(change, command.origin) or (), "reject", command.reason)
-    still = [runtime.review.changes[path] for path in left if path in runtime.review.changes]
+    still = [each for each in listed(runtime.review.changes) if {each.path, each.renamed_from} & set(left)]
     if named := [change for change in still if change.protected or change.conflict]:
         runtime.emit(_left_out(named))
     if not (command.origin or command.paths) and runtime.review.bulks:
@@ -133,7 +134,7 @@ def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
 
 def _left_out(changes: list[Change]) -> Notice:
     """What a verdict on everything did not touch, and why. (What could not be written has said so itself.)"""
-    paths = [f"{change.path} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
+    paths = [f"{arrow(change)} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
     more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
     message = f"{count} left for you: {', '.join(paths[:MAX_NAMED])}{more}."

@@ -29,7 +29,8 @@ from core.git.short_lived import sweep_abandoned
 from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
-from core.protocol.review import Change, Origin, renames
+from core.protocol.moves import renames
+from core.protocol.review import Change, Origin
 from core.sessions import snapshot
 from core.sessions.door import Door
 from core.sessions.fold import SessionState

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -208,39 +206,6 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     settled: Change | None = None
     moved_with: str = ""
     renamed_from: str = ""
-
-
-def renames(changes: Mapping[str, Change]) -> dict[str, str]:
-    """The old path of each pending rename, by the new one: of pairs whose content and mode are the same at both. They
-    have one verdict. A file whose content was changed as well is a creation and a deletion."""
-    found = {path: each.renamed_from for path, each in changes.items() if _is_moved(each, changes)}
-    count = Counter(found.values())
-    return {new: old for new, old in found.items() if count[old] == 1}
-
-
-def _is_moved(change: Change, changes: Mapping[str, Change]) -> bool:
-    if not change.renamed_from or change.base.kind != "absent":
-        return False
-    old = changes.get(change.renamed_from)
-    return (
-        old is not None
-        and old.pending.kind == "absent"
-        and old.base == change.pending
-        and not f"{old.path}/".startswith(f"{change.path}/")
-        and not f"{change.path}/".startswith(f"{old.path}/")
-    )
-
-
-def listed(changes: Mapping[str, Change]) -> tuple[Change, ...]:
-    """The changes as they are listed, by path: a rename is one, without lines that come or go. One in conflict is two,
-    since each path may have to be settled."""
-    pairs = {new: old for new, old in renames(changes).items() if not (changes[new].conflict or changes[old].conflict)}
-    olds = frozenset(pairs.values())
-    return tuple(
-        replace(each, added=0, removed=0) if path in pairs else each
-        for path, each in sorted(changes.items())
-        if path not in olds
-    )
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from core.protocol import events as ev
 from core.protocol.documents import Todo
 from core.protocol.messages import Message, Usage
@@ -66,7 +68,7 @@ class SessionState:
     context_used: int = 0
     turns: list[TurnState] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    pending: set[str] = field(default_factory=set)
+    pending: dict[str, Change] = field(default_factory=dict)
     unreported: dict[str, VerdictRecord] = field(default_factory=dict)
     reported: dict[str, VerdictRecord] = field(default_factory=dict)
     taken_back: dict[str, VerdictRecord] = field(default_factory=dict)
@@ -184,12 +186,17 @@ def _approved(state: SessionState, _: ev.Envelope, event: ev.ApprovalResolved) -
 
 
 def _change(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
-    state.pending.add(event.change.path)
+    state.pending[event.change.path] = event.change
     subagents.joined(state, event)
 
 
 def _change_resolved(state: SessionState, _: ev.Envelope, event: ev.ChangeResolved) -> None:
-    state.pending.discard(event.path)
+    state.pending.pop(event.path, None)
+
+
+def _conflicted(state: SessionState, _: ev.Envelope, event: ev.ChangeConflicted) -> None:
+    if (change := state.pending.get(event.path)) is not None:
+        state.pending[event.path] = replace(change, conflict=event.reason)
 
 
 def _verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictGiven) -> None:
@@ -292,6 +299,7 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.ChangeProposed: _change,
     ev.ChangeRevised: _change,
     ev.ChangeResolved: _change_resolved,
+    ev.ChangeConflicted: _conflicted,
     ev.VerdictGiven: _verdict,
     ev.VerdictUndone: _verdict_undone,
     ev.VerdictsReported: _verdicts_reported,

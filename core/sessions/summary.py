@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from core.ids import new_id
+from core.protocol.moves import listed
 from core.protocol.queries import SessionInfo
 from core.protocol.review import Bulk
 from core.sessions.fold import SessionState
@@ -49,7 +50,7 @@ def summary_of(state: SessionState, *, name: str, size: int) -> Summary:
         model=state.model,
         mode=state.mode,
         turns=len(state.turns),
-        pending=len(state.pending) + sum(each.waits for each in bulks),
+        pending=len(listed(state.pending)) + sum(each.waits for each in bulks),
         kept=sum(not each.waits for each in bulks),
     )
     return Summary(size=size, info=info, prompts=tuple(reversed(list(_latest(state)))))

@@ -11,7 +11,8 @@ from contextlib import suppress
 
 from core.errors import PathRefused
 from core.protocol.events import Notice
-from core.protocol.review import Change, FileState, renames
+from core.protocol.moves import renames
+from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
 from core.shadow.review import ReviewState
 from core.workspace import ABSENT, Workspace

@@ -8,7 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised, FileWritten, VerdictGiven
-from core.protocol.review import Change, VerdictRecord, renames
+from core.protocol.moves import renames
+from core.protocol.review import Change, VerdictRecord
 
 
 class Planned(Struct, frozen=True):

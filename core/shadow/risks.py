@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from core.errors import PathRefused
 from core.git.hooks import hook_directories
-from core.protocol.review import Change, FileState, renames
+from core.protocol.moves import renames
+from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
 from core.shadow.disk import above
 from core.shadow.review import ReviewState

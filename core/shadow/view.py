@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from core.errors import ContentLost, PathRefused
 from core.protocol.events import (
     AnyEvent,
@@ -21,6 +23,7 @@ from core.protocol.events import (
     VerdictGiven,
     VerdictUndone,
 )
+from core.protocol.moves import renames
 from core.protocol.review import Change, ChangeDiff, GitPreview, Origin, Verdict, VerdictRecord
 from core.shadow.absorb import Absorber
 from core.shadow.blobs import BlobStore
@@ -44,6 +47,7 @@ from core.shadow.verdicts import Verdicts
 from core.workspace import Entry, IgnoreRules, PathStat, Workspace
 
 Emit = Callable[[AnyEvent], None]
+ONLY_MOVED = "renamed, content unchanged"
 
 
 def _no_step(_: str) -> None:
@@ -285,6 +289,8 @@ class Shadow:
         change = self.state.changes.get(rel)
         if change is None:
             return None
+        if rel in renames(self.state.changes):
+            return ChangeDiff(change=replace(change, added=0, removed=0), lines=(), note=ONLY_MOVED)
         try:
             with content_of(rel):
                 old, new = self._contents.data(change.base), self._contents.data(change.pending)

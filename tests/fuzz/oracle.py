@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct, field
 
-from core.protocol.review import Change, FileState, Hunk, renames
+from core.protocol.moves import renames
+from core.protocol.review import Change, FileState, Hunk
 from tests.fuzz.disk import Entry, Tree, marks
 from tests.fuzz.project import BY_RULE
 

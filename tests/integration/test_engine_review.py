@@ -10,7 +10,8 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.review import Change, Choice, Origin, renames
+from core.protocol.moves import renames
+from core.protocol.review import Change, Choice, Origin
 from tests.integration.test_engine_commands import session_of, submitted, turn, until
 from tests.support.agent_case import calls, says
 from tests.support.story import access, project_at

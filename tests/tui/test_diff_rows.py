@@ -39,6 +39,12 @@ def test_one_column_shows_old_lines_before_new_ones():
     assert shape(diff) == [("hunk", -1, -1), ("line", 0, -1), ("line", -1, 1), ("gap", -1, -1)]
 
 
+def test_n16a_a_file_that_only_moved_is_told_in_words_and_not_by_its_lines():
+    change = change_of("new", [hunk("h", 1)], [], operation="rename", renamed_from="old")
+    shown = unified(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
+    assert [row.text for row in shown.rows] == ["", "renamed from old", "renamed, content unchanged"]
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

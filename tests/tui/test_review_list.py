@@ -142,6 +142,24 @@ async def test_a_directory_is_judged_without_what_is_red_in_it():
         assert "00.py …" in "\n".join(drawn(app.query_one(ReviewList)))
 
 
+async def test_n16a_a_directory_that_moved_is_one_row_that_says_so():
+    app = ReviewApp([])
+    async with app.run_test(size=(120, 40)) as pilot:
+        moved = [
+            change(f"new/pkg/{number:02}.py", "rename", renamed_from=f"pkg/{number:02}.py", added=0)
+            for number in range(100)
+        ]
+        app.pane.set_changes((*moved, change("zz/a.py"), change("zz/b.py", "rename", renamed_from="c.py")))
+        app.now += 1
+        await settle(pilot, "l", "g")
+        shown = drawn(app.query_one(ReviewList))
+        assert shown[0].split("▾ ")[1].split("  ") == ["pkg/ → new/pkg/", "100 files renamed"]
+        assert any(line.split("▾ ")[-1].startswith("zz/  2 files") and "renamed" not in line for line in shown)
+        await settle(pilot, "a")
+        (asked,) = app.posted
+        assert (len(asked.paths), asked.verdict) == (100, "accept")
+
+
 async def test_slash_finds_and_escape_shows_all_again():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -9,7 +9,8 @@ from textual.widget import Widget
 
 from core.errors import AgentTuiError
 from core.protocol import queries
-from core.protocol.review import Change, ChangeDiff, listed
+from core.protocol.moves import listed
+from core.protocol.review import Change, ChangeDiff
 from tui.crew_fold import at_work
 from tui.state import Topic, ViewState
 from tui.text import named

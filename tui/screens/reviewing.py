@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec.structs import replace
 
 from core.protocol import commands, queries
-from core.protocol.review import Change, Origin, Verdict, listed
+from core.protocol.moves import listed
+from core.protocol.review import Change, Origin, Verdict
 from tui.screens.actions import ActingScreen
 from tui.text import named, one_line
 from tui.widgets.review_words import asks_first

@@ -173,7 +173,8 @@ class _Builder:
         for index in range(len(self._diff.change.hunks)):
             if index not in self._heads:
                 self.enter(index)
-                words = [one_line(note, 400) for note in notes] or whole_file(self._diff.change)
+                moved = [f"renamed from {named(self._diff.change.renamed_from)}"] * bool(self._diff.change.renamed_from)
+                words = [*moved, *(one_line(note, 400) for note in notes)] if notes else whole_file(self._diff.change)
                 self.rows += [Row("note", index, text=text) for text in words]
                 self.enter(-1)
                 notes = []

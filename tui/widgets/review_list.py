@@ -17,6 +17,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from core.protocol.moves import directories
 from core.protocol.review import Bulk, Change
 from tui.keymap import bindings
 from tui.text import named
@@ -215,6 +216,11 @@ class ReviewList(CodeView):
         if row.is_gone:
             words = f"{len(found):,} files deleted"
             return [(sign, MUTED), ("- ", "$text-error"), (name, "bold"), (f"  {words}", "$text-error")], []
+        if all(each.renamed_from for each in found):
+            came = directories(found)
+            whole = len(came) == 1 and len(came[0].files) == len(found)
+            name = f"{named(came[0].old, 400)}/ → {named(came[0].new, 400)}/" if whole else name
+            return [(sign, MUTED), (name, "bold"), (f"  {len(found):,} files renamed", "$text-primary")], _counts(found)
         return [(sign, MUTED), (name, "bold"), (f"  {len(found):,} files", MUTED)], _counts(found)
 
     def _file(self, row: ListRow) -> tuple[list[Part], list[Part]]:

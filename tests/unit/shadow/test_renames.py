@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import ReviewConflict
 from core.protocol.events import FileWritten, VerdictGiven
-from core.protocol.review import listed, renames
+from core.protocol.moves import directories, listed, renames
 from tests.unit.shadow.desk import Desk
 from tests.unit.shadow.layer import Layer
 
@@ -67,6 +67,28 @@ def test_n16a_a_renamed_directory_is_a_rename_of_each_of_its_files(desk):
     assert sorted(desk.files()) == ["a/1", "a/2", "a/c/3"]
     assert not (desk.root / "b").exists()
     assert len(renames(desk.state.changes)) == 3
+
+
+def test_n16a_a_renamed_file_shows_no_lines_but_that_it_only_moved(desk):
+    moved(desk, ("old.py", "new.py"))
+    shown = desk.shadow.diff("new.py")
+    assert (shown.lines, shown.note) == ((), "renamed, content unchanged")
+    assert (shown.change.added, shown.change.removed, len(shown.change.hunks)) == (0, 0, 1)
+
+
+def test_n16a_directories_that_moved_are_told_by_their_outermost_names(desk):
+    moved(
+        desk,
+        *((f"a/{name}", f"b/x/{name}") for name in ("1", "c/2", "c/d/3")),
+        *((f"{name}.py", f"src/{name}.py") for name in ("k", "l", "m")),
+        ("one", "other"),
+        ("e/1", "f/1"),
+    )
+    told = directories(listed(desk.state.changes))
+    assert [(each.old, each.new, each.files) for each in told] == [
+        ("a", "b/x", ("b/x/1", "b/x/c/2", "b/x/c/d/3")),
+        (".", "src", ("src/k.py", "src/l.py", "src/m.py")),
+    ]
 
 
 def test_n16a_a_file_renamed_twice_is_one_rename_from_its_first_name(desk):
