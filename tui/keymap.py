@@ -201,6 +201,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("confirm.no", "n,escape,q", "answer(False)", "No", "Do not"),
     Key("consent.down", "j,down,pagedown", "scroll(1)", "Below", "Read on in what is asked about"),
     Key("consent.up", "k,up,pageup", "scroll(-1)", "Above", "Read back"),
+    Key("consent.right", "right", "shift(1)", "To the right", "Half a pane to the right; › marks lines that go on"),
+    Key("consent.left", "left", "shift(-1)", "To the left", "Half a pane to the left"),
     Key("page.leave", "escape,q,enter,f1", "leave", "Back", "Close the page"),
     Key("approval.allow", "y", "answer('allow_once')", "Allow once", "Run exactly this, this time"),
     Key(

@@ -44,7 +44,8 @@ def fold_refused(state: ViewState, event: events.ErrorRaised) -> frozenset[Topic
 def _fold_around(state: ViewState, event: events.AnyEvent) -> bool:
     match event:
         case events.LayersChanged(bulks=bulks):
-            state.bulks = bulks
+            # what is judged file by file has left its bulk, which may be nothing but a directory then
+            state.bulks = tuple(each for each in bulks if each.files or each.deleted or each.waits or each.conflict)
         case events.CheckRecorded(check=check):
             state.changes = {
                 path: replace(each, check=check) if check.covers(path) else each for path, each in state.changes.items()

@@ -162,9 +162,9 @@ class Bulk(Struct, frozen=True, kw_only=True):
 
 
 class GitPreview(Struct, frozen=True, kw_only=True):
-    """What accepting a state of git would do. `moves`: one line for each reference. `text`: the new commits, parents
-    first, each with message and diff; `clipped`: there is more. `refused`: why it can't be accepted as things are; "":
-    it can. `notes`: what would not be as commands left it, commits that are made again above all."""
+    """What accepting a state of git would do. `moves`: one line for each reference. `text`: the new commits as they
+    will be, parents first, each with message and diff; `clipped`: there is more. `refused`: why it can't be accepted as
+    things are; "": it can. `notes`: what would not be as commands left it, commits that are made again above all."""
 
     root: str
     moves: tuple[str, ...] = ()

@@ -57,6 +57,16 @@ def test_sessions_are_not_exported():
     assert not [name for name in Front.__args__ if "export" in name or "share" in name]
 
 
+def test_no_work_of_the_screen_is_begun_that_nobody_may_await():
+    found = [
+        module.name
+        for module in program()
+        for call in called(module)
+        if name_of(call) == "run_worker" and not any(each.arg == "thread" for each in call.keywords)
+    ]
+    assert found == ["tui.work"]
+
+
 def test_i9_the_screen_fetches_nothing():
     screen = [module for module in program() if module.name.partition(".")[0] == "tui"]
     reached = {each.target.partition(".")[0] for module in screen for each in imports(module)}

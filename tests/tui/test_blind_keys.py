@@ -16,7 +16,7 @@ from core.protocol import queries as q
 from core.protocol.review import ChangeDiff
 from tests.support import recorded
 from tests.tui.review_case import PRICES, REMOVED, TESTS
-from tui.screens.consent import Consent
+from tui.screens.consent import ChangeConsent
 from tui.sight import sight
 from tui.widgets.diff_view import DiffView
 from tui.widgets.prompt import Prompt
@@ -257,11 +257,11 @@ async def test_n7b_a_deletion_asks_with_its_lines_and_hears_no_key_that_comes_to
     async with stage(proposed(REMOVED), answers={q.DiffQuery: q.Diff(diff=REMOVED)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("a")
-        await on.until(lambda: isinstance(on.app.screen, Consent))
+        await on.until(lambda: isinstance(on.app.screen, ChangeConsent))
         await on.pilot.pause(0.05)
         assert on.app.screen.query_one(DiffView).diff == REMOVED
         await on.pilot.press("y", "enter", "space")
-        assert isinstance(on.app.screen, Consent)
+        assert isinstance(on.app.screen, ChangeConsent)
         clock[0] += 0.5
         await on.pilot.press("enter", "space")
         assert judged(on) == []
@@ -284,7 +284,7 @@ async def test_n7b_a_dialog_about_a_protected_file_shows_that_file_and_so_does_t
     async with stage(proposed(red, TESTS), answers={q.DiffQuery: q.Diff(diff=red)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("A")
-        await on.until(lambda: isinstance(on.app.screen, Consent))
+        await on.until(lambda: isinstance(on.app.screen, ChangeConsent))
         await on.pilot.pause(0.05)
         assert on.app.screen.query_one(DiffView).diff.change.path == PRICES.change.path
         assert on.screen.query_one(DiffView).diff.change.path == PRICES.change.path

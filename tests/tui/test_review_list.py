@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from core.protocol import events as e
 from core.protocol.review import Bulk, Change, FileState, Hunk, Operation, Origin
+from tests.support import recorded
 from tests.tui.review_case import CASES, PRICES, ReviewApp
 from tests.tui.test_review import resolved, settle, text_of
 from tui.widgets.review import ReviewPane
@@ -63,6 +65,12 @@ def test_words_find_paths_commands_and_bulks():
     assert names(list_rows(changes, (MODULES,), pattern="APP test")) == ["f tests/test_app.py"]
     assert names(list_rows(changes, (MODULES,), pattern="npm")) == ["f lock.json"]
     assert names(list_rows(changes, (MODULES,), pattern="mod")) == ["b node_modules"]
+
+
+async def test_a_directory_with_nothing_left_in_it_is_no_bulk(stage):
+    empty = Bulk(root=".vscode", kind="generated", files=0, bytes=0)
+    async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(MODULES, empty))]) as on:
+        assert [each.root for each in on.screen.state.bulks] == ["node_modules"]
 
 
 @pytest.mark.parametrize(

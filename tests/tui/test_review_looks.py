@@ -4,11 +4,13 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from core.protocol.review import Check, Clash, Comment, FileState, Origin, ThreeSides
-from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp
+from core.protocol.review import Bulk, Check, Clash, Comment, FileState, GitPreview, Origin, ThreeSides
+from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp, diff_of
 from tests.tui.test_review_list import GIT, MODULES, change
 from tui.screens.comments import Comments
 from tui.screens.conflict import ConflictScreen
+from tui.screens.consent import ChangeConsent
+from tui.screens.git_consent import GitConsent
 from tui.screens.notes import Confirm
 
 WHY = "The file on disk was changed at lines 134–135 after this change was made."
@@ -105,6 +107,18 @@ async def listed(pilot: Pilot[None]) -> None:
     await painted(pilot)
 
 
+async def listed_in_bulk(pilot: Pilot[None]) -> None:
+    pane = pilot.app.query_one("ReviewPane")
+    made = Origin(command="python -m tools.vendor --all --refresh && git add -A")
+    big = Bulk(root="data/prices.csv", kind="large", files=1, bytes=76_000_000, origin=made)
+    inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run what it says")
+    pane.set_around((replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, {})
+    pane.set_changes(LISTED[:1])
+    pilot.app.now += 1
+    await pilot.press("l", "G")
+    await painted(pilot)
+
+
 async def settling(pilot: Pilot[None]) -> None:
     pilot.app.push_screen(ConflictScreen(SIDES))
     await pilot.pause()
@@ -118,6 +132,55 @@ async def consenting(pilot: Pilot[None]) -> None:
     await painted(pilot)
 
 
+LONG = diff_of(
+    ".vscode/tasks.json",
+    [("-+", '=>{"tasks": [{"label": "build", "command": "make docs", "runOptions": {"runOn": "folderOpen"}}]}')],
+    operation="create",
+    protected=True,
+    risk="runs by itself when an editor opens the project",
+)
+COMMITS = """\
+commit 0e603f6494a854a25b94bf7ce14edea68a043aed
+Author: A <a@b>
+
+    Round [half] up
+
+diff --git a/prices.py b/prices.py
+index 64f56cac..f1886bf0 100644
+--- a/prices.py
++++ b/prices.py
+@@ -1,12 +1,12 @@
+"""
+PREVIEW = GitPreview(
+    root=".git",
+    moves=("HEAD: 2ac89889f4 → 0e603f6494", "refs/heads/main: 2ac89889f4 → 0e603f6494"),
+    commits=1,
+    text=COMMITS + "".join(f"-old {number}\n+new {number}\n" for number in range(12)),
+    notes=("commit f505bdd615 “Round [half] up” is made again as 0e603f6494",),
+)
+
+
+async def deleting(pilot: Pilot[None]) -> None:
+    pilot.app.push_screen(ChangeConsent(REMOVED.change, REMOVED))
+    await painted(pilot)
+
+
+async def running_by_itself(pilot: Pilot[None]) -> None:
+    pilot.app.push_screen(ChangeConsent(LONG.change, LONG))
+    await painted(pilot)
+
+
+async def committing(pilot: Pilot[None]) -> None:
+    pilot.app.push_screen(GitConsent(PREVIEW))
+    await painted(pilot)
+
+
+async def not_committing(pilot: Pilot[None]) -> None:
+    refused = "prices.py waits in the review: decide that first."
+    pilot.app.push_screen(GitConsent(replace(PREVIEW, refused=refused, moves=(), notes=())))
+    await painted(pilot)
+
+
 async def sending(pilot: Pilot[None]) -> None:
     pilot.app.push_screen(
         Comments([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], change=print, plans={})
@@ -126,7 +189,7 @@ async def sending(pilot: Pilot[None]) -> None:
 
 
 @SIZES
-@pytest.mark.parametrize("before", [worked_over, listed, settling], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("before", [worked_over, listed, listed_in_bulk, settling], ids=lambda each: each.__name__)
 def test_the_second_storey_looks_as_it_did(snap_compare, size, before):
     app = LookApp((WORKED, ADDED, REMOVED))
     assert snap_compare(app, terminal_size=size, run_before=before)
@@ -135,6 +198,14 @@ def test_the_second_storey_looks_as_it_did(snap_compare, size, before):
 @pytest.mark.parametrize("before", [consenting, sending], ids=lambda each: each.__name__)
 def test_the_dialogs_of_the_review_look_as_they_did(snap_compare, before):
     assert snap_compare(LookApp((WORKED,)), terminal_size=(80, 24), run_before=before)
+
+
+@SIZES
+@pytest.mark.parametrize(
+    "before", [deleting, running_by_itself, committing, not_committing], ids=lambda each: each.__name__
+)
+def test_what_asks_before_it_is_accepted_looks_as_it_did(snap_compare, size, before):
+    assert snap_compare(LookApp((WORKED,)), terminal_size=size, run_before=before)
 
 
 class LookApp(ReviewApp):

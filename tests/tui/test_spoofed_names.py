@@ -12,7 +12,7 @@ from core.protocol import queries as q
 from tests.support import recorded
 from tests.tui.test_review_list import change
 from tui.lookalikes import marked
-from tui.screens.consent import Consent
+from tui.screens.consent import ChangeConsent
 from tui.text import named
 from tui.widgets.approval import told
 from tui.widgets.review_list import ReviewList
@@ -108,7 +108,7 @@ async def test_n14_tree_review_dialog_and_conversation_show_the_difference(stage
         for place in (rows, drawn, on.lines()):
             text = "\n".join(place)
             assert all(each in text for each in ("pa‹U+200B›y.py", "‹ра·Cyrillic›y.py", "pay␊.py")), text
-        on.app.push_screen(Consent(changes[2].change, None))
+        on.app.push_screen(ChangeConsent(changes[2].change, None))
         await on.pilot.pause(0.1)
         title = str(on.app.screen.query_one(".dialog-title").content)
         assert title == "Delete ‹ра·Cyrillic›y.py?"

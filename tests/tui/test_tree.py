@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+
 import pytest
 from textual.pilot import Pilot
 
@@ -39,6 +41,18 @@ async def test_only_what_is_open_is_read():
         tree = await open_shop(pilot)
         assert app.loads == ["", "src", "src/shop"]
         assert "src/shop/prices.py" in names(tree)
+
+
+async def test_what_is_read_anew_before_it_was_begun_leaves_nothing_unawaited(recwarn):
+    app = tree_app()
+    async with app.run_test(size=(40, 20)) as pilot:
+        tree = await settle(pilot)
+        tree._read(tree.root)
+        tree._read(tree.root)
+        while len(app.loads) < 2:
+            await pilot.pause()
+        gc.collect()
+    assert [str(each.message) for each in recwarn if "never awaited" in str(each.message)] == []
 
 
 async def test_left_folds_and_goes_up_and_an_open_directory_is_not_read_twice():

@@ -23,6 +23,7 @@ from tui.state import ViewState
 from tui.text import one_line
 from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
+from tui.work import begin
 
 if TYPE_CHECKING:
     from tui.screens.panes import Panes
@@ -95,7 +96,7 @@ class ActingScreen(SightedScreen):
 
     def send(self, command: commands.AnyCommand) -> None:
         """`deliver` without waiting, for message handlers."""
-        self.run_worker(self.deliver(command), group="commands")
+        begin(self, self.deliver, command, group="commands")
 
     async def perform(self, scope: str, action: str) -> None:
         """Do what a key of another place would do there; a pane comes up for it."""
@@ -140,7 +141,7 @@ class ActingScreen(SightedScreen):
         if model:
             self.send(commands.ModelSet(model=model))
         else:
-            self.run_worker(self._pick_model(), group="picker", exclusive=True)
+            begin(self, self._pick_model, group="picker", exclusive=True)
 
     async def _pick_model(self) -> None:
         from tui.screens.models import pick_model
@@ -155,7 +156,7 @@ class ActingScreen(SightedScreen):
         """Take a key for a model API, by its name or from a list."""
         from tui.screens.login import login
 
-        self.run_worker(login(self, provider), group="picker", exclusive=True)
+        begin(self, login, self, provider, group="picker", exclusive=True)
 
     # The turn.
 
@@ -198,7 +199,7 @@ class ActingScreen(SightedScreen):
 
     def action_compact(self, _: str = "") -> None:
         """Make the history shorter."""
-        self.run_worker(self._compact(), group="commands")
+        begin(self, self._compact, group="commands")
 
     async def _compact(self) -> None:
         if await self.deliver(commands.ContextCompact()):
@@ -234,7 +235,7 @@ class ActingScreen(SightedScreen):
             self.say(f"Nothing waits that you could {verdict}.")
         chosen = "" if path == "all" else path
         command = commands.HunkResolve(path=chosen, verdict="accept" if verdict == "accept" else "reject")
-        self.run_worker(self.judge(command), group="commands")
+        begin(self, self.judge, command, group="commands")
 
     def action_undo_verdict(self, _: str = "") -> None:
         """Take the last verdict back."""
@@ -245,11 +246,11 @@ class ActingScreen(SightedScreen):
     def action_new_session(self, _: str = "") -> None:
         """Start a new session with the same mode and model."""
         command = commands.SessionOpen(mode=self.mode, model=self.state.model)
-        self.run_worker(self.switch_to(command), group="session", exclusive=True)
+        begin(self, self.switch_to, command, group="session", exclusive=True)
 
     def action_sessions(self, session: str = "") -> None:
         """Go on with a session by id, or choose from a list."""
-        self.run_worker(self._resume(session), group="session", exclusive=True)
+        begin(self, self._resume, session, group="session", exclusive=True)
 
     async def _resume(self, session: str) -> None:
         if not session:
@@ -298,7 +299,7 @@ class ActingScreen(SightedScreen):
 
     def action_show_context(self, _: str = "") -> None:
         """What the model is sent."""
-        self.run_worker(self._show_context(), group="picker", exclusive=True)
+        begin(self, self._show_context, group="picker", exclusive=True)
 
     async def _show_context(self) -> None:
         from tui.screens.notes import context_page

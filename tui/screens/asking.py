@@ -11,6 +11,7 @@ from core.protocol import commands
 from tui.screens.planning import PlanningScreen
 from tui.sight import sight
 from tui.widgets.prompt import Prompt
+from tui.work import begin
 
 if TYPE_CHECKING:
     from tui.widgets.approval import ApprovalBar
@@ -105,7 +106,7 @@ class AskingScreen(PlanningScreen):
 
     def on_question_bar_answered(self, event: Any) -> None:
         """The user answered the model's questions, or dismissed them."""
-        self.run_worker(self._answer(event.id, event.answers), group="commands")
+        begin(self, self._answer, event.id, event.answers, group="commands")
 
     on_debug_board_answered = on_question_bar_answered
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
+from textual.strip import Strip
 from textual.widgets import Static
 
 from core.protocol.review import Change, ChangeDiff
-from tui.keymap import bindings
+from tui.keymap import bindings, key_of
 from tui.screens.notes import Confirm
 from tui.sight import sight
 from tui.text import named, plain
@@ -20,7 +23,17 @@ from tui.widgets.diff_view import DiffView
 NAMED: Final = 8  # files of several that are named
 
 
-class Consent(Confirm):
+class AskedDiff(DiffView, can_focus=False):
+    """The lines that are asked about: nothing in it can be judged or marked."""
+
+    def _chips(self, *_: object) -> Strip:
+        return Strip([])
+
+    def on_click(self, event: events.Click) -> None:
+        event.prevent_default()
+
+
+class ChangeConsent(Confirm):
     """`Confirm` for one change, whose `diff` (None: it can't be shown as lines) is seen while it is asked about."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("confirm", "consent")
@@ -38,23 +51,40 @@ class Consent(Confirm):
         with Vertical(classes="dialog wide"):
             yield Static(plain(self._question), classes="dialog-title")
             yield Static(plain(self._about), classes="dialog-about")
-            view = DiffView()
-            view.can_focus = False
-            yield view
+            yield AskedDiff()
             yield self._keys()
 
     def opened(self) -> None:
         if self._diff is not None:
             ids = [each.id for each in self._diff.change.hunks]
-            self.query_one(DiffView).show(self._diff, ids.index(self._hunk) if self._hunk in ids else 0)
+            self.query_one(AskedDiff).show(self._diff, ids.index(self._hunk) if self._hunk in ids else 0)
+            self.call_after_refresh(self.name_the_keys)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.name_the_keys)
+
+    def name_the_keys(self) -> None:
+        """With those that move the lines, where there are more of them than are seen."""
+        for view in self.query(AskedDiff):
+            goes = [("consent.down", "consent.up")] if view.max_scroll_y else []
+            goes += [("consent.right", "consent.left")] if view.max_scroll_x else []
+            keymap = getattr(self.app, "keymap", {})
+            moving = " ".join(key_of(name, keymap) for pair in goes for name in pair)
+            more = (("   ", ""), (moving, "$accent"), (" read on", "$foreground 60%")) if goes else ()
+            self.query_one("#confirm-keys", Static).update(self.named_keys().append(Content.assemble(*more)))
 
     def is_read(self) -> bool:
-        return all(sight(view) == "seen" for view in self.query(DiffView)) and super().is_read()
+        return all(sight(view) == "seen" for view in self.query(AskedDiff)) and super().is_read()
 
     def action_scroll(self, pages: int) -> None:
         """Read on."""
-        for view in self.query(DiffView):
+        for view in self.query(AskedDiff):
             view.scroll_relative(y=pages * max(view.size.height // 2, 1), animate=False)
+
+    def action_shift(self, step: int) -> None:
+        """To where the lines go on."""
+        for view in self.query(AskedDiff):
+            view.action_shift(step)
 
 
 def deletions(changes: Sequence[Change]) -> Confirm | None:

@@ -11,6 +11,7 @@ from core.protocol import commands, queries
 from tui.bridge import Wish
 from tui.screens.models import model_opened_by_key
 from tui.screens.welcome import Welcome
+from tui.work import begin
 
 if TYPE_CHECKING:
     from tui.screens.actions import ActingScreen
@@ -20,7 +21,7 @@ async def first_run(screen: ActingScreen, models: queries.Models, wish: Wish) ->
     """What to begin with; None = the user wants to leave."""
     while True:
         welcome = Welcome(models, wish)
-        looking = screen.run_worker(_look_around(screen, welcome), group="welcome", exclusive=True)
+        looking = begin(screen, _look_around, screen, welcome, group="welcome", exclusive=True)
         answer = await screen.app.push_screen_wait(welcome)
         looking.cancel()
         match answer:

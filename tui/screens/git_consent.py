@@ -24,21 +24,20 @@ class GitConsent(Confirm):
     """True only for `y`, and never for a state that can't be accepted as things are."""
 
     def __init__(self, preview: GitPreview) -> None:
-        super().__init__("Accept the state of git?", "accept it", no="leave it pending")
+        super().__init__("Accept the state of git?", "" if preview.refused else "accept it", no="leave it pending")
         self._preview = preview
 
     def compose(self) -> ComposeResult:
         shown = self._preview
         with Vertical(classes="dialog page"):
-            yield Static(
-                "The state of git can't be accepted" if shown.refused else self._question, classes="dialog-title"
-            )
-            yield Static(plain(shown.refused or RISK), classes="dialog-about")
+            with Vertical(classes="dialog-head"):
+                yield Static(
+                    "The state of git can't be accepted" if shown.refused else self._question, classes="dialog-title"
+                )
+                yield Static(plain(shown.refused or RISK), classes="dialog-about")
             with VerticalScroll():
                 yield Static(_told(shown))
-            no = f" {self._no}"
-            yes = () if shown.refused else (("y", "$accent bold"), f" {self._yes}   ")
-            yield Static(Content.assemble(*yes, ("n", "$accent bold"), no))
+            yield self._keys()
 
     def opened(self) -> None:
         self.query_one(VerticalScroll).focus()
@@ -50,9 +49,14 @@ class GitConsent(Confirm):
 def _told(preview: GitPreview) -> Content:
     parts: list[tuple[str, str]] = [(f"{clean(line)}\n", "") for line in preview.moves]
     parts += [(f"! {clean(line)}\n", "$text-warning") for line in preview.notes]
-    parts.append(("\n", ""))
+    parts += [("\n", "")] if parts and preview.text else []
     for line in clean(preview.text).splitlines():
-        style = _STYLES.get(line[:1], "") if not line.startswith(("+++", "---")) else "bold"
-        parts.append((f"{line}\n", style))
+        parts.append((f"{line}\n", _style(line)))
     parts += [("… there is more; git shows it once it is accepted\n", "$foreground 60%")] if preview.clipped else []
     return Content.assemble(*parts)
+
+
+def _style(line: str) -> str:
+    if line.startswith(("+++", "---")):
+        return "bold"
+    return "$foreground 60%" if line.startswith("index ") else _STYLES.get(line[:1], "")

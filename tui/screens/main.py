@@ -29,6 +29,7 @@ from tui.widgets.greeting import Greeting
 from tui.widgets.prompt import ANSWERING, PLACEHOLDERS, READING, STEERING, Prompt
 from tui.widgets.status import StatusBar
 from tui.widgets.transcript import Transcript
+from tui.work import begin
 
 if TYPE_CHECKING:
     from tui.screens.panes import Panes
@@ -79,7 +80,7 @@ class MainScreen(AskingScreen):
         self.call_after_refresh(self._start)
 
     def _start(self) -> None:
-        self.run_worker(self.bridge.run(), group="engine", exclusive=True)
+        begin(self, self.bridge.run, group="engine", exclusive=True)
 
     @property
     def panes(self) -> Panes:
@@ -116,7 +117,7 @@ class MainScreen(AskingScreen):
     def laid_out(self) -> None:
         """The status line tells of what waits and is not seen."""
         if self._panes is not None and self._panes.put_away and not self._panes.is_narrow:
-            self.run_worker(self._panes.show_again(), group="panes")
+            begin(self, self._panes.show_again, group="panes")
         waits = self.waits_unseen()
         self.set_class(waits, "-awaited")
         self.query_one(StatusBar).call_back(waits)
@@ -127,16 +128,16 @@ class MainScreen(AskingScreen):
         self._note = ""
         self._show_blocks()
         self._show_status()
-        self.run_worker(self._load_history(), group="history", exclusive=True)
-        self.run_worker(self._show_queue(), group="queue", exclusive=True)
-        self.run_worker(self._look_elsewhere(), group="elsewhere", exclusive=True)
+        begin(self, self._load_history, group="history", exclusive=True)
+        begin(self, self._show_queue, group="queue", exclusive=True)
+        begin(self, self._look_elsewhere, group="elsewhere", exclusive=True)
         if self._panes is not None or self.query("#approval, #question, #trust"):  # another session may have been shown
             self.changed(frozenset({"ask", "review", "plan", "debug", "files"}))
         if self._wish.pane and not self._is_shown:
             self._is_shown = True
-            self.run_worker(self.panes.show(self._wish.pane), group="panes")
+            begin(self, self.panes.show, self._wish.pane, group="panes")
         if self.has_class("-broad"):
-            self.run_worker(self.panes.show_files(), group="files", exclusive=True)
+            begin(self, self.panes.show_files, group="files", exclusive=True)
 
     async def _load_history(self) -> None:
         answer = await self.bridge.query(queries.PromptHistoryQuery())
@@ -161,11 +162,11 @@ class MainScreen(AskingScreen):
         if topics & {"status", "session"}:
             self._show_status()
         if "queue" in topics:
-            self.run_worker(self._show_queue(), group="queue", exclusive=True)
+            begin(self, self._show_queue, group="queue", exclusive=True)
         if "ask" in topics:
-            self.run_worker(self._show_asked(), group="asked", exclusive=True)
+            begin(self, self._show_asked, group="asked", exclusive=True)
         if topics & {"review", "plan", "debug", "files"}:
-            self.run_worker(self.panes.update(topics), group="panes")
+            begin(self, self.panes.update, topics, group="panes")
 
     def trouble(self, message: str, hint: str) -> None:
         self._note = "engine away"
@@ -186,7 +187,7 @@ class MainScreen(AskingScreen):
     def connected(self) -> None:
         if not self._is_set_up:
             self._is_set_up = True
-            self.run_worker(self._adopt_settings(), group="settings", exclusive=True)
+            begin(self, self._adopt_settings, group="settings", exclusive=True)
 
     async def _adopt_settings(self) -> None:
         """The user's colours and keys; what is wrong in them is told and the rest is taken."""
@@ -249,7 +250,7 @@ class MainScreen(AskingScreen):
 
         prompt = self.query_one(Prompt)
         if (slash := parsed(event.text)) is not None:
-            self.run_worker(self.run_action(f"{slash[0].action}({slash[1]!r})"), group="slash")
+            begin(self, self.run_action, f"{slash[0].action}({slash[1]!r})", group="slash")
             return
         if problem := unknown(event.text):
             self.say(problem, is_error=True)
@@ -262,7 +263,7 @@ class MainScreen(AskingScreen):
             return
         if self.answer_awaited(event.text):
             return
-        self.run_worker(self._say_to_model(event.text), group="prompts")
+        begin(self, self._say_to_model, event.text, group="prompts")
 
     async def _say_to_model(self, text: str) -> None:
         from tui.widgets.blocks import warm_up
@@ -295,7 +296,7 @@ class MainScreen(AskingScreen):
     def _give_back(self, text: str) -> None:
         """What could not be sent stands in the prompt again; above it, if something else was begun there."""
         self.state.said.returned.append((text, self.state.seq))
-        self.run_worker(self._show_queue(), group="queue", exclusive=True)
+        begin(self, self._show_queue, group="queue", exclusive=True)
 
     async def _show_queue(self) -> None:
         """What was said and not sent: what was given back belongs into the prompt."""
@@ -314,7 +315,7 @@ class MainScreen(AskingScreen):
     def _taken_back(self) -> None:
         if said := self.state.said.take():
             self.query_one(Prompt).give_back(said)
-            self.run_worker(self._show_queue(), group="queue", exclusive=True)
+            begin(self, self._show_queue, group="queue", exclusive=True)
         else:
             self.send(commands.TurnUnsteer())
 
@@ -326,7 +327,7 @@ class MainScreen(AskingScreen):
     @on(Prompt.TakeSuggestion)
     def _suggestion_taken(self) -> None:
         if (offer := self.state.suggestion) and not self.state.running:
-            self.run_worker(self._say_suggested(offer.text, offer.mode), group="prompts")
+            begin(self, self._say_suggested, offer.text, offer.mode, group="prompts")
 
     async def _say_suggested(self, text: str, mode: ModeName) -> None:
         if mode == self.mode or await self.deliver(commands.ModeSet(mode=mode)):
@@ -334,7 +335,7 @@ class MainScreen(AskingScreen):
 
     @on(Prompt.Completing)
     def _completing(self, event: Prompt.Completing) -> None:
-        self.run_worker(self._complete(event.kind, event.pattern), group="completion", exclusive=True)
+        begin(self, self._complete, event.kind, event.pattern, group="completion", exclusive=True)
 
     async def _complete(self, kind: str, pattern: str) -> None:
         if not kind and not self.query("#completion"):

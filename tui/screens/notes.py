@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.queries import ContextReport
-from tui.keymap import PLACES, bindings, by_scope, shown
+from tui.keymap import PLACES, bindings, by_scope, key_of, shown
 from tui.screens.dialog import Dialog
 from tui.sight import is_whole
 from tui.text import clean, one_line, plain
@@ -44,8 +44,14 @@ class Confirm(Dialog[bool]):
         yield self._keys()
 
     def _keys(self) -> Static:
-        yes, no = f" {self._yes}   ", f" {self._no}"
-        return Static(Content.assemble(("y", "$accent bold"), yes, ("n", "$accent bold"), no))
+        return Static(self.named_keys(), id="confirm-keys")
+
+    def named_keys(self) -> Content:
+        """What each key answers."""
+        keymap = getattr(self.app, "keymap", {})
+        yes, no = (key_of(name, keymap) for name in ("confirm.yes", "confirm.no"))
+        said = () if not self._yes else ((yes, "$accent bold"), f" {self._yes}   ")
+        return Content.assemble(*said, (no, "$accent bold"), f" {self._no}")
 
     def is_read(self) -> bool:
         return is_whole(self.query_one(".dialog-title")) and super().is_read()

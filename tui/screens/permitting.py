@@ -9,6 +9,7 @@ from textual.content import Content
 from core.protocol import commands, queries
 from tui.screens.reviewing import ReviewingScreen
 from tui.text import exposed, one_line
+from tui.work import begin
 
 
 class PermittingScreen(ReviewingScreen):
@@ -20,7 +21,7 @@ class PermittingScreen(ReviewingScreen):
 
     def on_approval_bar_typed(self, event: Any) -> None:
         """The user is typing a pattern: show what it would allow."""
-        self.run_worker(self._preview(event.pattern, event.command), group="pattern", exclusive=True)
+        begin(self, self._preview, event.pattern, event.command, group="pattern", exclusive=True)
 
     async def _preview(self, pattern: str, command: str) -> None:
         found = await self.bridge.query(queries.PatternQuery(pattern=pattern, command=command))
@@ -58,9 +59,9 @@ class PermittingScreen(ReviewingScreen):
         """List what is allowed and refused, or forget one of it."""
         word, _, identity = argument.partition(" ")
         if word == "remove" and identity.strip():
-            self.run_worker(self._remove(identity.strip()), group="commands")
+            begin(self, self._remove, identity.strip(), group="commands")
             return
-        self.run_worker(self._show_permissions(), group="picker", exclusive=True)
+        begin(self, self._show_permissions, group="picker", exclusive=True)
 
     async def _remove(self, identity: str) -> None:
         if await self.deliver(commands.PermissionRemove(id=identity)):

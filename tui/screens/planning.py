@@ -14,6 +14,7 @@ from core.protocol.plans import Plan
 from tui.screens.rewinding import RewindingScreen
 from tui.text import one_line
 from tui.widgets.plan_edits import dependants, removed, with_status
+from tui.work import begin
 
 if TYPE_CHECKING:
     from tui.widgets.plan_panel import PlanPanel
@@ -30,7 +31,7 @@ class PlanningScreen(RewindingScreen):
 
     def action_choose_plan(self, path: str = "") -> None:
         """Make another plan of the project the one at hand."""
-        self.run_worker(self._choose_plan(path), group="picker", exclusive=True)
+        begin(self, self._choose_plan, path, group="picker", exclusive=True)
 
     async def _choose_plan(self, name: str) -> None:
         path = name if "/" in name else await self._plan_called(name)
@@ -86,12 +87,12 @@ class PlanningScreen(RewindingScreen):
         if command.path:
             self.send(command)
         else:
-            self.run_worker(found(), group="picker", exclusive=True)
+            begin(self, found, group="picker", exclusive=True)
 
     def on_plan_panel_set_status(self, event: Any) -> None:
         """Another status for a todo."""
         command = commands.TodoSet(id=event.id, status=event.status, plan=self.state.plan)
-        self.run_worker(self._set_status(command), group="commands")
+        begin(self, self._set_status, command, group="commands")
 
     async def _set_status(self, command: commands.TodoSet) -> None:
         if command.status in STARTED and (first := self._first(command.id)):
@@ -166,7 +167,7 @@ class PlanningScreen(RewindingScreen):
 
     def on_plan_panel_removes(self, event: Any) -> None:
         """A todo is to go; asked about once more if others wait for it."""
-        self.run_worker(self._remove_todo(event.path, event.id), group="commands")
+        begin(self, self._remove_todo, event.path, event.id, group="commands")
 
     async def _remove_todo(self, path: str, key: str) -> None:
         from tui.screens.notes import Confirm
@@ -210,7 +211,7 @@ class PlanningScreen(RewindingScreen):
     def on_plan_panel_writes_text(self, event: Any) -> None:
         """The text of the plan is to be another. The editor stays until the engine has taken it."""
         command = commands.PlanEdit(path=event.plan.path, body=event.body, base=event.plan)
-        self.run_worker(self._write_text(command), group="commands")
+        begin(self, self._write_text, command, group="commands")
 
     async def _write_text(self, command: commands.PlanEdit) -> None:
         if await self.deliver(command) and self._plan_panel is not None:

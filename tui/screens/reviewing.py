@@ -16,6 +16,7 @@ from tui.screens.actions import ActingScreen
 from tui.text import named, one_line
 from tui.widgets.review_words import asks_first
 from tui.widgets.transcript import Transcript
+from tui.work import begin
 
 if TYPE_CHECKING:
     from tui.screens.notes import Confirm
@@ -38,7 +39,7 @@ class ReviewingScreen(ActingScreen):
     def on_review_pane_resolve(self, event: Any) -> None:
         """A verdict from the review."""
         verdict = commands.HunkResolve(path=event.path, hunks=event.hunks, verdict=event.verdict, reason=event.reason)
-        self.run_worker(self.judge(verdict), group="commands")
+        begin(self, self.judge, verdict, group="commands")
 
     async def judge(self, verdict: commands.HunkResolve) -> None:
         """Send a verdict; one that accepts what is red, or what removes a file, is confirmed first."""
@@ -63,11 +64,11 @@ class ReviewingScreen(ActingScreen):
 
     async def _consents(self, change: Change, hunk: str) -> bool:
         """Asks about one change, with its lines."""
-        from tui.screens.consent import Consent
+        from tui.screens.consent import ChangeConsent
 
         answer = await self.bridge.query(queries.DiffQuery(path=change.path))
         diff = answer.diff if isinstance(answer, queries.Diff) else None
-        return await self._agrees(Consent(change, diff, hunk=hunk))
+        return await self._agrees(ChangeConsent(change, diff, hunk=hunk))
 
     async def _agrees(self, dialog: Confirm) -> bool:
         agreed: bool | None = await self.app.push_screen_wait(dialog)
@@ -92,13 +93,16 @@ class ReviewingScreen(ActingScreen):
 
     def on_review_pane_resolve_files(self, event: Any) -> None:
         """A verdict on a directory of the list; none of it is red."""
-        self.run_worker(
-            self.judge(commands.HunkResolve(path="", paths=event.paths, verdict=event.verdict)), group="commands"
+        begin(
+            self,
+            self.judge,
+            commands.HunkResolve(path="", paths=event.paths, verdict=event.verdict),
+            group="commands",
         )
 
     def on_review_pane_resolve_bulk(self, event: Any) -> None:
         """A verdict on a bulk."""
-        self.run_worker(self._judge_bulk(event.root, event.verdict), group="commands")
+        begin(self, self._judge_bulk, event.root, event.verdict, group="commands")
 
     async def _git_consent(self, root: str) -> bool:
         from tui.screens.git_consent import GitConsent
@@ -161,7 +165,7 @@ class ReviewingScreen(ActingScreen):
 
     def on_review_pane_wants_text(self, event: Any) -> None:
         """A hunk is to be edited."""
-        self.run_worker(self._edit(event.path, event.hunk), group="review.edit", exclusive=True)
+        begin(self, self._edit, event.path, event.hunk, group="review.edit", exclusive=True)
 
     async def _edit(self, path: str, hunk: str) -> None:
         from tui.widgets.hunk_editor import is_plain
@@ -199,7 +203,7 @@ class ReviewingScreen(ActingScreen):
 
     def on_review_pane_wants_origin(self, event: Any) -> None:
         """Judge all of one origin at once."""
-        self.run_worker(self._judge_origin(event.change), group="picker", exclusive=True)
+        begin(self, self._judge_origin, event.change, group="picker", exclusive=True)
 
     async def _judge_origin(self, change: Change) -> None:
         from tui.screens.picker import DeedPicker
@@ -242,7 +246,7 @@ class ReviewingScreen(ActingScreen):
 
     def on_review_pane_wants_conflict(self, event: Any) -> None:
         """Settle a conflict."""
-        self.run_worker(self._settle(event.path), group="picker", exclusive=True)
+        begin(self, self._settle, event.path, group="picker", exclusive=True)
 
     async def _settle(self, path: str) -> None:
         from tui.screens.conflict import ConflictScreen

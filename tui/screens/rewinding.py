@@ -8,6 +8,7 @@ from typing import Final
 from core.protocol import commands, queries
 from tui.screens.permitting import PermittingScreen
 from tui.widgets.prompt import Prompt
+from tui.work import begin
 
 TWICE: Final = 1.0  # seconds between two strokes of escape that belong together
 _NEVER: Final = float("-inf")
@@ -33,7 +34,7 @@ class RewindingScreen(PermittingScreen):
 
     def action_load_history(self, _: str = "") -> None:
         """Load the answers of a long session that were left out when it was opened."""
-        self.run_worker(self._load_history_of_session(), group="whole", exclusive=True)
+        begin(self, self._load_history_of_session, group="whole", exclusive=True)
 
     async def _load_history_of_session(self) -> None:
         self.say("Loading the whole session…")
@@ -41,7 +42,7 @@ class RewindingScreen(PermittingScreen):
 
     def action_rewind(self, _: str = "") -> None:
         """Go back to an earlier prompt: with the files, the conversation or both."""
-        self.run_worker(self._rewind(), group="picker", exclusive=True)
+        begin(self, self._rewind, group="picker", exclusive=True)
 
     async def _rewind(self) -> None:
         from tui.screens.picker import Picker
@@ -87,7 +88,7 @@ class RewindingScreen(PermittingScreen):
 
     def action_fork(self, _: str = "") -> None:
         """Go on in a second session with all that this one is now."""
-        self.run_worker(self._fork(), group="session", exclusive=True)
+        begin(self, self._fork, group="session", exclusive=True)
 
     async def _fork(self) -> None:
         before = self.state.session

@@ -29,6 +29,7 @@ from tui.widgets.board_log import Row, compared_rows, log_rows
 from tui.widgets.board_rows import Chip, card_rows, top_rows
 from tui.widgets.code_view import CodeView
 from tui.widgets.side import KeysChanged
+from tui.work import begin
 
 EMPTY: Final = (
     "Nothing is debugged yet\n\nIn Debug mode the agent writes down what may be the cause, puts probes in place, and "
@@ -168,7 +169,7 @@ class DebugBoard(Vertical):
         if self._run:
             words = self.query_one(BoardLine).value
             query = ProbeLogQuery(run=self._run, compare_with=self._other, hypothesis=self._hypothesis, words=words)
-            self.run_worker(self._take(query), group="probe log", exclusive=True)
+            begin(self, self._take, query, group="probe log", exclusive=True)
 
     async def _take(self, query: ProbeLogQuery) -> None:
         log = await self._load(query)

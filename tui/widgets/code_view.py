@@ -28,6 +28,7 @@ from tui.highlight import SYNTAX, Painting, Span
 from tui.keymap import bindings
 from tui.sight import Sights, sight
 from tui.widgets.rows import placed
+from tui.work import begin
 
 KEPT_ROWS: Final = 600
 SETTLED: Final = 0.03  # seconds of rest before rows are coloured: while they fly past it would only cost frames
@@ -149,7 +150,7 @@ class CodeView(ScrollView, can_focus=True):
             self._wanted[painting, painting.chunk(index)] = None
             if not self._is_painting:
                 self._is_painting = True
-                self.run_worker(self._paint_wanted(), group="highlight", exit_on_error=False)
+                begin(self, self._paint_wanted, group="highlight", exit_on_error=False)
         return found or ()
 
     def forget_colours(self) -> None:

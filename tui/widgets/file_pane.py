@@ -20,6 +20,7 @@ from tui.keymap import bindings
 from tui.text import named
 from tui.widgets.side import hint
 from tui.widgets.tree import FileTree
+from tui.work import begin
 
 TREE_HINT: Final = (("files.find", "find"), ("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
 FIND_HINT: Final = (("find.take", "open"), ("find.down", "next"), ("find.leave", "tree"))
@@ -108,7 +109,7 @@ class FilePane(Vertical):
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         self.set_class(bool(event.value.strip()), "-found")
-        self.run_worker(self._look_for(event.value.strip()), group="find", exclusive=True)
+        begin(self, self._look_for, event.value.strip(), group="find", exclusive=True)
 
     async def _look_for(self, words: str) -> None:
         self._offer(tuple(await self._find(words)) if words else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -20,6 +21,7 @@ from tui.highlight import Painting
 from tui.keymap import bindings
 from tui.text import clean, named, shortened
 from tui.widgets.code_view import CodeView, cells
+from tui.work import begin
 
 EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press o at a hunk of the review."
 PATIENCE: Final = 0.5
@@ -145,8 +147,8 @@ class Preview(Vertical):
     def _read(self, *, keep: bool) -> None:
         if self._slow is None:
             self._slow = self.set_timer(PATIENCE, self._show_progress)
-        read = self._fetch(self._path, self._line, keep=keep)
-        self.run_worker(read, name="preview.load", group="preview.load", exclusive=True, exit_on_error=False)
+        read = partial(self._fetch, self._path, self._line, keep=keep)
+        begin(self, read, group="preview.load", exclusive=True, exit_on_error=False)
 
     async def _fetch(self, path: str, line: int, *, keep: bool) -> None:
         file = await self._load(path)

@@ -22,7 +22,7 @@ from core.protocol.review import Bulk, Change
 from tui.keymap import bindings
 from tui.text import named
 from tui.widgets.code_view import CodeView, cells
-from tui.widgets.review_words import MUTED, SIGNS, Part, badges, bulk_line
+from tui.widgets.review_words import MUTED, SIGNS, Part, badges, bulk_badges, bulk_line
 
 GROUPED_FROM: Final = 25  # files from which they are grouped by directory
 GONE_FROM: Final = 3  # deleted files of one directory that are summed up in a line
@@ -192,6 +192,8 @@ class ReviewList(CodeView):
         head = [("▌" if is_current else " ", base + parse("$primary"))]
         head += [(text, base + (parse(style) if style else base)) for text, style in left]
         strip = Strip([Segment(text, style.rich_style) for text, style in head if text])
+        if strip.cell_length > room > 0:
+            strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("…", (base + parse(MUTED)).rich_style)])])
         strip = strip.adjust_cell_length(max(room, 0), base.rich_style)
         end = Strip([Segment(text, style.rich_style) for text, style in tail])
         return Strip.join([strip, end, Strip([Segment(" ", base.rich_style)])]).adjust_cell_length(
@@ -203,7 +205,7 @@ class ReviewList(CodeView):
             case "bulk":
                 bulk = next(each for each in self._bulks if each.root == row.name)
                 waits = [(" … ", "$text-warning")] if row.name in self.sent else []
-                return [("▒ ", "$text-primary"), *bulk_line(bulk)], waits
+                return [("▒ ", "$text-primary"), *bulk_line(bulk)], [*waits, *bulk_badges(bulk)]
             case "directory":
                 return self._directory(row)
             case "file":

@@ -28,6 +28,7 @@ from tui.widgets.review_files import ReviewFiles
 from tui.widgets.review_input import ReviewInput
 from tui.widgets.review_list import ReviewList
 from tui.widgets.review_words import EMPTY, GONE, Part, risk, told, trouble
+from tui.work import begin
 
 PATIENCE: Final = 0.5
 GRACE: Final = 0.5  # seconds
@@ -283,9 +284,7 @@ class ShowingReview(Vertical):
         async def fetch() -> None:
             await self._fetch(path, goal)
 
-        _: Worker[None] = self.run_worker(
-            fetch, name="review.load", group="review.load", exclusive=True, exit_on_error=False
-        )
+        _: Worker[None] = begin(self, fetch, group="review.load", exclusive=True, exit_on_error=False)
 
     async def _fetch(self, path: str, goal: Goal) -> None:
         diff = await self._load(path)

@@ -24,6 +24,7 @@ from core.protocol.queries import Tree, TreeEntry
 from tui.keymap import bindings
 from tui.text import named, one_line
 from tui.widgets.code_view import cells
+from tui.work import begin
 
 SLICE: Final = 500
 SHOWN: Final = 5_000  # entries of one directory; nobody reads on, and `find` knows the rest
@@ -129,7 +130,7 @@ class FileTree(TreeWidget[Place]):
         if node.data is not None:
             node.data.is_read = True
             name = f"tree:{node.data.path}"
-            self.run_worker(self._fill(node), name=name, group=name, exclusive=True, exit_on_error=False)
+            begin(self, self._fill, node, group=name, exclusive=True, exit_on_error=False)
 
     async def _fill(self, node: Node) -> None:
         place = node.data
@@ -235,7 +236,7 @@ class FileTree(TreeWidget[Place]):
 
     def reveal(self, path: str) -> None:
         """Open the directories that a file lies in, and go to it."""
-        self.run_worker(self._reveal(path), group="reveal", exclusive=True, exit_on_error=False)
+        begin(self, self._reveal, path, group="reveal", exclusive=True, exit_on_error=False)
 
     async def _reveal(self, path: str) -> None:
         node = self.root

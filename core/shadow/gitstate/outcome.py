@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.git.history import (
     GONE,
@@ -57,6 +58,15 @@ class Outcome(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+
+    def leaves_out(self, commit: Commit) -> bool:
+        """Whether nothing is left of a commit that stands for something else."""
+        made = self.made.get(commit.oid, commit.oid)
+        return made in {"", *(self.made.get(parent, parent) for parent in commit.parents)}
+
+    def become(self) -> list[str]:
+        """The new commits as they will be, parents first."""
+        return [self.made.get(each.oid, each.oid) for each in self.fresh if not self.leaves_out(each)]
 
 
 def judged(laid: Laid, accepted: Accepted) -> Outcome:
@@ -145,17 +155,17 @@ def _made_again(laid: Laid, accepted: Accepted, found: Outcome, chain: Sequence[
     made = rebuilt(laid.now, chain, accepted.settled)
     after = {name: made.get(oid, oid) for name, oid in found.after.items()}
     after = {name: oid for name, oid in after.items() if oid}
-    notes = tuple(_told(each, made) for each in chain if made[each.oid] != each.oid)
-    result = Outcome(before=found.before, after=after, fresh=found.fresh, made=made, notes=notes)
+    result = Outcome(before=found.before, after=after, fresh=found.fresh, made=made)
+    result = replace(result, notes=tuple(_told(each, result) for each in chain if made[each.oid] != each.oid))
     left = commits(laid.now, _roots(laid, found.before, after), _known(laid, found))
     bad = [each for commit in left for each in _bad_in(laid, accepted, commit)]
     bad += _bad_in_head(laid, accepted, result)
     return _refused(found, _why(laid, result, bad)) if bad else result
 
 
-def _told(of: Commit, made: dict[str, str]) -> str:
-    is_left_out = made[of.oid] in {"", *(made.get(parent, parent) for parent in of.parents)}
-    what = "left out: nothing new in it was accepted" if is_left_out else f"made again as {made[of.oid][:10]}"
+def _told(of: Commit, outcome: Outcome) -> str:
+    is_left_out = outcome.leaves_out(of)
+    what = "left out: nothing new in it was accepted" if is_left_out else f"made again as {outcome.made[of.oid][:10]}"
     return f"commit {of.oid[:10]} “{of.subject}” is {what}"
 
 

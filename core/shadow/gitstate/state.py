@@ -89,9 +89,8 @@ def _preview(laid: Laid, outcome: Outcome) -> GitPreview:
         old, new = outcome.before.get(name, ""), outcome.after.get(name, "")
         if old != new:
             moves.append(f"{name}: {old[:10] or 'new'} → {new[:10] or 'removed'}")
-    text = ""
-    if outcome.fresh:
-        text = _shown(laid, [each.oid for each in outcome.fresh])
+    become = outcome.become()
+    text = _shown(laid, become) if become else ""
     return GitPreview(
         root=laid.rel,
         moves=tuple(moves),
