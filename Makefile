@@ -28,7 +28,9 @@ help:
 run: $(VENV)/.installed
 	@$(BIN)/python -I agent_tui.py $(ARGS)
 
+# Compiled first, or each worker and each program that the tests start would compile all of it again.
 test: $(VENV)/.installed-dev
+	@$(BIN)/python -m compileall -q agent_tui.py core tui tests
 	$(BIN)/python -m pytest -n 3 --dist loadfile -p no:benchmark $(ARGS)
 
 fuzz: $(VENV)/.installed-dev

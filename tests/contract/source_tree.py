@@ -6,7 +6,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,25 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Module:
-    """One source file and its syntax tree."""
+    """One source file; read and parsed when first asked for, so that collecting the tests costs nothing.
+
+    `sample`: a source of the tests' own, in place of what is on disk.
+    """
 
     path: Path
-    tree: ast.Module
-    lines: int
+    sample: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        return self.sample or self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, str(self.path))
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
 
     @property
     def name(self) -> str:
@@ -52,7 +66,7 @@ class Import:
 @cache
 def modules(*tops: str) -> tuple[Module, ...]:
     """Every module below the given files or directories of the repository, sorted by path."""
-    return tuple(_read(path) for top in tops for path in _files(ROOT / top))
+    return tuple(_module(path) for top in tops for path in _files(ROOT / top))
 
 
 def _files(top: Path) -> list[Path]:
@@ -61,9 +75,8 @@ def _files(top: Path) -> list[Path]:
 
 
 @cache
-def _read(path: Path) -> Module:
-    text = path.read_text(encoding="utf-8")
-    return Module(path=path, tree=ast.parse(text, str(path)), lines=text.count("\n"))
+def _module(path: Path) -> Module:
+    return Module(path)
 
 
 def program() -> tuple[Module, ...]:

@@ -167,7 +167,7 @@ def test_n1_the_search_lets_go_what_reads(source):
 
 
 def parsed(source: str) -> Module:
-    return Module(path=ROOT / "core" / "sample.py", tree=ast.parse(source), lines=source.count("\n"))
+    return Module(ROOT / "core" / "sample.py", sample=source)
 
 
 def test_n1_every_module_that_can_write_is_named_with_what_it_writes():
