@@ -6,8 +6,6 @@ held function by function; docs/safety.md tells the same list in words.
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from tests.contract.effects import words, writing
