@@ -21,6 +21,7 @@ from core.errors import ConfigError
 from core.modes import Mode
 from core.permissions.rules import Choice, Rule, parse_rule
 from core.permissions.voices import Hears, everything
+from core.user_dirs import config_dir
 
 FILE_NAME = "config.toml"
 PROJECT_FILE = Path(".agent-tui") / FILE_NAME
@@ -149,24 +150,6 @@ class LoadedSettings(Struct, frozen=True, kw_only=True):
 
     settings: Settings
     notices: tuple[str, ...] = ()
-
-
-def config_dir() -> Path:
-    """Where the user's settings are: `$AGENT_TUI_CONFIG_DIR`, else the platform's place for them."""
-    if named := os.environ.get("AGENT_TUI_CONFIG_DIR"):
-        return Path(named).expanduser()
-    import platformdirs
-
-    return platformdirs.user_config_path("agent-tui")
-
-
-def state_dir() -> Path:
-    """Where sessions, shadows and keys are kept: `$AGENT_TUI_STATE_DIR`, else the platform's place for them."""
-    if named := os.environ.get("AGENT_TUI_STATE_DIR"):
-        return Path(named).expanduser()
-    import platformdirs
-
-    return platformdirs.user_state_path("agent-tui")
 
 
 def load_settings(workspace_root: Path | None = None) -> Settings:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from core import __version__
 from core.cli import Options
-from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, config_dir, load_with_notices, state_dir
+from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, load_with_notices
 from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.permissions.trust import Trust
@@ -24,6 +24,7 @@ from core.protocol.queries import Models, ProviderStatus
 from core.sandbox.box import Tier
 from core.sessions.store import SessionStore
 from core.tools.ripgrep import program
+from core.user_dirs import config_dir, state_dir
 from core.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import Final
 
 from core import __version__
 from core.clock import now_ms
-from core.config import state_dir
 from core.ids import new_id
 from core.secrets import redact
+from core.user_dirs import state_dir
 from core.wellformed import well_formed
 
 FOLDER: Final = "faults"

@@ -95,7 +95,7 @@ async def welcome(directory: Path) -> None:
 
 async def whole_job(directory: Path) -> None:
     """The demo, from the first question to the command that asks."""
-    from core.config import config_dir
+    from core.user_dirs import config_dir
     from tui.bridge import Wish
     from tui.widgets.diff_view import DiffView
 
@@ -195,7 +195,7 @@ assert price("tea", "usd") == 6, price("tea", "usd")
 
 def _till(directory: Path) -> None:
     """A project with a fault, a model that finds it, and commands that run unasked."""
-    from core.config import config_dir
+    from core.user_dirs import config_dir
 
     directory.mkdir()
     (directory / "prices.py").write_text(PRICES)

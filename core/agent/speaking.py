@@ -17,7 +17,7 @@ from core.agent.prefix import Prefix, Prepared, kept_or_made
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.agent.tags import as_data, attribute
-from core.config import EditFormat, config_dir
+from core.config import EditFormat
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
 from core.dialects.native import NativeDialect
@@ -27,6 +27,7 @@ from core.prompts import render, tool_text
 from core.protocol.documents import Text
 from core.tools.base import TerminalDetail
 from core.tools.offers import edit_format
+from core.user_dirs import config_dir
 
 # What the tags dialect has tags of its own for.
 _HAS_TAGS = frozenset({"search_replace", "edit_blocks"})

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from core.config import state_dir
 from core.errors import StateError
 from core.ids import new_id
 from core.sessions.store import SessionStore
+from core.user_dirs import state_dir
 
 KEPT = 5
 _HERE = Path(__file__).resolve().parent

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.config import state_dir
 from core.errors import AgentTuiError
 from core.protocol.events import BoxFound
 from core.sandbox.box import Box, Tier
 from core.sandbox.runner import containment
+from core.user_dirs import state_dir
 
 if TYPE_CHECKING:
     from core.sandbox.tiers import TierReport

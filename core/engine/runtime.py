@@ -15,7 +15,7 @@ from core.agent.plan_news import refresh
 from core.agent.terminal import Terminal
 from core.bus import Bus
 from core.clock import now_ms
-from core.config import Settings, config_dir, state_dir
+from core.config import Settings
 from core.engine.boxes import Boxes
 from core.engine.debug_end import before_edge, end_debugging, sweep_killed
 from core.engine.flagging import Flagging
@@ -41,6 +41,7 @@ from core.sessions.summary import Summary, keep, summary_of
 from core.shadow import BlobStore, ReviewState, Shadow
 from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
+from core.user_dirs import config_dir, state_dir
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 

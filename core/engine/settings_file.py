@@ -7,9 +7,10 @@ import os
 import re
 from pathlib import Path
 
-from core.config import FILE_NAME, config_dir, load_settings
+from core.config import FILE_NAME, load_settings
 from core.errors import StateError
 from core.ids import new_id
+from core.user_dirs import config_dir
 
 
 def remember(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:

@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from core.config import state_dir
 from core.errors import StateError
 from core.ids import new_id
+from core.user_dirs import state_dir
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 MAX_BYTES = 4 << 20

@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from core.clock import now_ms
-from core.config import state_dir
 from core.permissions.identity import Identity, identity_of
 from core.permissions.state_file import StateFile
 from core.permissions.voices import Voices, kept
+from core.user_dirs import state_dir
 from core.workspace.names import from_os
 
 FILE = "trust.json"

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from core.config import state_dir
 from core.errors import ConfigError, StateError
 from core.providers.endpoint import is_loopback
 from core.providers.private_file import read_private, write_private
 from core.secrets import Secret
+from core.user_dirs import state_dir
 
 FoundKey = tuple[Secret | None, str]
 SERVICE: Final = "agent-tui"

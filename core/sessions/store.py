@@ -14,9 +14,9 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from core.config import state_dir
 from core.errors import StateError
 from core.ids import new_id
+from core.user_dirs import state_dir
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 

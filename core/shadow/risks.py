@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from core import user_dirs
 from core.errors import PathRefused
 from core.git.hooks import hook_directories
 from core.protocol.moves import renames
@@ -40,6 +41,7 @@ class Risks:
         self._contents = contents
         self._seen = seen
         self._state = state
+        self._settings = _below(user_dirs.config_dir(), workspace.root)
         self._hooks: tuple[tuple[int, ...], tuple[str, ...]] = ((), ())
 
     def revised(self) -> list[Change]:
@@ -74,6 +76,8 @@ class Risks:
             return risk
         if any(each == "." or _is_at(path, each) for each in self._hook_directories()):
             return HOOK
+        if self._settings == "." or (self._settings and _is_at(path, self._settings)):
+            return "says what this program does, in all of your projects: your settings lead here"
         for place, link in aliases:
             if place == "." or _is_at(path, place):
                 alias = f"{link}/{path}" if place == "." else link + path[len(place) :]
@@ -165,6 +169,12 @@ class Risks:
         if marks != self._hooks[0]:
             self._hooks = (marks, hook_directories(self._workspace.root))
         return self._hooks[1]
+
+
+def _below(place: Path, root: Path) -> str:
+    """Where a directory really is in the project; "" = not in it."""
+    where = place.resolve()
+    return where.relative_to(root).as_posix() if where.is_relative_to(root) else ""
 
 
 def _changed(path: Path) -> int:

@@ -8,24 +8,28 @@ from pathlib import Path
 from core.errors import PathRefused
 
 
-def default_state_dir() -> Path:
-    """Where this program keeps its state, whether it is there or not."""
-    if chosen := os.environ.get("AGENT_TUI_STATE_DIR"):
-        return Path(chosen)
-    from platformdirs import user_state_path
+def refuse_too_wide(root: Path, spelled: Path, state_dir: Path, config_dir: Path) -> None:
+    """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `spelled` the user's own.
 
-    return user_state_path("agent-tui")
-
-
-def refuse_too_wide(root: Path, state_dir: Path) -> None:
-    """Raise `PathRefused` for a directory that is no single project; both paths are real ones."""
+    Settings count as held when they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
+    the project would say what holds in it. Where a link leads from the home into a repository (dotfiles), they do not.
+    """
     home = Path.home().resolve()
+    settings = Path(os.path.normpath(config_dir.absolute()))
     if root == Path(root.anchor):
         what = "the root of the file system"
     elif root == home or root in home.parents:
         what = "your home directory" if root == home else "a directory above your home directory"
     elif root in state_dir.resolve().parents or root == state_dir.resolve():
         what = "a directory that holds this program's own state"
+    elif settings.is_relative_to(root) or settings.is_relative_to(spelled.absolute()):
+        what = "a directory that holds this program's own settings"
     else:
         return
-    raise PathRefused(f"{root} is {what}, not a project.", hint="Start in a project's own directory, or name it.")
+    raise PathRefused(f"{root} is {what}, not a project.", hint=_hint(what))
+
+
+def _hint(what: str) -> str:
+    if what.endswith("settings"):
+        return "Let AGENT_TUI_CONFIG_DIR or XDG_CONFIG_HOME name a place outside of the project."
+    return "Start in a project's own directory, or name it."

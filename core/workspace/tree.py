@@ -16,12 +16,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core import user_dirs
 from core.errors import PathRefused
 from core.protocol.review import FileState
 from core.workspace import levers, names
 from core.workspace.beneath import DIRECTORY, LinkTarget, follow, open_direct, resolve
 from core.workspace.renaming import temporary_name
-from core.workspace.roots import default_state_dir, refuse_too_wide
+from core.workspace.roots import refuse_too_wide
 
 Kind = Literal["file", "directory", "symlink", "other"]
 
@@ -60,9 +61,10 @@ class Workspace:
             raise PathRefused(
                 f"{root} can't be opened as a workspace: {error.strerror}.", hint="Name an existing directory."
             ) from error
-        refuse_too_wide(self.root, state_dir or default_state_dir())
+        spelled = root.expanduser().absolute()
+        refuse_too_wide(self.root, spelled, state_dir or user_dirs.state_dir(), user_dirs.config_dir())
         self._root = os.fsencode(self.root)
-        self._spellings = tuple({str(self.root), str(root.expanduser().absolute())})
+        self._spellings = tuple({str(self.root), str(spelled)})
         umask = os.umask(0o077)
         os.umask(umask)
         self.new_file_mode = 0o644 & ~umask

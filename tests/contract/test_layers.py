@@ -14,7 +14,18 @@ from tests.contract.source_tree import Import, imports, modules, program, projec
 LADDER: tuple[frozenset[str], ...] = (
     frozenset(
         "core" + name
-        for name in ("", ".errors", ".ids", ".clock", ".exits", ".languages", ".protocol", ".secrets", ".wellformed")
+        for name in (
+            "",
+            ".errors",
+            ".ids",
+            ".clock",
+            ".exits",
+            ".languages",
+            ".protocol",
+            ".secrets",
+            ".user_dirs",
+            ".wellformed",
+        )
     ),
     frozenset(
         {

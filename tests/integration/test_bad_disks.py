@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import state_dir
 from core.exits import ExitCode
+from core.user_dirs import state_dir
 from tests.support.program import ask, environment, run, without_powers
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at

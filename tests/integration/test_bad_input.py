@@ -10,8 +10,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from core.config import config_dir
 from core.exits import ExitCode
+from core.user_dirs import config_dir
 from tests.support.program import Ended, ask, environment, run
 from tests.support.provider_server import Request, provider_server
 from tests.support.provider_streams import Call, Step

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from core.cli import Options
-from core.config import config_dir, state_dir
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.transports.stdio_client import connect
+from core.user_dirs import config_dir, state_dir
 from tests.support.program import KEY, PROGRAM
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step

@@ -15,7 +15,6 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from core.agent.probe_check import take_out
-from core.config import config_dir, state_dir
 from core.debug.marks import MARK
 from core.debug.records import shown, stored
 from core.engine import Engine, EngineOptions
@@ -24,6 +23,7 @@ from core.sessions.debugging import DebugState
 from core.sessions.fold import fold
 from core.sessions.store import SessionStore
 from core.shadow import BlobStore, ReviewState
+from core.user_dirs import config_dir, state_dir
 from tests.support.debugging import (
     COMPARE,
     FIX,

@@ -7,11 +7,11 @@ import contextlib
 
 import pytest
 
-from core.config import config_dir
 from core.dialects.command import MARKS
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import FileEdit, TerminalCommand
+from core.user_dirs import config_dir
 from tests.integration.test_engine_provider import (
     assert_prefixes_hold,
     assert_valid,

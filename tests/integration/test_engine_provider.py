@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from core.config import config_dir, state_dir
 from core.engine import Engine, EngineOptions
 from core.modes import Access, Mode, granted
 from core.protocol import commands as cmd
@@ -21,6 +20,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.messages import UserMessage
 from core.tools.registry import TOOLS
+from core.user_dirs import config_dir, state_dir
 from tests.contract.test_access_matrix import ARGUMENTS
 from tests.support.history import anthropic_faults, faults, openai_faults
 from tests.support.provider_server import Request, provider_server

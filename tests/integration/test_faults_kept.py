@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from core import faults
-from core.config import state_dir
 from core.engine.faults import explained
 from core.protocol import events as ev
 from core.secrets import MASK
+from core.user_dirs import state_dir
 from tests.support import recorded
 from tests.support.agent_case import Case, calls, says
 from tests.support.scripted_client import ScriptedClient

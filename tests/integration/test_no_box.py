@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import config_dir
 from core.exits import ExitCode
+from core.user_dirs import config_dir
 from tests.contract.test_access_matrix import ARGUMENTS
 from tests.support.box_tiers import offered
 from tests.support.program import PROGRAM, ROOT

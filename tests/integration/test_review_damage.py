@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from core.config import state_dir
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.review import Change
+from core.user_dirs import state_dir
 from tests.integration.test_engine_commands import session_of, submitted, turn, until
 from tests.support.agent_case import calls, says
 from tests.support.story import access, project_at

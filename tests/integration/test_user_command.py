@@ -105,7 +105,7 @@ async def test_the_shell_stands_where_it_stood_when_the_session_goes_on(project)
 
 
 def log_of(_project: Path) -> list[Path]:
-    from core.config import state_dir
+    from core.user_dirs import state_dir
 
     return [path for path in state_dir().rglob("log.jsonl") if path.is_file()]
 

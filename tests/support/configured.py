@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.config import config_dir
+from core.user_dirs import config_dir
 
 ASKS = '[commands]\npolicy = "confirm"\n'
 

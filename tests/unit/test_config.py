@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-from core.config import Commands, Limits, Settings, config_dir, load_settings, load_with_notices, state_dir
+from core.config import Commands, Limits, Settings, load_settings, load_with_notices
 from core.errors import ConfigError
 from core.modes import Mode
+from core.user_dirs import config_dir, state_dir
 
 
 @pytest.fixture

@@ -184,6 +184,22 @@ def test_p21_roots_that_are_no_project_are_refused_with_advice(tmp_path, monkeyp
         Workspace(tmp_path / "missing")
 
 
+def test_n16_settings_that_are_named_below_a_project_are_not_the_users(tmp_path, monkeypatch):
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    (tmp_path / "alias").symlink_to(project)
+    for named in (project / ".config", tmp_path / "alias" / "deep" / "config", project):
+        monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(named))
+        with pytest.raises(PathRefused, match="settings") as refused:
+            Workspace(tmp_path / "alias", state_dir=tmp_path / "state")
+        assert "AGENT_TUI_CONFIG_DIR" in refused.value.hint
+    (home / "config").symlink_to(project)  # dotfiles: the project is where the user keeps their settings
+    for named in (home / "config", home / "config" / "tui", project / ".." / "home", tmp_path / "elsewhere"):
+        monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(named))
+        assert Workspace(project, state_dir=tmp_path / "state").root == project
+
+
 def test_states_tell_what_is_there(workspace):
     assert workspace.state_of("nothing") == (ABSENT, None)
     assert workspace.state_of("no/where") == (ABSENT, None)

@@ -7,12 +7,13 @@ import json
 
 import pytest
 
-from core.config import Commands, DialectFiles, ModelSettings, Settings, config_dir
+from core.config import Commands, DialectFiles, ModelSettings, Settings
 from core.dialects.command import MARKS
 from core.protocol import events as ev
 from core.protocol.documents import FileEdit, TerminalCommand, ToolCallDocument
 from core.protocol.messages import AssistantMessage, ToolMessage, UserMessage
 from core.providers.base import Finished, TextDelta
+from core.user_dirs import config_dir
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
 

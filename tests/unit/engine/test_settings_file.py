@@ -4,9 +4,10 @@ import tomllib
 
 import pytest
 
-from core.config import config_dir, load_settings
+from core.config import load_settings
 from core.engine.settings_file import remember, with_key
 from core.errors import ConfigError
+from core.user_dirs import config_dir
 
 BEFORE = '# mine\ntheme = 1\n\n[providers.openai]  # here\nheaders = {}\nbase_url = "old"\n\n[limits]\nmax_steps = 3\n'
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from core.config import state_dir
 from core.errors import ConfigError, StateError
 from core.permissions import identity
 from core.permissions.approval import Approval, digest_of_value
@@ -19,6 +18,7 @@ from core.permissions.identity import identity_of
 from core.permissions.remembered import Remembered
 from core.permissions.trust import Trust, is_empty, speaking
 from core.secrets import remember
+from core.user_dirs import state_dir
 
 MAKE = Approval(subject="make", tier="T1", mode="agent")
 

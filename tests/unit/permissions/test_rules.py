@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from core.config import config_dir, load_with_notices
+from core.config import load_with_notices
 from core.errors import CommandRejected, ConfigError
 from core.modes import Access
 from core.permissions.rules import Rule, host_matches, parse_rule
 from core.policy import Terms, check_pattern, decide, decide_path
+from core.user_dirs import config_dir
 from tests.unit.permissions.test_shell import TRICKS
 
 HELD = Terms(contained=True)

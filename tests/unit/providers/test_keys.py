@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from core.config import state_dir
 from core.errors import ConfigError, StateError
 from core.providers import keys
 from core.providers.keys import KEYRING, find_key, store_key
 from core.secrets import Secret, redact
+from core.user_dirs import state_dir
 
 URL = "https://api.openai.com/v1"
 KEY = "sk-stored-key-0123456789"

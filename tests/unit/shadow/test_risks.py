@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.unit.shadow.desk import Desk
 from tests.unit.shadow.mounted import needs_mounts, run
 
 
@@ -138,3 +139,14 @@ def test_n9_a_repository_in_what_git_ignores_makes_that_bulk_one_to_confirm(desk
     risk = next(bulk.risk for bulk in desk.state.bulks if bulk.root == "dist")
     assert bool(risk) == ("git init" in made)
     assert red(desk) == ({"dist/a/.git/config"} if made.endswith("dist/a") else set())
+
+
+@pytest.mark.parametrize(("leads_to", "reds"), [("tui", {"tui/config.toml"}), (".", {"tui/config.toml", "a.py"})])
+def test_n16_where_the_users_own_settings_lead_into_the_project_they_are_red(monkeypatch, tmp_path, leads_to, reds):
+    (tmp_path / "settings").symlink_to(tmp_path / "project" / leads_to)
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path / "settings"))
+    desk = Desk(tmp_path)
+    desk.shadow.write("tui/config.toml", b"[commands]\npolicy = 'auto'\n")
+    desk.shadow.write("a.py", b"")
+    assert red(desk) == reds
+    assert "settings" in desk.state.changes["tui/config.toml"].risk
