@@ -23,6 +23,7 @@ from core.permissions.voices import Hears, everything
 from core.prompts import render, tool_text
 from core.providers.base import ToolSpec
 from core.rules import Rule, RuleSet, load_rules
+from core.secrets import masked
 from core.workspace import Workspace
 
 FILE = "prefix.json"
@@ -44,8 +45,9 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
 
 def system_prompt(rules: Sequence[Rule]) -> str:
+    """It is kept beside the log and sent: a key of ours that a rule holds does not stand in it."""
     shown = [{"path": attribute(rule.path), "text": as_data(rule.text)} for rule in rules]
-    return render("system", rules=shown)
+    return masked(render("system", rules=shown))
 
 
 def prepare(workspace: Workspace, directory: Path, *, trusted: bool = True, hears: Hears = everything) -> Prepared:

@@ -56,6 +56,22 @@ async def test_n14_k2_a_key_that_the_model_repeats_is_in_no_log_and_no_output(pr
     assert KEY not in server.answered[1].raw.decode()
 
 
+async def test_n14_a_key_that_stands_in_the_rules_of_a_project_is_neither_kept_nor_sent(project):
+    (project / "AGENTS.md").write_text(f"Call the service with {KEY}.\n")
+    (project / ".cursor" / "rules").mkdir(parents=True)
+    (project / ".cursor" / "rules" / "a.mdc").write_text(f"---\nglobs: '*.py'\n---\nThe key is {KEY}.\n")
+    (project / "a.py").write_text("x = 1\n")
+    trust(project)
+    async with provider_server(["Done."]) as server:
+        ended = await run(project, "-p", "See @a.py", "--model", "openai/m", env=environment(server))
+    assert ended.code == 0, ended.err
+    sent = server.answered[0].raw.decode()
+    assert "Call the service with" in sent
+    assert "The key is" in sent
+    assert KEY not in sent
+    assert [name for name, data in kept(project).items() if KEY.encode() in data] == []
+
+
 async def test_n14_an_edit_whose_text_holds_a_key_reaches_the_file_as_it_is(project):
     write = Call(
         name="write", arguments={"file_path": "conf.py", "contents": f"A = '{KEY}'\nB = 'sk-other-0123456789abcdef'\n"}
