@@ -292,7 +292,9 @@ def _explain(problem: Exception) -> int:
         from core.faults import keep, told
 
         text = f"unexpected fault: {type(problem).__name__}: {text}. {told(keep(problem, 'the program'))}"
-    sys.stderr.write(f"agent-tui: {text}\n")
+    from core.names import on_one_line
+
+    sys.stderr.write(f"agent-tui: {on_one_line(text)}\n")
     return ExitCode.FAILED
 
 

@@ -21,10 +21,10 @@ from core.engine import Engine, EngineOptions
 from core.engine.boxes import Boxes
 from core.errors import AgentTuiError
 from core.ids import new_id
-from core.printer import plain
+from core.names import exposed, named, on_one_line
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.moves import arrow, listed
+from core.protocol.moves import listed
 from core.protocol.review import Bulk, Change, Origin
 from core.sandbox.box import Limits, Tier
 from core.sandbox.plain_output import PlainStream
@@ -138,13 +138,13 @@ class _BoxRun:
         self._out.finish()
         self._errors.finish()
         found = self._boxes.event()
-        lines = [f"{'box':<11}{found.tier}{f' ({found.reason})' if found.reason else ''}"]
+        lines = [f"{'box':<11}{found.tier}{f' ({_one_line(found.reason)})' if found.reason else ''}"]
         if result.ended != "exited":
             lines.append(f"{'ended':<11}{_ENDS.get(result.ended, result.ended)} ({result.duration_ms / 1000:.1f} s)")
-        lines += [f"{'note':<11}{note}" for note in result.notes]
-        lines += [f"{'note':<11}{self._out.failure}"] if self._out.failure else []
+        lines += [f"{'note':<11}{_one_line(note)}" for note in result.notes]
+        lines += [f"{'note':<11}{_one_line(self._out.failure)}"] if self._out.failure else []
         lines += effects or [f"{'effects':<11}none"]
-        self._tell("".join(f"{_one_line(line)}\n" for line in lines))
+        self._tell("".join(f"{line}\n" for line in lines))
 
     def _tell(self, report: str) -> None:
         """A file is for those who must know the report from what the command wrote to standard error."""
@@ -177,44 +177,53 @@ class _Before:
     def news(self, state: SessionState, effects: ev.EffectsRecorded) -> list[str]:
         """A line for each thing that the command did."""
         if effects.discarded:
-            return ["discarded  all that it changed", *(f"{'note':<11}{note}" for note in effects.notes)]
+            return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
         lines: list[str] = []
         for change in listed(state.changes):
             before = self._changes.get(change.path)
             if before is None or before.pending != change.pending:
                 lines += _lines(change, before)
         undone = sorted(set(self._changes) - set(state.changes))
-        lines += [f"{'undone':<11}{path} (as it is in the project)" for path in undone]
-        lines += [bulk_line(bulk) for bulk in _bulks(state) if self._bulks.get(bulk.root) != bulk]
-        return lines + [f"{'dropped':<11}{note}" for note in effects.notes]
+        lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
+        lines += [bulk_line(bulk, _name(bulk.root)) for bulk in _bulks(state) if self._bulks.get(bulk.root) != bulk]
+        return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
 
 
 def _lines(change: Change, before: Change | None) -> list[str]:
     words = {"create": "created", "edit": "edited", "delete": "deleted", "rename": "renamed"}
     remarks = ["again"] if before is not None else []
     remarks += ["protected"] if change.protected else []
-    remarks += [f"conflict: {change.conflict}"] if change.conflict else []
+    remarks += [f"conflict: {_one_line(change.conflict)}"] if change.conflict else []
     more = f" ({'; '.join(remarks)})" if remarks else ""
-    lines = [f"{words[change.operation]:<11}{arrow(change)}{more}"] if change.operation in words else []
+    name = _name(change.path)
+    told = f"{_name(change.renamed_from)} -> {name}" if change.renamed_from else name
+    lines = [f"{words[change.operation]:<11}{told}{more}"] if change.operation in words else []
     if change.operation in {"mode", "edit"} and change.base.mode != change.pending.mode:
-        lines.append(f"{'mode':<11}{change.path} {change.base.mode:04o} -> {change.pending.mode:04o}")
-    return lines or [f"{'edited':<11}{change.path}{more}"]
+        lines.append(f"{'mode':<11}{name} {change.base.mode:04o} -> {change.pending.mode:04o}")
+    return lines or [f"{'edited':<11}{name}{more}"]
 
 
-def bulk_line(bulk: Bulk) -> str:
-    """`generated  node_modules (1,203 files, 34.1 MB)`."""
+def bulk_line(bulk: Bulk, name: str) -> str:
+    """`generated  node_modules (1,203 files, 34.1 MB)`; `name`: its root as it is shown."""
     gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
-    return f"{bulk.kind:<11}{bulk.root} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone})"
+    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone})"
 
 
 def _bulks(state: SessionState) -> tuple[Bulk, ...]:
     return getattr(state.review, "bulks", ())
 
 
+def _name(path: str) -> str:
+    """A name in a report that programs read, too: as in `_one_line`, and what looks like something else is told."""
+    blanks = len(path) - len(path.rstrip(" "))
+    name = " ".join(named(part) for part in _one_line(path[: len(path) - blanks]).split(" "))
+    return name + "\\x20" * blanks
+
+
 def _one_line(line: str) -> str:
     """Of names with newlines in them too: what stands on a line is told by nobody else. Backslashes are doubled."""
     escaped = "".join(_escaped(each) for each in line)
-    return plain(escaped)
+    return exposed(escaped)
 
 
 def _escaped(character: str) -> str:
@@ -265,7 +274,7 @@ class _Out:
 
 
 def _not_run(why: str) -> int:
-    sys.stderr.write(f"agent-tui: not run: {plain(why)}\n")
+    sys.stderr.write(f"agent-tui: not run: {on_one_line(why)}\n")
     return NOT_RUN
 
 

@@ -18,8 +18,8 @@ from core.cli import Options
 from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, load_with_notices
 from core.errors import AgentTuiError
 from core.exits import ExitCode
+from core.names import on_one_line
 from core.permissions.trust import Trust
-from core.printer import plain
 from core.protocol.queries import Models, ProviderStatus
 from core.sandbox.box import Tier
 from core.sessions.store import SessionStore
@@ -49,11 +49,11 @@ def report(options: Options) -> int:
     """Print the report. `ExitCode.FAILED` if something would keep a session from working."""
     check = _Check(options.directory, probe=options.probe)
     for label, text in check.lines():
-        sys.stdout.write(f"{label:<{_WIDTH}}{plain(text)}\n")
+        sys.stdout.write(f"{label:<{_WIDTH}}{on_one_line(text)}\n")
     for note in check.notes:
-        sys.stdout.write(f"{'note':<{_WIDTH}}{plain(note)}\n")
+        sys.stdout.write(f"{'note':<{_WIDTH}}{on_one_line(note)}\n")
     for problem in check.problems:
-        sys.stdout.write(f"{'PROBLEM':<{_WIDTH}}{plain(problem)}\n")
+        sys.stdout.write(f"{'PROBLEM':<{_WIDTH}}{on_one_line(problem)}\n")
     return ExitCode.FAILED if check.problems else ExitCode.DONE
 
 

@@ -8,6 +8,7 @@ from core.cli import Options
 from core.config import load_with_notices
 from core.errors import ConfigError
 from core.exits import ExitCode
+from core.names import named
 from core.permissions.remembered import Kept, Remembered
 from core.permissions.trust import Trust
 from core.workspace import Workspace
@@ -23,12 +24,12 @@ def permissions(options: Options) -> int:
     if options.remove:
         return _remove(options.remove, remembered, trust)
     trusted = trust.given()
-    sys.stdout.write(f"{root}: {'trusted' if trusted else 'not trusted'}\n")
+    sys.stdout.write(f"{named(str(root))}: {'trusted' if trusted else 'not trusted'}\n")
     if trusted and not trust.sees_birth():
         sys.stdout.write(f"  {NO_BIRTH}\n")
     rules = load_with_notices(root if trusted else None, trust.voices().hears).settings.permissions.rules()
     for rule in rules:
-        sys.stdout.write(f"  {rule.choice:<6}{rule}   {rule.source}\n")
+        sys.stdout.write(f"  {rule.choice:<6}{named(str(rule))}   {named(rule.source)}\n")
     for kept in remembered.all():
         sys.stdout.write(f"  {line(kept)}   {kept.id}\n")
     if not rules and not remembered.all():
@@ -37,15 +38,11 @@ def permissions(options: Options) -> int:
 
 
 def line(kept: Kept) -> str:
-    """One answer in words; what is not printable in it is escaped."""
+    """One answer in words."""
     if kept.rule:
-        return f"{kept.choice:<6}{_escaped(kept.rule)}"
-    where = "" if kept.directory == "." else f" in {_escaped(kept.directory)}"
-    return f"{kept.choice:<6}exactly {_escaped(kept.shown)}{where}"
-
-
-def _escaped(text: str) -> str:
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        return f"{kept.choice:<6}{named(kept.rule)}"
+    where = "" if kept.directory == "." else f" in {named(kept.directory)}"
+    return f"{kept.choice:<6}exactly {named(kept.shown)}{where}"
 
 
 def _remove(what: str, remembered: Remembered, trust: Trust) -> int:

@@ -11,12 +11,14 @@ import msgspec
 from core.cli import Options
 from core.errors import CommandRejected
 from core.exits import ExitCode
+from core.names import exposed, named, on_one_line
 from core.plans.graph import blocked_by, problems, ready
 from core.plans.store import PlanStore
 from core.plans.transitions import refuse_early
-from core.printer import plain
+from core.printer import escaped
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
+from core.wellformed import encoded
 from core.workspace import Workspace
 from core.workspace.names import PLAN_SUFFIX, PLANS
 from core.workspace.plan_folder import PlanFolder
@@ -60,14 +62,14 @@ def found(workspace: Workspace, store: PlanStore, name: str) -> str:
 def _list(store: PlanStore, *, json: bool) -> int:
     listing = store.list()
     if json:
-        _write(msgspec.json.format(msgspec.json.encode(listing), indent=2).decode())
+        _write(_json(listing))
         return ExitCode.DONE
     for plan in listing.plans:
         faults = problems(plan.todos)
         trouble = f"   {len(faults)} fault{'s' if len(faults) > 1 else ''}: agent-tui plan check" if faults else ""
-        _write(f"{plan.path}  {_progress(plan)}  {plan.name}{trouble}")
+        _write(f"{named(plan.path)}  {_progress(plan)}  {on_one_line(plan.name)}{trouble}")
     for broken in listing.broken:
-        _write(f"broken: {broken.problem}")
+        _write(f"broken: {on_one_line(broken.problem)}")
     if not listing.plans and not listing.broken:
         _write(f"there is no plan in {PLANS}.")
     return ExitCode.DONE
@@ -91,31 +93,31 @@ def _show(plan: Plan, *, json: bool) -> int:
     waits, free = blocked_by(plan.todos), [todo.id for todo in ready(plan.todos)]
     if json:
         shown = Shown(plan=plan, ready=tuple(free), blocked_by=waits, faults=problems(plan.todos))
-        _write(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
+        _write(_json(shown))
         return ExitCode.DONE
-    _write(f"{plan.name}  {_progress(plan)}\n{plan.path}")
+    _write(f"{on_one_line(plan.name)}  {_progress(plan)}\n{named(plan.path)}")
     if plan.overview:
-        _write(plan.overview)
+        _write(exposed(plan.overview).replace("\n", "\n  "))
     for todo in plan.todos:
         _write(_row(todo, waits.get(todo.id, ()), is_ready=todo.id in free))
     if plan.body:
-        _write(f"\n{plan.body}")
+        _write(f"\n{exposed(plan.body)}")
     return ExitCode.DONE
 
 
 def _row(todo: Todo, waits: tuple[str, ...], *, is_ready: bool) -> str:
-    more = f"  (waits for {', '.join(waits)})" if waits else "  (ready)" if is_ready else ""
-    proof = f"\n        verify: {todo.verify}" if todo.verify else ""
-    return f"{MARKS[todo.status]} {todo.id}: {todo.content}{more}{proof}"
+    more = f"  (waits for {', '.join(map(named, waits))})" if waits else "  (ready)" if is_ready else ""
+    proof = f"\n        verify: {on_one_line(todo.verify)}" if todo.verify else ""
+    return f"{MARKS[todo.status]} {named(todo.id)}: {on_one_line(todo.content)}{more}{proof}"
 
 
 def _check(store: PlanStore, path: str) -> int:
     faults = store.check(path)
     for fault in faults:
         hint = f" {fault.hint}" if fault.hint else ""
-        _write(f"{path}:{fault.line}: {fault.text}{hint}")
+        _write(f"{named(path)}:{fault.line}: {on_one_line(fault.text + hint)}")
     if not faults:
-        _write(f"{path}: nothing is wrong.")
+        _write(f"{named(path)}: nothing is wrong.")
     return ExitCode.FAILED if faults else ExitCode.DONE
 
 
@@ -127,8 +129,8 @@ def _set(options: Options, store: PlanStore, path: str) -> int:
     if todo is not None and status == "completed" != todo.status and todo.verify:
         asyncio.run(_prove(options, path, todo))
     plan = store.set_todo(path, key, status)
-    free = ", ".join(todo.id for todo in ready(plan.todos)) or "none"
-    _write(f"{key}: {status}. Ready: {free}.")
+    free = ", ".join(named(todo.id) for todo in ready(plan.todos)) or "none"
+    _write(f"{named(key)}: {status}. Ready: {free}.")
     return ExitCode.DONE
 
 
@@ -155,4 +157,8 @@ async def _prove(options: Options, path: str, todo: Todo) -> None:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(f"{plain(text)}\n")
+    sys.stdout.write(f"{text}\n")
+
+
+def _json(record: msgspec.Struct) -> str:
+    return escaped(msgspec.json.format(encoded(record), indent=2).decode())

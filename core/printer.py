@@ -8,10 +8,12 @@ from typing import Protocol, TextIO
 
 import msgspec
 
+from core.names import HIDDEN, named, on_one_line
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.moves import Moved, arrow, directories
 from core.response import PendingBulk, PendingChange, Response
+from core.wellformed import encoded
 
 # What a terminal would act on, and what hides: control characters but tab and line feed, marks that reorder text, what
 # has no width (but joiners, which scripts and emoji need), tags.
@@ -20,11 +22,8 @@ _UNSAFE = dict.fromkeys(
     + [0x061C, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
     + list(range(0xE0000, 0xE1000))
 )
-# The same and everything else that is there and not seen, for JSON, whose value stays.
-_HIDDEN = re.compile(
-    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
+# Everything that is there and not seen, for JSON, whose value stays.
+_HIDDEN = re.compile(f"[{HIDDEN}]")
 
 
 class Printer(Protocol):
@@ -65,16 +64,16 @@ def review_notice(response: Response) -> list[str]:
         lines.append(f"{count} {'file waits' if count == 1 else 'files wait'} for your review{renamed}: agent-tui -c")
     groups = directories(waiting)
     grouped = {path for each in groups for path in each.files}
-    lines += [f"  {plain(moved_line(each))}" for each in groups]
-    lines += [f"  {plain(_waiting(each))}" for each in waiting if each.path not in grouped]
+    lines += [f"  {moved_line(each)}" for each in groups]
+    lines += [f"  {_waiting(each)}" for each in waiting if each.path not in grouped]
     if bulks:
         lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
-    return [*lines, *(f"  {plain(_whole(each))}" for each in bulks)]
+    return [*lines, *(f"  {_whole(each)}" for each in bulks)]
 
 
 def moved_line(moved: Moved) -> str:
     """`src/old/ -> src/new/ (100 files renamed)`."""
-    return f"{moved.old}/ -> {moved.new}/ ({len(moved.files):,} files renamed)"
+    return f"{named(moved.old)}/ -> {named(moved.new)}/ ({len(moved.files):,} files renamed)"
 
 
 def _waiting(change: PendingChange) -> str:
@@ -88,14 +87,13 @@ def _whole(bulk: PendingBulk) -> str:
     gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     what = "git state" if bulk.kind == "git" else "too large to be shown by its lines"
     files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
-    return (
-        f"{bulk.root} ({what}: {files}, {bulk.bytes / 1e6:.1f} MB{gone}){_why(protected=False, conflict=bulk.conflict)}"
-    )
+    size = f"{files}, {bulk.bytes / 1e6:.1f} MB{gone}"
+    return f"{named(bulk.root)} ({what}: {size}){_why(protected=False, conflict=bulk.conflict)}"
 
 
 def _why(protected: bool, conflict: str) -> str:
     if conflict:
-        return f": {conflict}"
+        return f": {on_one_line(conflict)}"
     return ": protected, never accepted in bulk" if protected else ""
 
 
@@ -139,7 +137,7 @@ class TextPrinter:
             case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
                 self._note(f"· {tool} {summary}".rstrip())
             case ev.RulesLoaded(rules=rules):
-                told = (f"! {rule.path}: {rule.note}" for rule in rules if rule.note)
+                told = (f"! {named(rule.path)}: {rule.note}" for rule in rules if rule.note)
                 self._note(*(line for line in told if line.removeprefix("! ") not in self._noted))
             case other:
                 self._note(_told(other))
@@ -193,7 +191,7 @@ class TextPrinter:
             case d.CodeBlock(metadata=block):
                 self._fence(document.id, block.language, content)
             case d.CodeReference(metadata=reference):
-                head = f"{reference.start_line}:{reference.end_line}:{reference.file_path}"
+                head = f"{reference.start_line}:{reference.end_line}:{named(reference.file_path)}"
                 self._fence(document.id, head, content)
             case d.Clarification(metadata=asked):
                 self._note(*asked_lines(asked))
@@ -210,7 +208,7 @@ class TextPrinter:
     def _note(self, *lines: str) -> None:
         for line in filter(None, lines):
             self._noted.add(line.removeprefix("! "))
-            self._err.write(f"{plain(line)}\n")
+            self._err.write(f"{on_one_line(line)}\n")
             self._over = False
         self._err.flush()
 
@@ -225,7 +223,7 @@ class TextPrinter:
         elif meta.stop_reason != "done" and meta.stop_message not in self._noted:
             self._note(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
         if meta.accepted_changes:
-            self._note(f"written: {', '.join(meta.accepted_changes)}")
+            self._note(f"written: {', '.join(map(named, meta.accepted_changes))}")
         self._note(*review_notice(response))
 
 
@@ -279,10 +277,10 @@ class StreamPrinter:
         self._err = err
 
     def event(self, envelope: ev.Envelope) -> None:
-        self._line(msgspec.json.encode(envelope))
+        self._line(encoded(envelope))
 
     def end(self, response: Response) -> None:
-        self._line(msgspec.json.encode({"type": "result", "response": response}))
+        self._line(encoded({"type": "result", "response": response}))
 
     def _line(self, data: bytes) -> None:
         self._out.write(escaped(data.decode("utf-8")) + "\n")

@@ -14,8 +14,9 @@ from pathlib import Path
 from core.box_run import bulk_line, kept_session
 from core.cli import Options
 from core.engine import Engine, EngineOptions
-from core.errors import CommandRejected
+from core.errors import CommandRejected, PathRefused
 from core.exits import ExitCode
+from core.names import named, on_one_line
 from core.printer import moved_line, plain
 from core.protocol import commands as cmd
 from core.protocol import queries as q
@@ -90,13 +91,13 @@ class _Verdicts:
             await self._engine.settled(self._session)
         verb = "accepted" if self._options.verdict == "accept" else "rejected"
         done = [arrow(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
-        done += [bulk.root for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
+        done += [named(bulk.root) for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
         for path in sorted(done):
             _say(f"{verb}  {path}")
         left = self._named(state)
         wanted = self._wanted()
-        named = [each for each in _bulks(state) if each.root in wanted or (each.waits and "all" in wanted)]
-        left += [(bulk.root, await self._why_left(bulk) or AS_A_WHOLE) for bulk in named]
+        chosen = [each for each in _bulks(state) if each.root in wanted or (each.waits and "all" in wanted)]
+        left += [(named(bulk.root), await self._why_left(bulk) or AS_A_WHOLE) for bulk in chosen]
         for path, why in left:
             _say(f"left      {path}{f' ({why})' if why else ''}")
         return ExitCode.REFUSED if left or self._left else ExitCode.DONE
@@ -147,7 +148,7 @@ async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
     if not state.changes and not any(bulk.waits for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
     waiting = listed(state.changes)
-    sys.stdout.writelines(f"# {plain(moved_line(each))}\n" for each in directories(waiting))
+    sys.stdout.writelines(f"# {moved_line(each)}\n" for each in directories(waiting))
     for change in waiting:
         path = change.path
         if change.renamed_from:
@@ -158,13 +159,13 @@ async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
             for line in (*_patch(answer.diff), *_links(change, blobs)):
                 sys.stdout.write(f"{line}\n")
         else:
-            sys.stdout.write(f"# {plain(path)}: {change.operation}\n")
+            sys.stdout.write(f"# {named(path)}: {change.operation}\n")
     for bulk in bulks:
-        sys.stdout.write(f"# {plain(bulk_line(bulk))}\n")
+        sys.stdout.write(f"# {bulk_line(bulk, named(bulk.root))}\n")
         if bulk.kind == "git":
             shown = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
             for line in _git_lines(shown.preview) if isinstance(shown, q.GitPreviewed) else ():
-                sys.stdout.write(f"#   {plain(line)}\n")
+                sys.stdout.write(f"#   {on_one_line(line)}\n")
 
 
 def _git_lines(preview: GitPreview) -> Iterator[str]:
@@ -186,7 +187,7 @@ def _patch(found: ChangeDiff) -> Iterator[str]:
     conflict = change.conflict and f"conflict: {change.conflict}"
     for remark in (conflict, change.protected and "protected", broken, found.note):
         if remark:
-            yield f"# {plain(change.path)}: {plain(str(remark))}"
+            yield f"# {named(change.path)}: {on_one_line(str(remark))}"
     yield f"diff --git {old} {new}"
     yield from _modes(change)
     if change.binary:
@@ -202,7 +203,7 @@ def _patch(found: ChangeDiff) -> Iterator[str]:
 
 def _rename(change: Change, old: str) -> Iterator[str]:
     if change.protected:
-        yield f"# {plain(change.path)}: protected"
+        yield f"# {named(change.path)}: protected"
     yield f"diff --git {_name('a', old)} {_name('b', change.path)}"
     yield "similarity index 100%"
     yield f"rename from {_bare(old)}"
@@ -217,9 +218,13 @@ def _bare(path: str) -> str:
 def _name(side: str, path: str) -> str:
     """A name as git writes it: in quotes, byte by byte, when it has anything in it that is not to be taken as it is."""
     name = f"{side}/{path}"
-    if plain(name) == name and to_os(name) == name.encode() and not set(name) & set('"\\\n\t'):
+    if named(name) == name and not set(name) & set('"\\'):
         return name
-    letters = (chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:03o}" for each in to_os(name))
+    try:
+        data = to_os(name)
+    except PathRefused:  # no file has this name, so that only its being printed matters
+        data = name.encode("utf-8", "surrogatepass")
+    letters = (chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:03o}" for each in data)
     return f'"{"".join(letters)}"'
 
 
@@ -278,4 +283,4 @@ def _bulks(state: SessionState) -> tuple[Bulk, ...]:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{plain(text)}\n")
+    sys.stderr.write(f"{on_one_line(text)}\n")

@@ -7,70 +7,40 @@ Nothing that leaves this module can move the cursor, reorder or hide text, or me
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
 
 from textual.content import Content
 from textual.strip import Strip
 
-from tui.lookalikes import marked
+from core import names
+from core.names import ELLIPSIS, HIDDEN, exposed
+
+__all__ = [
+    "ELLIPSIS",
+    "LINE_LIMIT",
+    "TAB_SIZE",
+    "arm_renderer",
+    "clean",
+    "console",
+    "exposed",
+    "named",
+    "one_line",
+    "plain",
+    "seen",
+    "shortened",
+]
 
 TAB_SIZE: Final = 4
 LINE_LIMIT: Final = 2_000
-ELLIPSIS: Final = "…"
 
-# C0 without tab and newline, DEL, C1, line and paragraph separators, bidi controls, zero-width and invisible
-# characters, lone surrogates, interlinear and musical format characters, tags, variation selectors beyond emoji.
-_HIDDEN: Final = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff"
-)
-_MARKS: Final = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
-    "\ufe00-\ufe0f\ufe20-\ufe2f"
-)
-_MARKS_KEPT: Final = 4
-
-_UNSAFE = re.compile(f"[{_HIDDEN}]|[{_MARKS}]{{{_MARKS_KEPT + 1},}}")
-_RUNS = re.compile(f"([{_HIDDEN}])\\1*|([{_MARKS}]{{{_MARKS_KEPT}}})[{_MARKS}]+|[\U000e0000-\U000e0fff]+")
-_TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
 # CSI, the string commands (OSC, DCS, APC, PM, SOS; only when they end, so that none can swallow a page), two-byte ones.
 _SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]+[0-~]"
     r"|\x1b[0-OQ-WYZ\\`-~]|\x9b[0-?]*[ -/]*[@-~]"
 )
 _EMOJI_JOINT = re.compile("(?<=[^\x00-\u1fff])\u200d(?=[^\x00-\u1fff])")
-_ON_THE_WIRE = re.compile(f"[{_HIDDEN}\n\t]")
-# Blanks other than one between two words, variation selectors, and what no font has.
-_ODD_SPACE = re.compile("^ +| +$|(?<= ) +|[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800\ufe00-\ufe0f]")
-_OURS = re.compile("([‹›\u2400-\u2426…])()")
-_NEVER_DRAWN = re.compile(f"[{_HIDDEN}]")
-
-
-def _made_visible(match: re.Match[str]) -> str:
-    run = match.group()
-    if match.group(2):
-        return f"{match.group(2)}‹+{len(run) - _MARKS_KEPT} marks›"
-    code = ord(run[0])
-    if code < 0x20 and len(run) == 1:
-        return chr(0x2400 + code)
-    count = f"×{len(run)}" if len(run) > 1 else ""
-    return f"‹U+{code:04X}{count}›"
-
-
-def exposed(text: str) -> str:
-    """Every control, bidi, zero-width or tag character as a visible escape; newlines and tabs stay.
-
-    For what the user has to judge (a command that asks for approval): nothing is dropped.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    text = text.replace("\r\n", "\n")
-    if not _UNSAFE.search(text):
-        return text
-    text = _TAG_RUN.sub(lambda tags: f"‹U+{ord(tags.group()[0]):04X} and {len(tags.group()) - 1} more›", text)
-    return _RUNS.sub(_made_visible, text)
+_ON_THE_WIRE = re.compile(f"[{HIDDEN}\n\t]")
+_NEVER_DRAWN = re.compile(f"[{HIDDEN}]")
 
 
 def clean(text: str) -> str:
@@ -112,22 +82,8 @@ def one_line(text: str, width: int = 200) -> str:
 
 
 def named(path: str, width: int = 400) -> str:
-    """The name of a file as it is judged, on one line of at most `width` characters, the beginning may be an ellipsis.
-
-    Two names that differ are shown as different: nothing is dropped or joined, and what can be taken for something else
-    is named.
-    """
-    if not (path.isascii() and path.isprintable()) or "  " in path or path != path.strip():
-        path = _named(path[-4 * width :])
-    return path if len(path) <= width else ELLIPSIS + path[len(path) - max(width - 1, 0) :]
-
-
-def _named(path: str) -> str:
-    path = _OURS.sub(_made_visible, path)  # else a name could be written that looks like one that is explained here
-    if unicodedata.normalize("NFC", path) != path:
-        path = "".join(f"‹U+{ord(each):04X}›" if unicodedata.combining(each) else each for each in path)
-    path = _ODD_SPACE.sub(lambda found: "".join(f"‹U+{ord(each):04X}›" for each in found.group()), marked(path))
-    return exposed(path.replace("\r", "␍").replace("\n", "␊").replace("\t", "␉"))
+    """The name of a file as it is judged, on one line of at most `width` characters; see `core.names.named`."""
+    return names.named(path, width)
 
 
 def seen(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.names import named
 from core.protocol.review import Change
 
 GROUPED_FROM = 3  # renamed files that are told as a directory
@@ -82,8 +83,8 @@ def _alone(change: Change) -> Change:
 
 
 def arrow(row: Row) -> str:
-    """The name of a change as it is listed: `old -> new` of a rename."""
-    return f"{row.renamed_from} -> {row.path}" if row.renamed_from else row.path
+    """The name of a change as it is printed: `old -> new` of a rename."""
+    return f"{named(row.renamed_from)} -> {named(row.path)}" if row.renamed_from else named(row.path)
 
 
 def directories(rows: Iterable[Row]) -> list[Moved]:

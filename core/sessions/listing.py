@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from core.errors import StateError
 from core.exits import ExitCode
+from core.names import named, on_one_line
 from core.protocol.queries import SessionInfo
 from core.sessions.fold import SessionState
 from core.sessions.log import walk
@@ -73,7 +74,7 @@ def print_sessions(directory: Path) -> int:
     """`agent-tui sessions`: a table on standard output."""
     found = list_sessions(SessionStore(directory), limit=_PRINTED)
     if not found:
-        sys.stdout.write(f"No sessions of {directory} yet. Start one: agent-tui\n")
+        sys.stdout.write(f"No sessions of {named(str(directory))} yet. Start one: agent-tui\n")
         return ExitCode.DONE
     for line in _table(found):
         sys.stdout.write(f"{line}\n")
@@ -102,9 +103,9 @@ def _day(milliseconds: int) -> str:
 def _title(session: SessionInfo) -> str:
     """What the session is about, then what is special about it."""
     notes = ["open now"] * session.locked + [session.problem] * bool(session.problem)
-    return _plain(session.title or "Untitled") + "".join(f" ({_plain(note)})" for note in notes)
+    return _short(session.title or "Untitled") + "".join(f" ({_short(note)})" for note in notes)
 
 
-def _plain(text: str) -> str:
-    """One line without control characters: titles come from prompts."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:80]
+def _short(text: str) -> str:
+    """One line: titles come from prompts."""
+    return on_one_line(text)[:80]

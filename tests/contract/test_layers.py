@@ -21,6 +21,8 @@ LADDER: tuple[frozenset[str], ...] = (
             ".clock",
             ".exits",
             ".languages",
+            ".lookalikes",
+            ".names",
             ".protocol",
             ".secrets",
             ".user_dirs",
@@ -76,7 +78,7 @@ LADDER: tuple[frozenset[str], ...] = (
     ),
 )
 STRANGERS = LADDER[2]
-SEEN_BY_TUI = ("core.protocol", "core.errors")
+SEEN_BY_TUI = ("core.protocol", "core.errors", "core.names", "core.lookalikes")
 SLOW = (
     "anthropic",
     "genai_prices",

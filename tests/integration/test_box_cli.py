@@ -296,6 +296,11 @@ def test_n14_a_name_can_not_forge_a_line_of_the_report(project):
     assert told[1] == ("created", "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x")
 
 
+def test_n14_names_that_look_alike_are_told_apart_in_the_report(project):
+    ended = program("box", "run", ".", "echo > раy; echo > 'b  c '", cwd=project)
+    assert [name for _, name in lines(ended.stderr)[1:]] == ["b  c\\x20", "‹ра·Cyrillic›y"]
+
+
 @pytest.mark.parametrize("tier", boxes())
 async def test_standard_error_is_heard_apart_in_every_tier(tier: Tier):
     with place_of(os.geteuid()) as root:

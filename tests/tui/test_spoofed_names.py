@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.lookalikes import marked
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
 from tests.tui.test_review_list import change
-from tui.lookalikes import marked
 from tui.screens.consent import ChangeConsent
 from tui.text import named
 from tui.widgets.approval import told

@@ -20,10 +20,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from core.lookalikes import marked
 from core.protocol.events import ApprovalRequested, Decision
 from core.protocol.queries import PatternPreview
 from tui.keymap import bindings, key_of
-from tui.lookalikes import marked
 from tui.sight import Guard, Guarded, is_whole
 from tui.text import exposed, named, one_line
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
+from core.lookalikes import marked
 from core.protocol import documents
 from tui.keymap import key_of
-from tui.lookalikes import marked
 from tui.state import Block
 from tui.text import clean, console, exposed, named, one_line, shortened
 from tui.widgets.rows import GUTTER, INDENT, Piece, Row, cells, wrap

@@ -1,0 +1,183 @@
+"""Whatever a printer writes without a screen: a name in it begins no line, hides nothing, and is like no other name."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from msgspec.structs import replace
+
+from core import box_run, permissions_print, plan_print, review_print
+from core.names import HIDDEN, named
+from core.permissions.remembered import Kept
+from core.plans.store import BrokenPlan, PlanListing, PlanStore
+from core.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
+from core.protocol import events as ev
+from core.protocol.documents import CodeReference, CodeReferenceMetadata, Todo
+from core.protocol.moves import arrow
+from core.protocol.plans import Plan
+from core.protocol.queries import SessionInfo
+from core.protocol.review import Bulk, Change, ChangeDiff, FileState
+from core.response import PendingBulk, PendingChange, Response, refusal
+from core.sessions import listing
+from tests.unit.test_names import NAMES
+
+ABSENT = FileState(kind="absent", mode=0)
+CHANGE = Change(path="", operation="edit", base=FileState(blob="a"), pending=FileState(blob="b"))
+RENAME = Change(path="new", operation="rename", base=ABSENT, pending=FileState(blob="b"))
+
+
+def response(**more: Any) -> Response:
+    found = refusal("", "", hint="", at=0)
+    return replace(found, id="chat_1", metadata=replace(found.metadata, stop_reason="done", **more))
+
+
+def text_printed(name: str, *happened: ev.AnyEvent, **more: Any) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    printer = TextPrinter(out, err)
+    for number, event in enumerate(happened, start=1):
+        printer.event(ev.Envelope(seq=number, session="s", at=0, event=event))
+    printer.end(response(**more))
+    return out.getvalue() + err.getvalue()
+
+
+def said(run: Callable[[], object]) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        run()
+    return out.getvalue()
+
+
+def plan_of(name: str) -> Plan:
+    todos = (Todo(id=name, content=name, verify=name), Todo(id="b", content="x", dependencies=(name,)))
+    return Plan(path=name, name=name, todos=todos)
+
+
+def listed(name: str) -> str:
+    found = PlanListing(plans=(plan_of(name),), broken=(BrokenPlan(path=name, problem=name),))
+    store = cast("PlanStore", SimpleNamespace(list=lambda: found))
+    return said(lambda: plan_print._list(store, json=False))
+
+
+PENDING = PendingChange(path="", operation="edit", added=1, removed=1)
+PRINTERS: dict[str, Callable[[str], str]] = {
+    "pending": lambda name: "\n".join(review_notice(response(pending_changes=(replace(PENDING, path=name),)))),
+    "conflict": lambda name: "\n".join(
+        review_notice(response(pending_changes=(replace(PENDING, path="a", conflict=name),)))
+    ),
+    "renamed": lambda name: "\n".join(
+        review_notice(response(pending_changes=(replace(PENDING, path="new", renamed_from=name),)))
+    ),
+    "directory": lambda name: "\n".join(
+        review_notice(
+            response(
+                pending_changes=tuple(
+                    replace(PENDING, path=f"new/{each}", renamed_from=f"{name}/{each}", added=0, removed=0)
+                    for each in "abc"
+                )
+            )
+        )
+    ),
+    "bulk": lambda name: "\n".join(
+        review_notice(response(pending_bulks=(PendingBulk(root=name, kind="large", files=1, bytes=1),)))
+    ),
+    "written": lambda name: text_printed(name, accepted_changes=(name,)),
+    "rule": lambda name: text_printed(
+        name, ev.RulesLoaded(rules=(ev.LoadedRule(path=name, kind="always", note="left out"),))
+    ),
+    "notice": lambda name: text_printed(name, ev.Notice(level="warning", message=f"{name} was left.", hint=name)),
+    "error": lambda name: text_printed(name, ev.ErrorRaised(code="x", message=f"{name}: no.", hint="")),
+    "tool": lambda name: text_printed(name, ev.ToolFinished(call="1", tool="write", status="error", summary=name)),
+    "reference": lambda name: text_printed(
+        name,
+        ev.DocumentFinished(
+            document=CodeReference(
+                id="1",
+                sequence=1,
+                content="x",
+                metadata=CodeReferenceMetadata(file_path=name, start_line=1, end_line=2),
+            )
+        ),
+    ),
+    "patch": lambda name: "\n".join(review_print._patch(ChangeDiff(change=replace(CHANGE, path=name), lines=()))),
+    "remark": lambda name: "\n".join(
+        review_print._patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
+    ),
+    "rename": lambda name: "\n".join(review_print._rename(replace(RENAME, renamed_from=name), name)),
+    "verdict": lambda name: arrow(replace(RENAME, renamed_from=name)),
+    "box": lambda name: "\n".join(box_run._lines(replace(CHANGE, path=name, conflict=name), None)),
+    "box bulk": lambda name: box_run.bulk_line(Bulk(root=name, kind="large", files=1, bytes=1), box_run._name(name)),
+    "box rename": lambda name: "\n".join(box_run._lines(replace(RENAME, renamed_from=name), None)),
+    "plans": listed,
+    "plan": lambda name: said(lambda: plan_print._show(plan_of(name), json=False)),
+    "permission": lambda name: permissions_print.line(Kept(id="1", choice="allow", rule=name)),
+    "permission for a command": lambda name: permissions_print.line(
+        Kept(id="1", choice="allow", digest="x", shown=name, directory=name)
+    ),
+    "sessions": lambda name: "\n".join(
+        listing._table((SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),))
+    ),
+}
+# Names stand in these as in prose: what hides or acts is told, letters that look like others are as they are; the title
+# of a session is cut.
+PROSE = {"conflict", "notice", "error", "tool", "sessions"}
+ORDINARY = "pay.py"
+
+
+@pytest.mark.parametrize("printer", PRINTERS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(one=NAMES, other=NAMES)
+@example(one="pay\n+++ b/x", other="pay\n")
+@example(one="р\u0430y.py", other=ORDINARY)
+@example(one="pa\u200by.py", other=ORDINARY)
+@example(one="\x1b[2Jpay.py", other="pay.py\udce9")
+@example(one="pay\ud83d.py", other="pay.py")
+def test_n14_printed_names_forge_no_line_hide_nothing_and_differ(printer, one, other):
+    shown, like = PRINTERS[printer](one), PRINTERS[printer](other)
+    for text in (shown, like):
+        assert not re.search(f"[{HIDDEN}\r]", text)
+        assert len(text.splitlines()) == len(PRINTERS[printer](ORDINARY).splitlines())
+        assert text.encode("utf-8")
+    if printer not in PROSE:
+        assert (shown == like) == (one == other)
+    if one != named(one) and printer not in PROSE | {"patch", "rename"} and not printer.startswith("box"):
+        assert named(one) in shown
+
+
+@pytest.mark.parametrize("form", [JsonPrinter, StreamPrinter])
+@settings(max_examples=60, deadline=None)
+@given(name=NAMES.filter(lambda each: not re.search("[\ud800-\udfff]", each)))
+def test_n14_json_escapes_a_name_as_json_does_and_keeps_its_value(form, name):
+    out, err = io.StringIO(), io.StringIO()
+    printer = form(out, err)
+    printer.event(ev.Envelope(seq=1, session="s", at=0, event=ev.Notice(level="info", message=name)))
+    printer.end(response(pending_changes=(replace(PENDING, path=name, renamed_from=name),)))
+    assert not re.search(f"[{HIDDEN}]", out.getvalue() + err.getvalue())
+    last = json.loads(out.getvalue() if form is JsonPrinter else out.getvalue().splitlines()[-1])
+    found = last if form is JsonPrinter else last["response"]
+    assert found["metadata"]["pendingChanges"][0]["path"] == name
+
+
+@given(name=NAMES.filter(lambda each: not re.search("[\ud800-\udfff]", each)))
+def test_n14_a_plan_in_json_keeps_its_values(name):
+    text = said(lambda: plan_print._show(plan_of(name), json=True))
+    assert not re.search(f"[{HIDDEN}]", text)
+    assert json.loads(text)["plan"]["todos"][0]["id"] == name
+
+
+def test_n14_a_project_of_an_odd_name_has_no_line_that_its_name_made(tmp_path, capsys):
+    place = tmp_path / "a\nSESSION  \u202e"
+    place.mkdir()
+    listing.print_sessions(place)
+    permissions_print.permissions(cast("Any", SimpleNamespace(directory=place, remove="")))
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 3
+    assert all("a␊SESSION" in each for each in told[:2])
+    assert not re.search(f"[{HIDDEN}]", "".join(told))
