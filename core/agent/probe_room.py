@@ -23,7 +23,7 @@ from core.sandbox.box import Tier
 from core.sandbox.environment import command_environment
 from core.sandbox.places import home
 from core.shadow import Shadow
-from core.shadow.overlay import remove_tree
+from core.workspace.removing import remove_tree
 
 LOG_VARIABLE = "AGENT_TUI_PROBE_LOG"
 URL_VARIABLE = "AGENT_TUI_PROBE_URL"

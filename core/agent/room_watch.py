@@ -14,7 +14,7 @@ from pathlib import Path
 from core.clock import monotonic
 from core.sandbox.box import Limits, Running
 from core.shadow import FLOOR, LayerDirs, bytes_below, free_bytes
-from core.shadow.overlay import remove
+from core.workspace.removing import remove
 
 PERIOD = 0.2  # seconds
 _SMALLEST = 1 << 20

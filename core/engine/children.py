@@ -22,9 +22,9 @@ from core.sessions.store import SessionDirectory
 from core.shadow.frozen import link, link_tree
 from core.shadow.joining import begun_with
 from core.shadow.layers import QUOTA, Kept, Layers
-from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
 from core.shadow.tally import layers_changed
+from core.workspace.removing import remove_tree
 
 
 async def new_child(parent: LiveSession) -> LiveSession:

@@ -14,7 +14,7 @@ from core.sessions.rewind import Mark
 from core.sessions.store import SessionDirectory
 from core.shadow.frozen import link, link_tree
 from core.shadow.layers import Kept, Layers
-from core.shadow.overlay import remove_tree
+from core.workspace.removing import remove_tree
 
 _ALONG = ("prefix*.json",)
 

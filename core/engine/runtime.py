@@ -39,11 +39,11 @@ from core.sessions.snapshot import open_session
 from core.sessions.store import SessionDirectory
 from core.sessions.summary import Summary, keep, summary_of
 from core.shadow import BlobStore, ReviewState, Shadow
-from core.shadow.overlay import remove_tree
 from core.shadow.places import forget_place
 from core.user_dirs import config_dir, state_dir
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
+from core.workspace.removing import remove_tree
 
 TITLE_LENGTH = 60
 TOGETHER = 250  # files that are promoted in one transaction

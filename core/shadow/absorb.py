@@ -12,10 +12,9 @@ from core.errors import AgentTuiError, PathRefused, StateError
 from core.protocol.events import AnyEvent, EffectsRecorded
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.contents import Contents
-from core.shadow.disk import above
+from core.shadow.disk import Within
 from core.shadow.editing import Editing, Left
 from core.shadow.layers import Kept, LayerDirs, Layers, Top
-from core.shadow.overlay import remove
 from core.shadow.path_classes import PathClasses
 from core.shadow.pending import PendingLayer
 from core.shadow.scan import Found, scan
@@ -26,6 +25,7 @@ from core.shadow.tidy import prune, tidied
 from core.shadow.transfer import fingerprint
 from core.workspace import ABSENT, Workspace
 from core.workspace.names import to_os
+from core.workspace.removing import remove
 from core.workspace.tree import PERMISSIONS, state_at
 
 NEW_SINCE = "the file in the project was changed while the command ran."
@@ -57,14 +57,15 @@ class Absorber:
         if not self._layers.is_open(layer.id):
             raise StateError(f"The layer {layer.id} is not open.", code="layer_closed")
         try:
-            sorting = Sorting(layer.upper, scan(layer.upper), self._seen, self._classes(layer))
-            sorting.sort()
-            left = self._left(layer, sorting, origin, started_ns)
-            for each in left:
-                if each.path in sorting.puts and not self._would_be_hidden(each, sorting):
-                    pending.adopt(each.path, each.wanted, sorting.at(each.path))
-            sorting.settle()
-            kept, count = self._kept(layer, sorting, origin, started_ns)
+            with self._seen.still():
+                sorting = Sorting(layer.upper, scan(layer.upper), self._seen, self._classes(layer))
+                sorting.sort()
+                left = self._left(layer, sorting, origin, started_ns)
+                for each in left:
+                    if each.path in sorting.puts and not self._would_be_hidden(each, sorting):
+                        pending.adopt(each.path, each.wanted, sorting.at(each.path))
+                sorting.settle()
+                kept, count = self._kept(layer, sorting, origin, started_ns)
         except OSError as error:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
         done = self._recorded(left)
@@ -107,10 +108,11 @@ class Absorber:
     def _drop(self, sorting: Sorting, emit: Callable[[AnyEvent], None]) -> None:
         """What was kept of directories that are no more: their modes, and all below one that became a file."""
         kept = self._layers.kept
+        is_below = Within(sorting.replaced.__contains__)
         dropped = {
             path
             for path, top in kept.tops.items()
-            if (top.kind == "directory" and path in sorting.gone) or sorting.replaced.intersection((path, *above(path)))
+            if (top.kind == "directory" and path in sorting.gone) or path in sorting.replaced or is_below(path)
         }
         if not dropped:
             return
@@ -234,7 +236,8 @@ def _joined(old: Mapping[str, Top], new: Mapping[str, Top]) -> dict[str, Top]:
     for path, top in new.items():
         since = min(top.since, found[path].since) if path in found else top.since
         found[path] = replace(top, since=since)
-    return {path: top for path, top in found.items() if not any(each in found for each in above(path))}
+    is_below = Within(found.__contains__)
+    return {path: top for path, top in found.items() if not is_below(path)}
 
 
 def _renames(left: list[Left]) -> dict[str, str]:

@@ -10,8 +10,8 @@ from core.ids import new_id
 from core.shadow.bulk_notes import Decided, Notes
 from core.shadow.frozen import link_tree
 from core.shadow.layers import Kept, Layers
-from core.shadow.overlay import remove
 from core.shadow.review import ReviewState
+from core.workspace.removing import remove
 
 
 class Again:

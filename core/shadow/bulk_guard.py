@@ -10,7 +10,7 @@ from itertools import islice
 from core.errors import AgentTuiError, PathRefused, ReviewConflict
 from core.protocol.review import FileState
 from core.shadow.blobs import BlobStore
-from core.shadow.disk import above
+from core.shadow.disk import directories_of
 from core.shadow.layers import Top
 from core.shadow.overlay import is_opaque
 from core.shadow.stack import Stack
@@ -40,7 +40,7 @@ class Guard:
             raise ReviewConflict(
                 "Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
             )
-        places = {each for path in tops for each in above(path)}
+        places = directories_of(tops)
         places |= {path for path, top in tops.items() if top.kind == "directory"}
         in_the_way = {each for each in places if self._is_file(each)}
         if in_the_way:
@@ -89,7 +89,9 @@ class Guard:
 
 
 def _since(tops: Tops, path: str) -> int:
-    return next(top.since for each, top in tops.items() if each == path or each in above(path))
+    while path not in tops:
+        path = path.rpartition("/")[0]
+    return tops[path].since
 
 
 def moved_on(workspace: Workspace, stack: Stack, tops: Tops, bases: Bases) -> bool:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from core.errors import StateError
 from core.protocol.review import FileState, VerdictRecord
 from core.shadow.layers import Layers, Top
-from core.shadow.overlay import remove_tree
+from core.workspace.removing import remove_tree
 
 Phase = Literal["saving", "applying", "applied", "undoing", "undone"]
 

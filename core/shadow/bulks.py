@@ -25,7 +25,7 @@ from core.shadow.blobs import BlobStore
 from core.shadow.bulk_guard import GIT_BUSY, NAMED, Guard, moved_on
 from core.shadow.bulk_notes import Decided, Notes
 from core.shadow.contents import Contents
-from core.shadow.disk import above
+from core.shadow.disk import Within, directories_of
 from core.shadow.gitstate.state import GitState
 from core.shadow.layers import Layers, Top
 from core.shadow.overlay import merge_entry
@@ -98,7 +98,7 @@ class Bulks:
     def _kept(self, root: str) -> tuple[dict[str, Top], dict[str, FileState]]:
         kept = self._layers.kept
         tops = {path: top for path, top in kept.tops.items() if top.root == root}
-        return tops, {path: base for path, base in kept.bases.items() if _covers(tops, path)}
+        return tops, _bases_of(tops, kept.bases)
 
     def look(self, emit: Callable[[AnyEvent], None]) -> None:
         """Compare all bulks with the project, and tell the log which of them it has moved on below, if that is news."""
@@ -179,9 +179,7 @@ class Bulks:
     def _remove_gone(self, ops: list[Op]) -> None:
         """Directories that the command removed go with the last of what was in them."""
         gone = self._layers.kept.gone
-        self._transfer.remove_empty(
-            {each for op in ops if op.what == "remove" for each in above(op.path) if each in gone}
-        )
+        self._transfer.remove_empty(directories_of(op.path for op in ops if op.what == "remove") & gone.keys())
 
     def _modes(self, ops: list[Op]) -> dict[str, int]:
         found = {}
@@ -287,7 +285,8 @@ class Bulks:
             raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
         kept = self._layers.kept
         tops = {path: top for path, top in kept.tops.items() if path not in decided.tops}
-        bases = {path: base for path, base in kept.bases.items() if not _covers(decided.tops, path)}
+        settled = _bases_of(decided.tops, kept.bases)
+        bases = {path: base for path, base in kept.bases.items() if path not in settled}
         empty = kept.layers if not tops and not self._layers.open else ()
         self._layers.record(replace(kept, layers=() if empty else kept.layers, tops=tops, bases=bases))
         for each in empty:
@@ -389,9 +388,11 @@ def _mode(layer: Path, path: str) -> int:
     return stat.S_IMODE((layer / os.fsdecode(to_os(path))).lstat().st_mode)
 
 
-def _covers(tops: Mapping[str, Top], path: str) -> bool:
-    return path in tops or any(each in tops for each in above(path))
+def _bases_of(tops: Mapping[str, Top], bases: Mapping[str, FileState]) -> dict[str, FileState]:
+    is_below = Within(tops.__contains__)
+    return {path: base for path, base in bases.items() if path in tops or is_below(path)}
 
 
 def _uncovered(tops: Mapping[str, Top]) -> dict[str, Top]:
-    return {path: top for path, top in tops.items() if not any(each in tops for each in above(path))}
+    is_below = Within(tops.__contains__)
+    return {path: top for path, top in tops.items() if not is_below(path)}

@@ -6,7 +6,7 @@ does all that is reached through a link, once the link is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from core.errors import PathRefused
@@ -69,6 +69,35 @@ def above(path: str) -> list[str]:
     """The directories that a path lies in, outermost first."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def directories_of(paths: Iterable[str]) -> set[str]:
+    """The directories that the paths lie in, without the top."""
+    found: set[str] = set()
+    for path in paths:
+        directory = path.rpartition("/")[0]
+        while directory and directory not in found:
+            found.add(directory)
+            directory = directory.rpartition("/")[0]
+    return found
+
+
+class Within:
+    """Whether a path lies in one of the directories that `covers` holds for; it is asked about each of them once."""
+
+    def __init__(self, covers: Callable[[str], bool]) -> None:
+        self._covers = covers
+        self._known = {"": False}
+
+    def __call__(self, path: str) -> bool:
+        directory = path.rpartition("/")[0]
+        missing = []
+        while (found := self._known.get(directory)) is None:
+            missing.append(directory)
+            directory = directory.rpartition("/")[0]
+        for each in reversed(missing):
+            found = self._known[each] = found or self._covers(each)
+        return found
 
 
 def together(changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "") -> list[Change]:

@@ -7,7 +7,6 @@ not changed any more: who wants to change it makes one of his own first, of hard
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +15,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from core.shadow.overlay import is_opaque, is_whiteout, make_passable, make_whiteout, remove, set_opaque
+from core.shadow.overlay import is_opaque, is_whiteout, passable, set_opaque
+from core.shadow.transfer import copy
+from core.workspace.beneath import holder
+from core.workspace.descent import Descent
+from core.workspace.removing import remove
 
 _ORDER = 12  # digits
 
@@ -85,16 +88,22 @@ class Frozen:
 
 def link(source: Path, target: Path) -> None:
     """The same file, link or whiteout at another place; a copy where the file system has no (more) links."""
+    with holder(os.fsencode(source)) as (here, name), holder(os.fsencode(target)) as (there, other):
+        _link((here, name), (there, other))
+
+
+def _link(source: tuple[int, bytes], target: tuple[int, bytes]) -> None:
+    (here, name), (there, other) = source, target
     try:
-        os.link(source, target, follow_symlinks=False)
+        os.link(name, other, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
     except FileExistsError:
         raise
     except OSError:
-        found = source.lstat()
+        found = os.stat(name, dir_fd=here, follow_symlinks=False)
         if is_whiteout(found):
-            make_whiteout(target)
+            os.mknod(other, stat.S_IFCHR, os.makedev(0, 0), dir_fd=there)
         elif stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
-            shutil.copy2(source, target, follow_symlinks=False)
+            copy(source, target, sync=False)
         else:
             raise
 
@@ -111,25 +120,36 @@ def link_tree(source: Path, target: Path) -> None:
 
 def _link_tree(source: Path, target: Path) -> None:
     target.mkdir(mode=0o700)
-    waiting, done = [(source, target)], []
-    while waiting:
-        here, there = waiting.pop()
-        found = here.lstat()
-        make_passable(here)
-        with os.scandir(here) as entries:
-            for each in entries:
-                below = there / each.name
-                if each.is_dir(follow_symlinks=False):
-                    below.mkdir(mode=0o700)
-                    waiting.append((here / each.name, below))
+    waiting, done = [b""], []
+    with Descent(source.parent) as sources, Descent(target.parent) as targets:
+        one, other = os.fsencode(source.name), os.fsencode(target.name)
+        while waiting:
+            path = waiting.pop()
+            above, _, name = (one + path).rpartition(b"/")
+            found = os.stat(name, dir_fd=sources.at(above), follow_symlinks=False)
+            passable(sources.at(above), name)
+            here, there = sources.at(one + path), targets.at(other + path)
+            with os.scandir(here) as entries:
+                below = [(os.fsencode(each.name), each.is_dir(follow_symlinks=False)) for each in entries]
+            for each, is_directory in below:
+                if is_directory:
+                    os.mkdir(each, 0o700, dir_fd=there)
+                    waiting.append(path + b"/" + each)
                 else:
-                    link(here / each.name, below)
-        if is_opaque(here):
-            set_opaque(there, True)
-        done.append((here, there, found))
-    for here, there, found in reversed(done):
-        mode = stat.S_IMODE(found.st_mode)
-        if mode & 0o700 != 0o700:
-            here.chmod(mode)
-        there.chmod(mode)
-        os.utime(there, ns=(found.st_atime_ns, found.st_mtime_ns))
+                    _link((here, each), (there, each))
+            if is_opaque(here):
+                set_opaque(there, True)
+            done.append((path, found))
+        for path, found in reversed(done):
+            _finish(sources, one + path, found)
+            _finish(targets, other + path, found, as_old=True)
+
+
+def _finish(tree: Descent, path: bytes, found: os.stat_result, *, as_old: bool = False) -> None:
+    """Give a directory the mode, and with `as_old` the times, that the copied one had."""
+    above, _, name = path.rpartition(b"/")
+    mode = stat.S_IMODE(found.st_mode)
+    if as_old or mode & 0o700 != 0o700:
+        os.chmod(name, mode, dir_fd=tree.at(above))
+    if as_old:
+        os.utime(name, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=tree.at(above))

@@ -21,9 +21,10 @@ from core.errors import StateError
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
 from core.shadow.frozen import Frozen, link_tree
-from core.shadow.overlay import merge_down, remove, remove_tree
+from core.shadow.overlay import merge_down
 from core.shadow.places import place_for
 from core.shadow.scan import scan
+from core.workspace.removing import remove, remove_tree
 
 QUOTA = 5 << 30  # bytes of all layers of a session
 FLOOR = 64 << 20  # bytes that stay free on the disk

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
-from contextlib import suppress
 from pathlib import Path
 
+from core.workspace.beneath import DIRECTORY, holder
+from core.workspace.descent import Descent
+from core.workspace.names import to_os
+from core.workspace.removing import remove_at
+
 OPAQUE = "user.overlay.opaque"
-_DEEPEST = 48  # levels that are gone down before a tree is cut in two
-_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WITHOUT = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
 
 
@@ -29,97 +30,45 @@ def make_whiteout(path: Path) -> None:
     os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
 
 
-def is_opaque(directory: Path | bytes) -> bool:
-    """Whether the directory hides what lower layers have at its place."""
+def missing_above(layer: Path, path: str) -> list[str]:
+    """The directories that lead to a path and that the layer does not have, outermost first."""
+    top, missing = os.fsencode(layer) + b"/", []
+    directory = path.rpartition("/")[0]
+    while directory and not _is_directory(top + to_os(directory)):
+        missing.append(directory)
+        directory = directory.rpartition("/")[0]
+    return missing[::-1]
+
+
+def _is_directory(place: bytes) -> bool:
     try:
-        return os.getxattr(directory, OPAQUE, follow_symlinks=False) == b"y"
+        return stat.S_ISDIR(os.lstat(place).st_mode)
+    except OSError:
+        return False
+
+
+def is_opaque(directory: Path | bytes | int) -> bool:
+    """Whether the directory (its path, or a descriptor) hides what lower layers have at its place."""
+    try:
+        return os.getxattr(directory, OPAQUE, follow_symlinks=isinstance(directory, int)) == b"y"
     except OSError as error:
         if error.errno in _WITHOUT:
             return False
         raise
 
 
-def set_opaque(directory: Path, opaque: bool) -> None:
-    """Raises OSError, for a file system without user attributes only when there is something to set."""
+def set_opaque(directory: Path | int, opaque: bool) -> None:
+    """Of a path or a descriptor. Raises OSError, for a file system without user attributes only when there is something
+    to set."""
+    follow = isinstance(directory, int)
     if opaque:
-        os.setxattr(directory, OPAQUE, b"y", follow_symlinks=False)
+        os.setxattr(directory, OPAQUE, b"y", follow_symlinks=follow)
         return
     try:
-        os.removexattr(directory, OPAQUE, follow_symlinks=False)
+        os.removexattr(directory, OPAQUE, follow_symlinks=follow)
     except OSError as error:
         if error.errno not in _WITHOUT:
             raise
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a directory whatever is in it: directories of mode 000, devices, paths longer than the system takes.
-
-    What is not there is no error; raises OSError for what can't be removed.
-    """
-    above = os.open(path.parent, _OPEN)
-    try:
-        waiting = [os.fsencode(path.name)]
-        while waiting:
-            _remove(above, waiting.pop(), _Cut(above, waiting), 0)
-    finally:
-        os.close(above)
-
-
-def remove(path: Path) -> None:
-    """Remove whatever stands at a path; nothing there is no error."""
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        if error.errno not in {errno.EISDIR, errno.EPERM}:
-            raise
-        remove_tree(path)
-
-
-class _Cut:
-    """Where subtrees that lie too deep are moved, to be removed after the rest."""
-
-    def __init__(self, top: int, waiting: list[bytes]) -> None:
-        self._top = top
-        self._waiting = waiting
-
-    def off(self, directory: int, name: bytes) -> None:
-        free = b".cut-" + secrets.token_hex(8).encode()
-        os.rename(name, free, src_dir_fd=directory, dst_dir_fd=self._top)
-        self._waiting.append(free)
-
-
-def _remove(above: int, name: bytes, cut: _Cut, depth: int) -> None:
-    try:
-        directory = _opened(above, name)
-    except FileNotFoundError:
-        return
-    try:
-        with os.scandir(directory) as entries:
-            found = [(os.fsencode(each.name), each.is_dir(follow_symlinks=False)) for each in entries]
-        for each, is_directory in found:
-            if not is_directory:
-                os.unlink(each, dir_fd=directory)
-            elif depth < _DEEPEST:
-                _remove(directory, each, cut, depth + 1)
-            else:
-                cut.off(directory, each)
-    finally:
-        os.close(directory)
-    os.rmdir(name, dir_fd=above)
-
-
-def _opened(above: int, name: bytes) -> int:
-    """A directory's descriptor, made readable and writable for us first if it is ours and is not."""
-    with suppress(PermissionError):
-        directory = os.open(name, _OPEN, dir_fd=above)
-        if os.geteuid() == 0 or os.fstat(directory).st_mode & 0o700 == 0o700:
-            return directory
-        os.close(directory)
-    if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
-        os.chmod(name, 0o700, dir_fd=above)
-    return os.open(name, _OPEN, dir_fd=above)
 
 
 def merge_down(upper: Path, lower: Path) -> None:
@@ -128,44 +77,81 @@ def merge_down(upper: Path, lower: Path) -> None:
     After every single step both layers together show the same, so an interruption leaves nothing to mend: what the
     lower one loses was hidden already, and what it gains hides the same from the same place.
     """
-    for each in list(upper.iterdir()):
-        merge_entry(each, lower / each.name)
+    with os.scandir(upper) as entries:
+        names = [each.name for each in entries]
+    for name in names:
+        merge_entry(upper / name, lower / name)
 
 
 def merge_entry(source: Path, target: Path) -> None:
-    """`merge_down` for one entry."""
+    """`merge_down` for one entry, which has the same name in both."""
+    waiting = [os.fsencode(source.name)]
+    merged: list[tuple[bytes, int]] = []
+    with Descent(source.parent) as sources, Descent(target.parent) as targets:
+        while waiting:
+            path = waiting.pop()
+            above, _, name = path.rpartition(b"/")
+            if _is_moved(sources.at(above), targets.at(above), name):
+                continue
+            merged.append((path, _opened_up(sources, targets, path)))
+            with os.scandir(sources.at(path)) as entries:
+                waiting += [path + b"/" + os.fsencode(each.name) for each in entries]
+        for path, mode in reversed(merged):
+            above, _, name = path.rpartition(b"/")
+            os.chmod(name, mode, dir_fd=targets.at(above))
+            os.rmdir(name, dir_fd=sources.at(above))
+
+
+def _is_moved(source: int, target: int, name: bytes) -> bool:
+    """Move an entry as a whole, if it can be. Not if both directories have a directory of that name."""
     try:
-        below = target.lstat()
+        below = os.stat(name, dir_fd=target, follow_symlinks=False)
     except FileNotFoundError:
-        source.rename(target)
-        return
-    if not stat.S_ISDIR(source.lstat().st_mode):
+        os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
+        return True
+    if not stat.S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
         if stat.S_ISDIR(below.st_mode):
-            remove(target)
-        source.rename(target)
+            remove_at(target, name)
     elif stat.S_ISDIR(below.st_mode):
-        _merge_directories(source, target)
+        return False
     else:
-        set_opaque(source, True)  # what hid the layers below from it goes
-        target.unlink()
-        source.rename(target)
+        _close(source, name)  # what hid the layers below from it goes
+        os.unlink(name, dir_fd=target)
+    os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
+    return True
 
 
-def _merge_directories(source: Path, target: Path) -> None:
-    mode = make_passable(source)
-    make_passable(target)
-    if is_opaque(source):
-        for each in list(target.iterdir()):
-            remove(each)
-        set_opaque(target, True)
-    merge_down(source, target)
-    target.chmod(mode)
-    source.rmdir()
+def _close(above: int, name: bytes) -> None:
+    directory = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    try:
+        set_opaque(directory, True)
+    finally:
+        os.close(directory)
+
+
+def _opened_up(sources: Descent, targets: Descent, path: bytes) -> int:
+    """Make a directory of both ready to be merged. Returns the mode that it is to have."""
+    above, _, name = path.rpartition(b"/")
+    mode = passable(sources.at(above), name)
+    passable(targets.at(above), name)
+    if is_opaque(sources.at(path)):
+        with os.scandir(targets.at(path)) as entries:
+            below = [os.fsencode(each.name) for each in entries]
+        for each in below:
+            remove_at(targets.at(path), each)
+        set_opaque(targets.at(path), True)
+    return mode
+
+
+def passable(above: int, name: bytes) -> int:
+    """Let its owner list and change a directory; returns the mode that it had."""
+    mode = stat.S_IMODE(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+    if mode & 0o700 != 0o700:
+        os.chmod(name, mode | 0o700, dir_fd=above)
+    return mode
 
 
 def make_passable(directory: Path) -> int:
-    """Let its owner list and change a directory; returns the mode that it had."""
-    mode = stat.S_IMODE(directory.lstat().st_mode)
-    if mode & 0o700 != 0o700:
-        directory.chmod(mode | 0o700)
-    return mode
+    """`passable` for a path."""
+    with holder(os.fsencode(directory)) as (above, name):
+        return passable(above, name)

@@ -9,7 +9,7 @@ built anew.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,11 +19,13 @@ from msgspec import Struct
 from core.errors import ContentLost, StateError
 from core.protocol.review import FileState
 from core.shadow.contents import Contents, content_of
-from core.shadow.disk import above
+from core.shadow.disk import Within, directories_of
 from core.shadow.layers import Layers
-from core.shadow.overlay import make_passable, make_whiteout, remove, remove_tree
+from core.shadow.overlay import make_passable, make_whiteout
 from core.shadow.seen import Seen
+from core.workspace.beneath import holder
 from core.workspace.names import to_os
+from core.workspace.removing import remove, remove_tree
 
 _RECORD = "pending.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -55,7 +57,8 @@ class PendingLayer:
 
     def sync(self, shown: Mapping[str, FileState]) -> Path | None:
         """The layer's directory, brought up to date; None when nothing is pending. `StateError`: it can't be."""
-        nodes, directories = self._wanted(shown)
+        with self._seen.still():
+            nodes, directories = self._wanted(shown)
         if self._held is None:
             if not nodes:
                 return None
@@ -87,32 +90,43 @@ class PendingLayer:
 
     def _wanted(self, shown: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
         live = {path for path, state in shown.items() if state.kind != "absent"}
-        needed = {each for path in live for each in above(path)}
+        needed = directories_of(live)
+        is_in_live = Within(live.__contains__)
         gone = self._gone(needed, live)
+        outermost = self._outermost(gone)
         nodes = {path: shown[path] for path in live}
         for path, state in shown.items():
-            parents = above(path)
-            if state.kind == "absent" and path not in needed and not live.intersection(parents):
-                hidden = next((each for each in parents if each in gone), path)
+            if state.kind == "absent" and path not in needed and not is_in_live(path):
+                hidden = outermost(path)
                 if self._is_directory(hidden) and not self._seen.is_kept_directory(hidden):
                     nodes[hidden] = state
-        for each in gone:
-            if not gone.intersection(above(each)):
-                nodes[each] = FileState(kind="absent", mode=0)
-        directories = {each for path in nodes for each in above(path)}
-        return nodes, {each: self._mode(each) for each in directories}
+        is_in_gone = Within(gone.__contains__)
+        nodes |= {each: FileState(kind="absent", mode=0) for each in gone if not is_in_gone(each)}
+        return nodes, {each: self._mode(each) for each in directories_of(nodes)}
+
+    def _outermost(self, gone: set[str]) -> Callable[[str], str]:
+        """Of a path, the outermost removed directory that it lies in, or itself."""
+        is_in_gone = Within(gone.__contains__)
+
+        def found(path: str) -> str:
+            while is_in_gone(path):
+                path = path.rpartition("/")[0]
+            return path
+
+        return found
 
     def _is_directory(self, path: str) -> bool:
         """Whether there is a directory for the path to be hidden in."""
-        parents = above(path)
-        node = self._seen.below(parents[-1]) if parents else None
-        return not parents or (node is not None and node.kind == "directory")
+        directory = path.rpartition("/")[0]
+        node = self._seen.below(directory) if directory else None
+        return not directory or (node is not None and node.kind == "directory")
 
     def _gone(self, needed: set[str], live: set[str]) -> set[str]:
         """The directories that are removed: nothing in them is left, and nothing has taken their place."""
+        is_in_live = Within(live.__contains__)
         found = set()
         for each in self._layers.kept.gone:
-            if each in needed or live.intersection((each, *above(each))):
+            if each in needed or each in live or is_in_live(each):
                 continue
             below = self._seen.below(each)
             if below is not None and below.kind == "directory" and self._seen.node(each) is None:
@@ -162,11 +176,12 @@ class PendingLayer:
             return Held(name=name)
         old, new = self._layers.place / held.name, self._layers.place / name
         same = {path: state for path, state in held.nodes.items() if nodes.get(path) == state}
-        directories = {each for path in same for each in above(path)}
+        directories = directories_of(same)
         for each in sorted(directories):
-            (new / _native(each)).mkdir(mode=0o700)
+            with holder(_at(new, each)) as (above, own):
+                os.mkdir(own, 0o700, dir_fd=above)
         for path in same:
-            os.link(old / _native(path), new / _native(path), follow_symlinks=False)
+            os.link(_at(old, path), _at(new, path), follow_symlinks=False)
         return Held(name=name, nodes=same, directories=dict.fromkeys(directories, 0o700))
 
 
@@ -183,30 +198,33 @@ class _Draft:
         """Remove, then make, then set the modes. Raises OSError."""
         self._clear(nodes, directories)
         for each in sorted(set(directories) - set(self._held.directories)):
-            self._at(each).mkdir()
+            with holder(_at(self._top, each)) as (above, name):
+                os.mkdir(name, dir_fd=above)
         for path, state in nodes.items():
             if self._held.nodes.get(path) != state:
                 with content_of(path):
                     self._put(path, state)
         for each, mode in directories.items():
             if self._held.directories.get(each) != mode or mode & 0o700 != 0o700:
-                self._at(each).chmod(mode)
+                with holder(_at(self._top, each)) as (above, name):
+                    os.chmod(name, mode, dir_fd=above)
 
     def _clear(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
         """Make room for what is wanted: what is of another kind goes."""
         for each in [each for each, mode in self._held.directories.items() if mode & 0o700 != 0o700]:
-            make_passable(self._at(each))
+            make_passable(self._path(each))
         for path, state in self._held.nodes.items():
             if path not in nodes or nodes[path].kind != state.kind:
-                self._at(path).unlink()
+                self._path(path).unlink()
         for each in sorted(set(self._held.directories) - set(directories), reverse=True):
-            self._at(each).rmdir()
+            with holder(_at(self._top, each)) as (above, name):
+                os.rmdir(name, dir_fd=above)
 
-    def _at(self, path: str) -> Path:
-        return self._top / _native(path)
+    def _path(self, path: str) -> Path:
+        return Path(os.fsdecode(_at(self._top, path)))
 
     def _put(self, path: str, state: FileState) -> None:
-        target = self._at(path)
+        target = self._path(path)
         temporary = self._top.with_name(f"{self._top.name}.new")
         remove(temporary)
         ready = self._ready.get(path)
@@ -222,8 +240,8 @@ class _Draft:
         temporary.replace(target)
 
 
-def _native(path: str) -> str:
-    return os.fsdecode(to_os(path))
+def _at(layer: Path, path: str) -> bytes:
+    return os.fsencode(layer) + b"/" + to_os(path)
 
 
 def _boot() -> str:

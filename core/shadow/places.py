@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from core.errors import StateError
-from core.shadow.overlay import remove_tree
+from core.workspace.removing import remove_tree
 from core.workspace.uppers import MEMORY, can_be_upper, file_system
 
 _REFERENCE = "place"

@@ -19,7 +19,7 @@ from core.git.hooks import hook_directories
 from core.protocol.moves import renames
 from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
-from core.shadow.disk import above
+from core.shadow.disk import above, directories_of
 from core.shadow.review import ReviewState
 from core.shadow.seen import Seen
 from core.workspace import Workspace
@@ -84,7 +84,7 @@ class Risks:
                 lever = lever_of(alias)
                 if lever is not None and lever.is_red:
                     return f"{lever.risk} (it is {alias} as well)"
-        inside = next((each for each in above(path) if each in bare), "")
+        inside = next((each for each in above(path) if each in bare), "") if bare else ""
         if not inside and "." in bare and path.split("/")[0] in _OF_A_REPOSITORY:
             inside = "the project itself"
         if inside:
@@ -130,7 +130,7 @@ class Risks:
         for path, change in self._state.changes.items():
             if change.pending.kind == "symlink":
                 yield path
-        waiting = [".", *dict.fromkeys(each for path in self._state.changes for each in above(path))]
+        waiting = [".", *sorted(directories_of(self._state.changes))]
         for directory in dict.fromkeys(waiting[:_LOOKED_INTO]):
             for path, is_link in self._listed(directory):
                 if is_link:
@@ -153,7 +153,7 @@ class Risks:
 
     def _bare(self) -> frozenset[str]:
         """Directories of what waits that git takes for a repository."""
-        places = dict.fromkeys((".", *(each for path in self._state.changes for each in above(path))))
+        places = {".", *directories_of(self._state.changes)}
         return frozenset(each for each in places if self._is_bare(each))
 
     def _is_bare(self, directory: str) -> bool:

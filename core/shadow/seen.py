@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,13 +16,13 @@ from msgspec import Struct
 from core.errors import PathRefused
 from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
-from core.shadow.disk import above, walked
-from core.shadow.layers import Layers
+from core.shadow.disk import Within, directories_of, walked
+from core.shadow.layers import Kept, Layers
 from core.shadow.review import ReviewState
 from core.shadow.stack import HIDDEN, Layered, Stack
 from core.shadow.transfer import lay_in
 from core.workspace import ABSENT, Entry, Workspace
-from core.workspace.beneath import DIRECTORY, open_direct
+from core.workspace.beneath import DIRECTORY, holder, open_direct
 from core.workspace.names import from_os, to_os
 from core.workspace.tree import LARGEST, PERMISSIONS, Kind, state_at
 
@@ -36,6 +37,18 @@ class Node(Struct, frozen=True, kw_only=True):
     size: int = 0
     pending: FileState | None = None
     layered: Layered | None = None
+
+
+class _Look:
+    """What was found out of a tree that does not change meanwhile. `covered`: whether a path lies below a pending file
+    or link; `shows`: whether a directory that was removed has something again; `moment`: the version of the review and
+    the record of the layers that it is about."""
+
+    def __init__(self, moment: tuple[int, Kept], stack: Stack, holds: Callable[[str], bool]) -> None:
+        self.moment = moment
+        self.stack = stack
+        self.covered = Within(holds)
+        self.shows: dict[str, bool] = {}
 
 
 class Seen:
@@ -55,6 +68,33 @@ class Seen:
         self._layers = layers
         self._shown = shown
         self._live: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._stills = 0
+        self._known: _Look | None = None
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """For whoever goes through a tree: nothing writes to the kept layers meanwhile, so nothing is looked for twice
+        in them. (The project may change at any time.)"""
+        self._stills += 1
+        try:
+            yield
+        finally:
+            self._stills -= 1
+            self._known = self._known if self._stills else None
+
+    @property
+    def _look(self) -> _Look:
+        moment = (self._state.version, self._layers.kept)
+        if self._known is not None and self._known.moment[0] == moment[0] and self._known.moment[1] is moment[1]:
+            return self._known
+        look = _Look(moment, Stack(self._layers.stack() if self._layers.kept.layers else ()), self._holds)
+        self._known = look if self._stills else None
+        return look
+
+    def _holds(self, path: str) -> bool:
+        """Whether a path itself is a pending file or link."""
+        change = self._state.changes.get(path)
+        return change is not None and self._shown(change).kind != "absent"
 
     @property
     def is_bare(self) -> bool:
@@ -69,7 +109,7 @@ class Seen:
     @property
     def stack(self) -> Stack:
         """The kept layers."""
-        return Stack(self._layers.stack()) if self._layers.kept.layers else Stack(())
+        return self._look.stack
 
     @property
     def bulk_conflicts(self) -> Mapping[str, str]:
@@ -81,8 +121,9 @@ class Seen:
         though they hide its directory. Raises OSError."""
         if not self._layers.kept.layers or self.stack.find(rel) is None:
             return
+        self._known = None
         self._layers.own()
-        self.stack.forget(rel)
+        Stack(self._layers.stack()).forget(rel)
         layer = self.stack.hiding(rel) if shows else None
         node = self.disk_node(rel) if layer else None
         if layer and node and node.kind in {"file", "symlink"}:
@@ -90,7 +131,10 @@ class Seen:
 
     def canonical(self, rel: str) -> str:
         """`rel` with the links of the merged tree followed; `PathRefused` when one leads out."""
-        return self._workspace.canonical(rel, None if self.is_bare else self._link_target)
+        if self.is_bare:
+            return self._workspace.canonical(rel)
+        with self.still():
+            return self._workspace.canonical(rel, self._link_target)
 
     def entry(self, rel: str) -> str:
         """`rel` with the links of its directory followed, but not the last part."""
@@ -123,7 +167,7 @@ class Seen:
         state = self._shown(change) if change else None
         if state is not None and state.kind != "absent":
             return Node(kind=state.kind, mode=state.mode, size=state.size, pending=state)
-        if self._has_pending_above(rel):
+        if self._state.changes and self._look.covered(rel):
             return None
         if rel in self.live_directories():
             below = self.below(rel)
@@ -133,7 +177,7 @@ class Seen:
             return None
         node = self.below(rel)
         is_gone = node is not None and node.kind == "directory" and rel in self._layers.kept.gone
-        return None if is_gone and not self.names(rel) else node
+        return None if is_gone and not self._shows(rel) else node
 
     def is_kept_directory(self, rel: str) -> bool:
         """Whether a kept layer has a directory there, whatever the workspace has."""
@@ -144,7 +188,7 @@ class Seen:
         """The directories that pending files and links need."""
         if self._live[0] != self._state.version:
             live = (path for path, change in self._state.changes.items() if change.pending.kind != "absent")
-            self._live = (self._state.version, frozenset(each for path in live for each in above(path)))
+            self._live = (self._state.version, frozenset(directories_of(live)))
         return self._live[1]
 
     def below(self, rel: str) -> Node | None:
@@ -161,13 +205,6 @@ class Seen:
                 return _node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
         except OSError:
             return None
-
-    def _has_pending_above(self, rel: str) -> bool:
-        """Whether a directory of the path is a pending file or link."""
-        changes = self._state.changes
-        return bool(changes) and any(
-            each in changes and self._shown(changes[each]).kind != "absent" for each in above(rel)
-        )
 
     def is_pending(self, rel: str) -> bool:
         return rel in self._state.changes
@@ -192,17 +229,40 @@ class Seen:
 
     def names(self, rel: str) -> dict[str, Kind]:
         """The entries of a directory with their kinds; none if it is no directory."""
+        found = self._names_there(rel)
+        hidden = [each for each, path in self._removed(rel, found) if not self._shows(path)]
+        return {name: kind for name, kind in found.items() if name not in hidden} if hidden else found
+
+    def _removed(self, rel: str, names: Mapping[str, Kind]) -> list[tuple[str, str]]:
+        """Those of the entries, with their paths, that are directories which commands removed."""
+        prefix, gone = "" if rel == "." else f"{rel}/", self._layers.kept.gone
+        paths = ((each, prefix + each) for each, kind in names.items() if kind == "directory") if gone else ()
+        return [(each, path) for each, path in paths if path in gone]
+
+    def _shows(self, rel: str) -> bool:
+        """Whether a directory that was removed has something again, itself or further down."""
+        known = self._look.shows
+        waiting = [] if rel in known else [rel]
+        while waiting:
+            path = waiting[-1]
+            names = self._names_there(path)
+            below = [each for _, each in self._removed(path, names)]
+            unknown = [each for each in below if each not in known] if len(below) == len(names) else []
+            if unknown:
+                waiting += unknown
+                continue
+            known[path] = len(below) < len(names) or any(known[each] for each in below)
+            waiting.pop()
+        return known[rel]
+
+    def _names_there(self, rel: str) -> dict[str, Kind]:
+        """`names` with directories that were removed and have nothing again."""
         found = self._names_below(rel)
         for name, entry in self.pending_in(rel).items():
             if entry is not None:
                 found[name] = entry.kind
             elif found.get(name) != "directory":
                 found.pop(name, None)
-        prefix = "" if rel == "." else f"{rel}/"
-        gone = self._layers.kept.gone
-        for name in [each for each, kind in found.items() if kind == "directory" and prefix + each in gone]:
-            if not self.names(prefix + name):
-                del found[name]
         return found
 
     def _names_below(self, rel: str) -> dict[str, Kind]:
@@ -282,14 +342,11 @@ class Seen:
 
 def layered_state(found: Layered, rel: str) -> tuple[FileState, bytes | None]:
     """The state of a kept layer's entry, and its bytes."""
-    above, _, name = found.place.rpartition(b"/")
-    directory = os.open(above, DIRECTORY)
     try:
-        return state_at(directory, name, rel)
+        with holder(found.place) as (directory, name):
+            return state_at(directory, name, rel)
     except OSError as error:
         raise PathRefused(f"{rel!r}: {error.strerror}.") from error
-    finally:
-        os.close(directory)
 
 
 def _node(stats: os.stat_result, layered: Layered | None = None) -> Node:

@@ -11,14 +11,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.shadow.disk import above
+from core.shadow.disk import Within, directories_of
 from core.shadow.layers import Top
-from core.shadow.overlay import is_opaque, make_whiteout, remove, set_opaque
+from core.shadow.overlay import is_opaque, make_whiteout, missing_above, set_opaque
 from core.shadow.path_classes import PathClass, PathClasses, is_lever
 from core.shadow.scan import Found, Scanned
 from core.shadow.seen import LARGEST, Node, Seen
+from core.workspace.beneath import holder
 from core.workspace.git_index import read_index
 from core.workspace.names import is_git_internal, to_os
+from core.workspace.removing import remove
 
 _LEVERLESS = {"refs", "logs"}  # directories of git's
 NAMED = 5  # of a kind, in a note
@@ -42,6 +44,7 @@ class Sorting:
         self._large: list[str] = []
         self._bare: list[str] = []
         self._closed: set[str] = set()
+        self._is_closed = Within(self._closed.__contains__)
         self.puts: dict[str, Found] = {}
         self.deletes: dict[str, None] = {}
         self.tops: dict[str, Top] = {}
@@ -51,11 +54,18 @@ class Sorting:
         self.unhidden: set[str] = set()
 
     def at(self, path: str) -> Path:
-        return self._upper / os.fsdecode(to_os(path))
+        return Path(os.fsdecode(self._place(path)))
+
+    def _place(self, path: str) -> bytes:
+        return os.fsencode(self._upper) + b"/" + to_os(path)
 
     def is_closed(self, path: str) -> bool:
         """Whether the path lies in a directory that stays in the layer and hides all that is below it."""
-        return any(each in self._closed for each in above(path))
+        return self._is_closed(path)
+
+    def _close(self, path: str) -> None:
+        self._closed.add(path)
+        self._is_closed = Within(self._closed.__contains__)
 
     def sort(self) -> None:
         """Fill the fields. Raises OSError."""
@@ -73,12 +83,12 @@ class Sorting:
         for path in self.puts:
             if not self.is_closed(path):
                 self.at(path).unlink(missing_ok=True)
-        covered = set(self.puts)
+        is_covered = Within(self.puts.__contains__)
         for path, top in self._hidden.items():
-            if not covered.intersection(above(path)):
+            if not is_covered(path):
                 self._hide(path, top)
-        needed = {each for path in self.puts for each in above(path)}
-        live = {each for path in self._seen.pending_files() if path not in self.deletes for each in above(path)}
+        needed = directories_of(self.puts)
+        live = directories_of(path for path in self._seen.pending_files() if path not in self.deletes)
         for each in reversed(self._scanned.entries):
             if each.kind == "directory":
                 self._settle_directory(each, needed, live)
@@ -181,7 +191,7 @@ class Sorting:
         if cls.kind != "reviewed":
             self.tops.setdefault(cls.top, _top(cls))
             if found.opaque:
-                self._closed.add(found.path)
+                self._close(found.path)
                 self._delete_pending(found.path)
                 self._delete_levers(found.path)
             return
@@ -230,68 +240,81 @@ class Sorting:
         if lever:
             self.deletes[found.path] = None
         elif node is not None:
-            self._hidden |= self._deleted(found.path)[1]
+            self._hidden |= self._deleted(found.path)
 
     # directories that were removed or replaced
 
     def _children(self, path: str) -> list[str]:
         return [f"{path}/{name}" for name in sorted(self._seen.names(path))]
 
-    def _deleted(self, path: str) -> tuple[bool, dict[str, Top]]:
-        """Account for the removal of what was at a path. Returns whether that is reviewed, and what is to be hidden in
-        the layer that stays."""
-        node = self._seen.node(path)
-        if node is None:
-            return False, {}
-        cls = self._classes.of(path, node.kind == "directory")
-        if cls.kind != "reviewed":
-            self._delete_pending(path)
-            return False, {path: _top(cls)}
-        if node.kind in {"file", "symlink"} and node.size <= LARGEST:
-            self.deletes[path] = None
-            return True, {}
-        if node.kind != "directory":
-            return False, {path: Top(root=path, kind="large")}
-        below = [self._deleted(each) for each in self._children(path)]
-        if not any(reviewed for reviewed, _ in below):
-            return False, {path: Top(root=path)}
-        self._goes(path, node)
-        return True, {each: top for _, hidden in below for each, top in hidden.items()}
+    def _deleted(self, path: str) -> dict[str, Top]:
+        """Account for the removal of what was at a path. Returns what is to be hidden in the layer that stays: of what
+        is not reviewed, the highest places."""
+        hidden: dict[str, Top] = {}
+        directories: dict[str, Node] = {}
+        reviewed = []
+        waiting = [path]
+        while waiting:
+            each = waiting.pop()
+            node = self._seen.node(each)
+            if node is None:
+                continue
+            cls = self._classes.of(each, node.kind == "directory")
+            if cls.kind != "reviewed":
+                self._delete_pending(each)
+                hidden[each] = _top(cls)
+            elif node.kind == "directory":
+                directories[each] = node
+                waiting += reversed(self._children(each))
+            elif node.kind in {"file", "symlink"} and node.size <= LARGEST:
+                reviewed.append(each)
+            else:
+                hidden[each] = Top(root=each, kind="large")
+        self.deletes |= dict.fromkeys(reviewed)
+        above = directories_of(reviewed)
+        for each in reversed(directories):
+            if each in above:
+                self._goes(each, directories[each])
+            else:
+                hidden[each] = Top(root=each)
+        is_below = Within(hidden.__contains__)
+        return {each: top for each, top in hidden.items() if not is_below(each)}
 
     def _delete_all(self, path: str) -> None:
         """A file takes the place of the directory above: all that was in it goes with one decision."""
-        node = self._seen.node(path)
-        if node is None:
-            return
-        if node.kind != "directory":
-            self.deletes[path] = None
-            return
-        self._goes(path, node)
-        for each in self._children(path):
-            self._delete_all(each)
+        waiting = [path]
+        while waiting:
+            each = waiting.pop()
+            node = self._seen.node(each)
+            if node is not None and node.kind == "directory":
+                self._goes(each, node)
+                waiting += self._children(each)
+            elif node is not None:
+                self.deletes[each] = None
 
     def _replace(self, path: str) -> None:
         """A directory was removed and made again: what is not in the layer has gone."""
-        for child in self._children(path):
-            now, before = self._entries.get(child), self._seen.node(child)
-            if now is None:
-                self._hidden |= self._deleted(child)[1]
-            elif now.kind == "directory" and before is not None and before.kind == "directory" and not now.opaque:
-                if self._class(now).kind == "reviewed":
-                    self._replace(child)
-                else:
-                    set_opaque(self.at(child), True)
-                    self._closed.add(child)
+        waiting = [path]
+        while waiting:
+            for child in self._children(waiting.pop()):
+                now, before = self._entries.get(child), self._seen.node(child)
+                if now is None:
+                    self._hidden |= self._deleted(child)
+                elif now.kind == "directory" and before is not None and before.kind == "directory" and not now.opaque:
+                    if self._class(now).kind == "reviewed":
+                        waiting.append(child)
+                    else:
+                        set_opaque(self.at(child), True)
+                        self._close(child)
 
     # what stays
 
     def _hide(self, path: str, top: Top) -> None:
-        for each in above(path):
-            place = self.at(each)
-            if not place.is_dir():
-                node = self._seen.node(each)
-                place.mkdir()
-                place.chmod(node.mode if node else self._seen.directory_mode)
+        for each in missing_above(self._upper, path):
+            node = self._seen.node(each)
+            with holder(self._place(each)) as (above, name):
+                os.mkdir(name, dir_fd=above)
+                os.chmod(name, node.mode if node else self._seen.directory_mode, dir_fd=above)
         make_whiteout(self.at(path))
         self.tops[path] = top
 
@@ -300,10 +323,10 @@ class Sorting:
 
         `needed` by what was put, `live` by what is still pending: those are there without a layer.
         """
-        place = self.at(found.path)
+        place = self._place(found.path)
         mode = found.mode & 0o777
         if found.mode != mode:
-            place.chmod(mode)
+            self.at(found.path).chmod(mode)
         if self.is_closed(found.path):
             return
         reviewed = self._class(found).kind == "reviewed"
@@ -313,14 +336,20 @@ class Sorting:
         if is_there and node is not None and node.kind == "directory":
             is_container = mode == node.mode
         else:
-            holds = found.path in needed or any(place.iterdir())
+            holds = found.path in needed or not _is_empty(place)
             is_container = reviewed and holds and mode == self._seen.directory_mode
         if is_container:
-            if not any(place.iterdir()) and not is_opaque(place):
-                place.rmdir()
+            if _is_empty(place) and not is_opaque(place):
+                with holder(place) as (above, name):
+                    os.rmdir(name, dir_fd=above)
         elif reviewed:
             self._bare.append(found.path)
             self.tops[found.path] = Top(root=found.path, kind="directory")
+
+
+def _is_empty(directory: bytes) -> bool:
+    with os.scandir(directory) as entries:
+        return next(entries, None) is None
 
 
 def _top(cls: PathClass) -> Top:

@@ -2,10 +2,13 @@
 
 As the kernel does it: the topmost layer that has a name wins, directories are merged, a whiteout or anything else that
 is no directory hides what the layers below have at and below its place, an opaque directory what is below it.
+A `Stack` is for one look: what it has found of a directory it does not look for again, so that a tree costs what it
+holds, however deep it is.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -15,9 +18,11 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from core.shadow.overlay import is_opaque, is_whiteout
+from core.workspace.descent import Descent
 from core.workspace.names import from_os, to_os
 
 HIDDEN: Final = "hidden"
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}  # the last: no layer keeps a path of that length
 
 
 class Layered(Struct, frozen=True):
@@ -39,34 +44,114 @@ class Listing(Struct, frozen=True):
     closed: bool
 
 
+class _Place(Struct, frozen=True, gc=False):
+    """A directory in a layer, from its top (None: it has none there); `closed`: what lower layers have there is
+    hidden."""
+
+    path: bytes | None
+    closed: bool
+
+
+class _Layer:
+    """One layer. `at` is where it lies."""
+
+    def __init__(self, at: Path) -> None:
+        self.at = at
+        self._top = os.fsencode(at)
+        self._known = {".": _Place(b"", closed=False)}
+        self._open = Descent(at)
+
+    def directory(self, rel: str) -> _Place:
+        """What the layer has of a directory and those that it lies in."""
+        missing = []
+        while (found := self._known.get(rel)) is None:
+            missing.append(rel)
+            rel = rel.rpartition("/")[0] or "."
+        for each in reversed(missing):
+            found = self._known[each] = self._step(found, to_os(each.rpartition("/")[2]))
+        return found
+
+    def _step(self, above: _Place, name: bytes) -> _Place:
+        if above.path is None:
+            return above
+        stats = self._stats(above.path, name)
+        if stats is None:
+            return _Place(None, above.closed)
+        if not stat.S_ISDIR(stats.st_mode):
+            return _Place(None, closed=True)
+        path = above.path + b"/" + name if above.path else name
+        return _Place(path, above.closed or self._is_opaque(path))
+
+    def _is_opaque(self, path: bytes) -> bool:
+        try:
+            return is_opaque(self._open.at(path))
+        except PermissionError:
+            return False
+
+    def _stats(self, directory: bytes, name: bytes) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self._open.at(directory), follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                raise
+            return None
+
+    def entry(self, rel: str) -> Layered | Literal["hidden"] | None:
+        """What the layer says of a path."""
+        directory, _, name = rel.rpartition("/")
+        above = self.directory(directory or ".")
+        if above.path is not None:
+            stats = self._stats(above.path, to_os(name))
+            if stats is not None:
+                return HIDDEN if is_whiteout(stats) else self._layered(above.path, to_os(name), stats)
+        return HIDDEN if above.closed else None
+
+    def _layered(self, directory: bytes, name: bytes, stats: os.stat_result) -> Layered:
+        return Layered(self.at, b"/".join(each for each in (self._top, directory, name) if each), stats)
+
+    def forget(self, rel: str) -> None:
+        """Remove what it has at a path, unless that is a directory."""
+        directory, _, name = rel.rpartition("/")
+        above = self.directory(directory or ".")
+        if above.path is not None:
+            stats = self._stats(above.path, to_os(name))
+            if stats is not None and not stat.S_ISDIR(stats.st_mode):
+                os.unlink(to_os(name), dir_fd=self._open.at(above.path))
+
+    def entries(self, directory: bytes) -> Iterator[tuple[str, Layered | None]]:
+        """What is in one of its directories, by name (None: a whiteout)."""
+        with os.scandir(self._open.at(directory)) as entries:
+            for each in entries:
+                stats, name = each.stat(follow_symlinks=False), os.fsencode(each.name)
+                yield from_os(name), None if is_whiteout(stats) else self._layered(directory, name, stats)
+
+
 class Stack:
     """Layers, topmost first."""
 
     def __init__(self, layers: Sequence[Path]) -> None:
-        self._layers = tuple(layers)
+        self._layers = tuple(_Layer(each) for each in layers)
 
     def __bool__(self) -> bool:
         return bool(self._layers)
 
     def find(self, rel: str) -> Layered | Literal["hidden"] | None:
         """What the stack shows at a path; HIDDEN: it says that nothing is there; None: it says nothing."""
-        parts = to_os(rel).split(b"/")
         for layer in self._layers:
-            found = _in_layer(layer, parts)
+            found = layer.entry(rel)
             if found is not None:
                 return found
         return None
 
     def listing(self, rel: str) -> Listing:
         """What the stack has in a directory; "." is the top."""
-        parts = [] if rel == "." else to_os(rel).split(b"/")
         entries: dict[str, Layered | None] = {}
         for layer in self._layers:
-            place, closed = _directory(layer, parts)
-            if place is not None:
-                for each in _entries(layer, place):
+            here = layer.directory(rel)
+            if here.path is not None:
+                for each in layer.entries(here.path):
                     entries.setdefault(*each)
-            if closed:
+            if here.closed:
                 return Listing(entries, closed=True)
         return Listing(entries, closed=False)
 
@@ -92,61 +177,13 @@ class Stack:
 
     def hiding(self, rel: str) -> Path | None:
         """The layer that says of a path that nothing is there; None: none does."""
-        parts = to_os(rel).split(b"/")
         for layer in self._layers:
-            found = _in_layer(layer, parts)
+            found = layer.entry(rel)
             if found is not None:
-                return layer if found == HIDDEN else None
+                return layer.at if found == HIDDEN else None
         return None
 
     def forget(self, rel: str) -> None:
         """Take a file, link or whiteout out of every layer, so that the workspace shows. Raises OSError."""
-        parts = to_os(rel).split(b"/")
         for layer in self._layers:
-            found = _in_layer(layer, parts)
-            place = os.fsencode(layer) + b"/" + b"/".join(parts)
-            if found is not None and os.path.lexists(place) and not stat.S_ISDIR(os.lstat(place).st_mode):
-                Path(os.fsdecode(place)).unlink()
-
-
-def _in_layer(layer: Path, parts: list[bytes]) -> Layered | Literal["hidden"] | None:
-    place = os.fsencode(layer)
-    closed = False
-    for count, part in enumerate(parts, 1):
-        place += b"/" + part
-        try:
-            stats = os.lstat(place)
-        except FileNotFoundError:
-            return HIDDEN if closed else None
-        if is_whiteout(stats):
-            return HIDDEN
-        if count == len(parts):
-            return Layered(layer, place, stats)
-        if not stat.S_ISDIR(stats.st_mode):
-            return HIDDEN
-        closed = closed or is_opaque(place)
-    return None
-
-
-def _directory(layer: Path, parts: list[bytes]) -> tuple[bytes | None, bool]:
-    """Where a layer has a directory (None: nowhere), and whether it hides what lower layers have there."""
-    place = os.fsencode(layer)
-    closed = False
-    for part in parts:
-        place += b"/" + part
-        try:
-            stats = os.lstat(place)
-        except FileNotFoundError:
-            return None, closed
-        if not stat.S_ISDIR(stats.st_mode):
-            return None, True
-        closed = closed or is_opaque(place)
-    return place, closed
-
-
-def _entries(layer: Path, place: bytes) -> Iterator[tuple[str, Layered | None]]:
-    with os.scandir(place) as entries:
-        for each in entries:
-            stats = each.stat(follow_symlinks=False)
-            found = None if is_whiteout(stats) else Layered(layer, each.path, stats)
-            yield from_os(each.name), found
+            layer.forget(rel)

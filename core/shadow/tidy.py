@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,11 +10,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from core.shadow.disk import above
+from core.shadow.disk import Within
 from core.shadow.layers import Kept, Layers
 from core.shadow.overlay import is_opaque
 from core.shadow.seen import Seen
 from core.shadow.stack import Layered
+from core.workspace.beneath import holder
 from core.workspace.names import to_os
 
 
@@ -31,9 +33,8 @@ def tidied(layers: Layers, seen: Seen, touched: Iterable[str]) -> Kept:
     for path in empty:
         prune(top_layer, path)
     tops = {path: top for path, top in kept.tops.items() if path not in empty}
-    bases = {
-        path: base for path, base in kept.bases.items() if path in tops or any(each in tops for each in above(path))
-    }
+    is_below = Within(tops.__contains__)
+    bases = {path: base for path, base in kept.bases.items() if path in tops or is_below(path)}
     return replace(kept, tops=tops, bases=bases, gone=gone)
 
 
@@ -42,7 +43,7 @@ def _is_empty(path: str, layer: Path, seen: Seen, kept: Kept) -> bool:
     for each, entry in entries:
         if entry is None and seen.disk_node(each) is None:
             with suppress(OSError):
-                _at(layer, each).unlink()
+                Path(os.fsdecode(_at(layer, each))).unlink()
     found = seen.stack.find(path)
     if not isinstance(found, Layered):
         return found is None
@@ -57,14 +58,15 @@ def _is_empty(path: str, layer: Path, seen: Seen, kept: Kept) -> bool:
 
 def prune(layer: Path, path: str) -> None:
     """Remove a place that holds nothing, and the directories that led to it alone."""
-    for each in (path, *reversed(above(path))):
+    while path:
         try:
-            _at(layer, each).rmdir()
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return
+            with holder(_at(layer, path)) as (above, name):
+                os.rmdir(name, dir_fd=above)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                return
+        path = path.rpartition("/")[0]
 
 
-def _at(layer: Path, path: str) -> Path:
-    return layer / os.fsdecode(to_os(path))
+def _at(layer: Path, path: str) -> bytes:
+    return os.fsencode(layer) + b"/" + to_os(path)

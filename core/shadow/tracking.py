@@ -33,12 +33,12 @@ class Tracking:
         return PathClasses(rules.look(), lambda: self._tracked(layer.upper))
 
     def _content(self, upper: Path, rel: str) -> bytes | None:
-        place = upper / os.fsdecode(to_os(rel))
+        place = os.fsencode(upper) + b"/" + to_os(rel)
         try:
-            found = place.lstat()
+            found = os.lstat(place)
             if not stat.S_ISREG(found.st_mode):
                 return None if is_whiteout(found) else b""
-            return place.read_bytes()[:_LARGEST]
+            return Path(os.fsdecode(place)).read_bytes()[:_LARGEST]
         except OSError:
             pass
         node = self._seen.node(rel)

@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from core.protocol.review import FileState
 from core.shadow.disk import above, walked
-from core.shadow.overlay import is_whiteout, set_opaque
+from core.shadow.overlay import is_whiteout, missing_above, set_opaque
 from core.shadow.stack import Layered, Stack
 from core.workspace import ABSENT, Workspace
-from core.workspace.beneath import DIRECTORY, open_direct
+from core.workspace.beneath import holder, open_direct
 from core.workspace.names import to_os
 from core.workspace.renaming import temporary_name
 from core.workspace.tree import PERMISSIONS, Kind, sync_directory
@@ -147,12 +147,8 @@ class Transfer:
                 self._copy_out(path, target)
 
     def _copy_out(self, path: str, target: Path) -> None:
-        above_target = os.open(target.parent, DIRECTORY)
-        try:
-            with self._workspace.directory(path) as (directory, name):
-                copy((directory, name), (above_target, os.fsencode(target.name)), sync=False)
-        finally:
-            os.close(above_target)
+        with holder(os.fsencode(target)) as into, self._workspace.directory(path) as source:
+            copy(source, into, sync=False)
 
     # doing
 
@@ -190,21 +186,16 @@ class Transfer:
         if self.kind(op.path) == "directory":
             self._remove(op.path, None)
         temporary = self._temporary(op.path)
-        place, _, name = op.source.place.rpartition(b"/")
-        source = os.open(place, DIRECTORY)
-        try:
-            with self._workspace.directory(op.path) as (directory, target):
+        with holder(op.source.place) as source, self._workspace.directory(op.path) as (directory, target):
+            _unlink(directory, temporary)
+            try:
+                copy(source, (directory, temporary), sync=sync)
+                os.rename(temporary, target, src_dir_fd=directory, dst_dir_fd=directory)
+            except OSError:
                 _unlink(directory, temporary)
-                try:
-                    copy((source, name), (directory, temporary), sync=sync)
-                    os.rename(temporary, target, src_dir_fd=directory, dst_dir_fd=directory)
-                except OSError:
-                    _unlink(directory, temporary)
-                    raise
-                if sync:
-                    sync_directory(directory)
-        finally:
-            os.close(source)
+                raise
+            if sync:
+                sync_directory(directory)
 
     def _temporary(self, path: str) -> bytes:
         """The name that a file has until it is whole: no other session's, and the same after a crash."""
@@ -252,11 +243,10 @@ def _objects_first(op: Op) -> tuple[int, str]:
 
 def room_for(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
     """Where a path goes in a layer, the directories to it made with the modes that they have elsewhere."""
-    for each in above(path):
-        place = layer / os.fsdecode(to_os(each))
-        if not place.is_dir():
-            place.mkdir(mode=0o700)
-            place.chmod(mode(each) | 0o700)
+    for each in missing_above(layer, path):
+        with holder(os.fsencode(layer) + b"/" + to_os(each)) as (directory, name):
+            os.mkdir(name, 0o700, dir_fd=directory)
+            os.chmod(name, mode(each) | 0o700, dir_fd=directory)
     return layer / os.fsdecode(to_os(path))
 
 
@@ -274,12 +264,8 @@ def lay_in(workspace: Workspace, rel: str, layer: Path) -> None:
             place.chmod(mode)
             set_opaque(place, is_hidden)
     target = layer / os.fsdecode(to_os(rel))
-    into = os.open(target.parent, DIRECTORY)
-    try:
-        with workspace.directory(rel) as source:
-            copy(source, (into, os.fsencode(target.name)), sync=False)
-    finally:
-        os.close(into)
+    with holder(os.fsencode(target)) as into, workspace.directory(rel) as source:
+        copy(source, into, sync=False)
 
 
 def _kind(mode: int) -> Kind:
@@ -292,12 +278,8 @@ def _kind(mode: int) -> Kind:
 
 def layered_fingerprint(entry: Layered) -> FileState | None:
     """The state of a layer's file or link."""
-    above_entry, _, name = entry.place.rpartition(b"/")
-    directory = os.open(above_entry, DIRECTORY)
-    try:
+    with holder(entry.place) as (directory, name):
         return fingerprint(directory, name)
-    finally:
-        os.close(directory)
 
 
 def fingerprint(directory: int, name: bytes) -> FileState | None:

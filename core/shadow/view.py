@@ -194,7 +194,9 @@ class Shadow:
 
     def look_around(self) -> None:
         """Mark the pending changes that what stands around them has made red."""
-        for change in self._risks.revised():
+        with self.seen.still():
+            revised = self._risks.revised()
+        for change in revised:
             self._emit(ChangeRevised(change=change))
 
     def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:

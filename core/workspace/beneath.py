@@ -11,7 +11,8 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -32,6 +33,17 @@ def components(path: bytes) -> list[bytes]:
 def open_direct(top: int, path: bytes, flags: int, mode: int = 0) -> int:
     """Open `path` below the directory descriptor `top`; OSError(ELOOP) when any part of it is a symbolic link."""
     return _opener()(top, path or b".", flags | os.O_CLOEXEC, mode)
+
+
+@contextmanager
+def holder(place: bytes) -> Iterator[tuple[int, bytes]]:
+    """The descriptor of the directory that an absolute path lies in, and the name in it. Raises OSError."""
+    above, _, name = place.rpartition(b"/")
+    directory = os.open(above or b"/", DIRECTORY)
+    try:
+        yield directory, name
+    finally:
+        os.close(directory)
 
 
 @cache
@@ -120,22 +132,45 @@ def resolve(top: int, root: bytes, path: bytes) -> bytes:
     `root` is the absolute path of `top`, so that absolute links back into the tree can be told from others.
     OSError(EXDEV) when a link leads out of the tree, OSError(ELOOP) when links go round.
     """
+    parts = components(path)
+    if b".." not in parts and _passes_no_link(top, b"/".join(parts)):
+        return b"/".join(parts)
     return follow(root, path, lambda part: _link_target(top, part))
 
 
+def _passes_no_link(top: int, path: bytes) -> bool:
+    """Whether all of a path is there and none of it is a link, as far as one system call can tell."""
+    if not hasattr(os, "O_PATH"):
+        return False
+    try:
+        found = open_direct(top, path, os.O_PATH)
+    except OSError:
+        return False
+    try:
+        return not stat.S_ISLNK(os.fstat(found).st_mode)
+    finally:
+        os.close(found)
+
+
 def follow(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
-    """`resolve` for any tree: `link_target` says where a link at a path (without links above it) leads, None: none."""
+    """`resolve` for any tree: `link_target` says where a link at a path (without links above it) leads, None: none;
+    FileNotFoundError: nothing is there, so that nothing below is asked for."""
     todo = components(path)[::-1]
     done: list[bytes] = []
-    links = 0
+    links = there = 0  # so many of the parts that are done are there, so that there can be a link in the last of them
     while todo:
         part = todo.pop()
         if part == b"..":
             if not done:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
             done.pop()
+            there = min(there, len(done))
             continue
-        target = link_target(b"/".join((*done, part)))
+        target = None
+        if there == len(done):
+            with suppress(FileNotFoundError):
+                target = link_target(b"/".join((*done, part)))
+                there += 1
         if target is None:
             done.append(part)
             continue
@@ -145,6 +180,7 @@ def follow(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
         if target.startswith(b"/"):
             target = _within(root, target)
             done.clear()
+        there = len(done)
         todo.extend(components(target)[::-1])
     return b"/".join(done)
 
@@ -152,6 +188,8 @@ def follow(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
 def _link_target(top: int, path: bytes) -> bytes | None:
     try:
         return os.readlink(path, dir_fd=top)
+    except FileNotFoundError:
+        raise
     except OSError:
         return None  # no link, or nothing there, or not reachable: the open that follows will say so
 

@@ -6,6 +6,7 @@ The nearest file that decides wins, and nothing below an ignored directory can b
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from core.errors import PathRefused
 from core.workspace.names import to_os
@@ -87,11 +88,7 @@ class IgnoreRules:
         """What tells one content of a rules file from another; None: there is none."""
         if self._content is not None:
             return self._content(rel)
-        try:
-            found = (self._workspace.root / rel).stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return self._workspace.signature(rel)
 
     def _load(self, rel: str, signature: _Signature) -> IgnoreLines | None:
         try:
@@ -142,17 +139,15 @@ class _Look:
 
 def _above(parts: list[str]) -> list[str]:
     """The directories whose rules bind a path, outermost first, each "" or ending in "/"."""
-    return ["".join(f"{part}/" for part in parts[:count]) for count in range(len(parts))]
+    return ["", *accumulate(f"{part}/" for part in parts[:-1])]
 
 
 def _decided(stack: _Stack, rel: str, is_dir: bool) -> bool:
     """Whether the path or a directory that it lies in is ruled out."""
     if not stack or rel == ".":
         return False
-    parts = rel.split("/")
-    return any(
-        _matches(stack, "/".join(parts[:count]), is_dir or count < len(parts)) for count in range(1, len(parts) + 1)
-    )
+    prefixes = accumulate(rel.split("/"), "{}/{}".format)
+    return any(_matches(stack, each, is_dir or len(each) < len(rel)) for each in prefixes)
 
 
 def _matches(stack: _Stack, rel: str, is_dir: bool) -> bool:

@@ -62,6 +62,8 @@ def folded(part: str) -> str:
 
 def is_git_internal(rel: str) -> bool:
     """Whether the path is, or lies below, a `.git`: by any spelling that some file system takes for it."""
+    if rel.isascii() and "git" not in rel.lower():
+        return False
     return any(_is_git(folded(part)) for part in rel.split("/"))
 
 

@@ -164,6 +164,14 @@ class Workspace:
         except OSError as error:
             raise _refusal(rel, error) from error
 
+    def signature(self, rel: str) -> tuple[int, int, int] | None:
+        """What tells one content of a file from another (time in ns, size, inode), links followed; None: it is none."""
+        try:
+            found = os.stat(names.to_os(rel), dir_fd=self._top)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
     def list_dir(self, rel: str = ".") -> tuple[Entry, ...]:
         """Directories first, then the rest, each by name."""
         try:
@@ -206,9 +214,12 @@ class Workspace:
 
     def missing_directories(self, rel: str) -> list[str]:
         """The directories that have to be made before `rel` can be, outermost first."""
-        parts = rel.split("/")[:-1]
-        above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
-        return [each for each in above if self.state_is_absent(each)]
+        missing: list[str] = []
+        directory = rel.rpartition("/")[0]
+        while directory and self.state_is_absent(directory):
+            missing.append(directory)
+            directory = directory.rpartition("/")[0]
+        return missing[::-1]
 
     def state_is_absent(self, rel: str) -> bool:
         try:

@@ -98,6 +98,7 @@ WRITERS: dict[str, str] = {
     "core.transports.stdio_client": STARTS,
     "core.workspace.beneath": KERNEL,
     "core.workspace.plan_folder": "project: plan files",
+    "core.workspace.removing": "layers, copies and sessions that go; commands' cache",
     "core.workspace.renaming": "project: the renames of a promotion",
     "core.workspace.tree": "project: by whom is told by PROJECT and by who imports it",
     "core.workspace.uppers": "a trial node where layers are to lie",

@@ -13,9 +13,10 @@ from core.protocol.events import LayersChanged
 from core.shadow import layers as layers_module
 from core.shadow import places
 from core.shadow.blobs import BlobStore
-from core.shadow.overlay import is_whiteout, remove_tree
+from core.shadow.overlay import is_whiteout
 from core.shadow.review import ReviewState
 from core.shadow.view import Shadow
+from core.workspace.removing import remove_tree
 from tests.unit.shadow.desk import Desk
 from tests.unit.shadow.layer import ORIGIN, Layer
 
