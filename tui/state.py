@@ -219,9 +219,8 @@ class ViewState:
             return _topics("queue", "blocks") if is_told else _topics("queue")
         match event:
             case events.TurnStarted():
-                self.running, self.turn, self.step = True, envelope.turn, 0
+                self.running, self.turn, self.step, self.suggestion = True, envelope.turn, 0, None
                 self.turns.setdefault(envelope.turn, len(self.turns) + 1)
-                self.suggestion = None
                 self.mode, self.model = event.mode, event.model or self.model
                 self.said.begin_turn()
                 self.add_said("prompt", envelope, event.prompt)
@@ -242,7 +241,7 @@ class ViewState:
                 return _topics("blocks", "status", "ask", "debug")
             case _:
                 return None
-        return _topics("blocks", "status")
+        return _topics("blocks", "status", "queue")
 
     def count(self, usage: Usage) -> None:
         """What calls of a model took."""

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from core.protocol.review import ChangeDiff, DiffLine, FileState, Hunk
-from tests.tui.review_case import ADDED, PRICES, change_of, diff_of
+from tests.tui.review_case import ADDED, PRICES, REMOVED, change_of, diff_of
 from tui.widgets.diff_rows import LONGEST, kept, lines, split, unified, whole_file
 
 HOSTILE = "a\x1b[31m\tb\x1b]52;c;x\x07 \u202eright\u202c\x00\r\u2028 [@click=app.quit]x[/]"
@@ -111,3 +112,14 @@ def test_nothing_left_means_no_cursor():
 def test_a_note_on_a_binary_file_stands_in_its_hunk_and_only_there():
     diff = ChangeDiff(change=change_of("a", [hunk("h", 0)], [], binary=True), lines=(), note="binary file, 1 → 2 bytes")
     assert [(row.hunk, row.text) for row in unified(diff, []).rows[1:]] == [(0, "binary file, 1 → 2 bytes")]
+
+
+def test_words_about_a_change_are_broken_into_rows_and_never_cut():
+    note = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
+    shown = replace(REMOVED, note=note)
+    said = {REMOVED.change.hunks[0].id: "Why is this gone? It is used."}
+    page = unified(shown, lines(shown), said, room=30)
+    told = [row for row in page.rows if row.kind in {"note", "rest", "comment"}]
+    assert all(len(row.text) <= 30 for row in told)
+    assert [row.kind for row in told] == ["comment", "note", "rest", "rest"]
+    assert " ".join(row.text for row in told if row.kind != "comment") == note

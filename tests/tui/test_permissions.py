@@ -215,7 +215,7 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         await on.until(lambda: not on.screen.query_one("#trust").display)
         keys = on.screen.query_one("#approval-keys")
         assert keys.region.bottom <= on.prompt.region.y
-        assert keys.region.height == keys.size.height == 3
+        assert keys.region.height == keys.size.height == 2
         on.client.emit(ApprovalResolved(id="n", decision="allow_once"))
         await on.until(lambda: on.screen.query_one("#trust").display)
 

@@ -26,7 +26,7 @@ async def test_n6_what_the_model_was_not_sent_stands_above_the_prompt_until_it_i
     async with stage(RUNS) as on:
         await on.emit(SAID)
         await on.until(lambda: queue(on))
-        assert queue(on) == f"queued {OLD}   up takes it back"
+        assert queue(on) == f"queued {OLD}   ↑ takes it back"
         assert not [block for block in on.screen.state.blocks if block.kind == "steer"]
         await on.emit(e.MessageAppended(message=UserMessage(content="…"), steers=("s1",)))
         await on.until(lambda: not queue(on))
@@ -127,3 +127,14 @@ async def test_n16a_a_draft_is_not_offered_once_something_newer_was_said(stage):
     async with stage([*recorded.opening(), e.DraftKept(text="older"), *later]) as on:
         await on.until(lambda: on.screen.state.blocks)
         assert on.prompt.text == ""
+
+
+async def test_what_was_given_back_is_not_offered_any_more_once_something_newer_is_said(stage):
+    async with stage(RUNS) as on:
+        await on.emit(SAID)
+        await on.pilot.press(*"keep")
+        await on.emit(*BACK)
+        await on.until(lambda: queue(on).startswith("not sent"))
+        await on.emit(e.TurnStarted(prompt="keep", mode="agent", model="m"))
+        assert on.prompt.text == "keep"
+        await on.until(lambda: not queue(on))

@@ -94,16 +94,15 @@ class ConflictScreen(Dialog[tuple[Choice, ...] | None]):
 
     def _hint(self, left: int) -> Content:
         keymap = getattr(self.app, "keymap", {})
-        whole = self._sides.whole
-        named = [each for each in HINTS if not (whole and each[0] in {"both", "edit", "next"})]
+        useless = {"both", "edit", "next"} if self._sides.whole else {"next"} if len(self._choices) == 1 else set()
+        named = [each for each in HINTS if each[0] not in useless]
         parts: list[tuple[str, str]] = []
         for name, word in named:
             parts += [(f" {key_of(f'conflict.{name}', keymap)}", "$accent"), (f" {word} ", "")]
         apply = f" {key_of('conflict.apply', keymap)}"
-        ready = (
-            (" apply: the result waits for your verdict", "bold") if not left else (f" apply ({left} to decide)", "")
-        )
-        return Content.assemble(*parts, (apply, "$accent" if not left else "$foreground 50%"), ready)
+        ready = (" apply ", "bold") if not left else (f" apply ({left} left) ", "")
+        out = ((f" {key_of('conflict.leave', keymap)}", "$accent"), (" back", ""))
+        return Content.assemble(*parts, (apply, "$accent" if not left else "$foreground 50%"), ready, *out)
 
     def action_take(self, side: str) -> None:
         """Decide about this place, and go to the next one that is open."""

@@ -66,7 +66,7 @@ class Rewind(Dialog[str | None]):
     def _lines(self) -> Iterator[Content]:
         preview = self._preview
         count = preview.messages
-        goes = f"{count} message{'' if count == 1 else 's'} of it" if count else "nothing of it"
+        goes = f"{count} message{'' if count == 1 else 's'}" if count else "nothing"
         yield Content.assemble(
             ("conversation  ", "$foreground 60%"), f"{goes} would go; your words come back to the prompt"
         )

@@ -123,7 +123,7 @@ class ApprovalBar(Guarded, Vertical, can_focus=True):
         for key, decision, words in _CHOICES:
             if decision in request.options and (key != "approval.pattern" or request.kind == "command"):
                 parts += [(key_of(key, keymap), "$accent bold"), (f" {words}   ", "")]
-        return [*parts, (key_of("app.answer", keymap), "$accent bold"), (" goes here from the prompt", _DIM)]
+        return parts
 
     def action_answer(self, decision: Decision) -> None:
         """Decide, unless the bar has only just come up."""
@@ -203,7 +203,7 @@ def _about(request: ApprovalRequested) -> list[tuple[str, str]]:
         where = "the project's directory" if request.directory in {"", "."} else named(request.directory)
         about.append((f"in {where}", _DIM))
     if request.containment:
-        about.append((f"\n{one_line(request.containment)}", "$warning"))
+        about.append((f"\n{one_line(told(request.containment))}", "$warning"))
     if request.network:
         about.append((f"\ncan reach: {one_line(exposed(', '.join(request.network)))}", "$warning"))
     if request.environment:

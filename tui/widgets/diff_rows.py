@@ -11,13 +11,14 @@ from typing import Final, Literal, NamedTuple
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
 from tui.text import clean, named, one_line, shortened
+from tui.widgets import rows
 
 ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
 LONGEST: Final = 8_000
 MOST_MARKS: Final = 200
 NO_COMMENTS: Final[Mapping[str, str]] = MappingProxyType({})
 
-RowKind = Literal["line", "hunk", "gap", "note", "comment"]
+RowKind = Literal["line", "hunk", "gap", "note", "rest", "comment"]  # rest: where a note goes on
 
 
 class Line(NamedTuple):
@@ -97,9 +98,12 @@ def breaks(shown: Sequence[Line]) -> list[int]:
     return [index for index, line in enumerate(shown) if line.kind == "gap"]
 
 
-def unified(diff: ChangeDiff, shown: Sequence[Line], comments: Mapping[str, str] = NO_COMMENTS) -> Page:
-    """Old and new lines one below the other; `comments`, by the id of a hunk, below it."""
-    page = _Builder(diff, comments)
+def unified(
+    diff: ChangeDiff, shown: Sequence[Line], comments: Mapping[str, str] = NO_COMMENTS, *, room: int = 0
+) -> Page:
+    """Old and new lines one below the other; `comments`, by the id of a hunk, below it. Words of ours and comments are
+    broken into rows of `room` cells; 0: they are not."""
+    page = _Builder(diff, comments, room)
     for index, line in enumerate(shown):
         page.enter(line.hunk)
         match line.kind:
@@ -114,9 +118,9 @@ def unified(diff: ChangeDiff, shown: Sequence[Line], comments: Mapping[str, str]
     return page.done()
 
 
-def split(diff: ChangeDiff, shown: Sequence[Line], comments: Mapping[str, str] = NO_COMMENTS) -> Page:
+def split(diff: ChangeDiff, shown: Sequence[Line], comments: Mapping[str, str] = NO_COMMENTS, *, room: int = 0) -> Page:
     """Old lines to the left, new ones to the right; within a hunk they are paired from its top."""
-    page = _Builder(diff, comments)
+    page = _Builder(diff, comments, room)
     index, count = 0, len(shown)
     while index < count:
         line = shown[index]
@@ -147,8 +151,8 @@ def _pair(rows: list[Row], shown: Sequence[Line], index: int) -> int:
 class _Builder:
     """Puts a head row before each hunk, and notes where hunks have no lines of their own."""
 
-    def __init__(self, diff: ChangeDiff, comments: Mapping[str, str]) -> None:
-        self._diff, self._comments = diff, comments
+    def __init__(self, diff: ChangeDiff, comments: Mapping[str, str], room: int) -> None:
+        self._diff, self._comments, self._room = diff, comments, room
         self.rows: list[Row] = []
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
@@ -160,12 +164,22 @@ class _Builder:
             return
         if self._open >= 0:
             text = self._comments.get(self._diff.change.hunks[self._open].id, "")
-            self.rows += [Row("comment", self._open, text=line) for line in clean(text).split("\n") if text]
+            lines = clean(text).split("\n") if text else []
+            self.rows += [Row("comment", self._open, text=part) for line in lines for part in self._broken(line)]
             self._tails[self._open] = len(self.rows)
         self._open = hunk
         if hunk >= 0 and hunk not in self._heads:
             self._heads[hunk] = len(self.rows)
             self.rows.append(Row("hunk", hunk))
+
+    def _broken(self, text: str) -> list[str]:
+        spans = rows.breaks(text, self._room) if self._room else [(0, len(text))]
+        return [text[start:end] for start, end in spans]
+
+    def _note(self, words: Sequence[str], hunk: int = -1) -> None:
+        for text in words:
+            first, *rest = self._broken(text)
+            self.rows += [Row("note", hunk, text=first), *(Row("rest", hunk, text=each) for each in rest)]
 
     def done(self) -> Page:
         self.enter(-1)
@@ -175,12 +189,12 @@ class _Builder:
                 self.enter(index)
                 moved = [f"renamed from {named(self._diff.change.renamed_from)}"] * bool(self._diff.change.renamed_from)
                 words = [*moved, *(one_line(note, 400) for note in notes)] if notes else whole_file(self._diff.change)
-                self.rows += [Row("note", index, text=text) for text in words]
+                self._note(words, index)
                 self.enter(-1)
                 notes = []
         if self._diff.truncated:
             notes.append("The rest of this diff is left out because it is very long. A verdict counts for all of it.")
-        self.rows += [Row("note", text=one_line(note, 400)) for note in notes]
+        self._note([one_line(note, 400) for note in notes])
         count = len(self._diff.change.hunks)
         heads = [self._heads[index] for index in range(count)]
         return Page(self.rows, heads, [self._tails.get(index, len(self.rows)) for index in range(count)])

@@ -211,7 +211,8 @@ class DiffView(CodeView):
         if self.diff is None:
             self.redraw()
             return
-        self._page = (split if self.is_split else unified)(self.diff, self._lines, self.comments)
+        room = max(self.size.width - self._gutter(), 0)
+        self._page = (split if self.is_split else unified)(self.diff, self._lines, self.comments, room=room)
         widest = max((cells(line.text) + len(ENDS.get(line.eol, "")) for line in self._lines), default=0)
         beyond = self._gutter() + widest + 1 - self._half()
         self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, len(self._page.rows))
@@ -271,8 +272,8 @@ class DiffView(CodeView):
         match shown.kind:
             case "hunk":
                 return self._draw_head(shown.hunk, width)
-            case "gap" | "note":
-                sign = "⋯" if shown.kind == "gap" else "·"
+            case "gap" | "note" | "rest":
+                sign = {"gap": "⋯", "rest": " "}.get(shown.kind, "·")
                 bar = self._bar(shown.hunk, self.ink(""))
                 text = f"{' ' * (self._gutter() - 3)}{sign} {shown.text}"
                 return self.paint([bar, (text, self.ink(FAINT))]).adjust_cell_length(width, self._base())

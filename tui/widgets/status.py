@@ -3,6 +3,7 @@ user's own, runs."""
 
 from __future__ import annotations
 
+from math import ceil
 from time import monotonic
 from typing import ClassVar, Final, NamedTuple
 
@@ -137,7 +138,7 @@ class StatusBar(Widget):
         if count := len(at_work(state)):
             return f" {count} at work"
         if (left := self._again - monotonic()) > 0 and state.waiting is not None:
-            return f" step {state.step}, again in {left:.0f} s"
+            return f" step {state.step}, again in {ceil(left)} s"
         return f" step {state.step}" if state.step else ""
 
     def _left(self, room: int) -> Content:
