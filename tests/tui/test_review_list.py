@@ -232,3 +232,16 @@ async def test_when_all_is_settled_the_list_gives_way_to_a_calm_text():
         assert not app.query_one(ReviewList).display
         assert "Nothing to review" in text_of(view)
         assert view.has_focus
+
+
+async def test_the_foot_of_the_list_names_no_key_that_does_nothing(stage):
+    events = [*recorded.opening(), e.ChangeProposed(change=change("src/a.py"))]
+    async with stage([*events, e.LayersChanged(layers=("1",), bulks=(MODULES,))], size=(80, 24)) as on:
+        await on.pilot.press("ctrl+r")
+        await on.until(lambda: on.screen.query(ReviewList))
+        await on.pilot.press("l")
+        foot = on.screen.query_one("#side-hint")
+        await on.until(lambda: "enter open" in str(foot.render()))
+        await on.pilot.press("G")
+        await on.until(lambda: "enter open" not in str(foot.render()))
+        assert "a accept row" in str(foot.render())

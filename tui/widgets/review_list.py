@@ -23,6 +23,7 @@ from tui.keymap import bindings
 from tui.text import named
 from tui.widgets.code_view import CodeView, cells
 from tui.widgets.review_words import MUTED, SIGNS, Part, badges, bulk_badges, bulk_line
+from tui.widgets.side import KeysChanged
 
 GROUPED_FROM: Final = 25  # files from which they are grouped by directory
 GONE_FROM: Final = 3  # deleted files of one directory that are summed up in a line
@@ -124,6 +125,11 @@ class ReviewList(CodeView):
         """The row under the cursor."""
         return self._rows[self._cursor] if self._cursor < len(self._rows) else None
 
+    @property
+    def keys_of(self) -> str:
+        """Which keys the footer names: a bulk has nothing to open."""
+        return "bulk" if self.row is not None and self.row.kind == "bulk" else ""
+
     def show(self, changes: tuple[Change, ...], bulks: tuple[Bulk, ...], sent: Collection[str] = ()) -> None:
         """What waits now; the cursor stays on its row, or where that was."""
         self.sent = sent
@@ -163,7 +169,10 @@ class ReviewList(CodeView):
         self._move_to(at)
 
     def _move_to(self, at: int) -> None:
+        before = self.keys_of
         self._cursor = max(min(at, len(self._rows) - 1), 0)
+        if self.keys_of != before:
+            self.post_message(KeysChanged())
         top, height = self.scroll_offset.y, max(self.size.height, 1)
         if not top <= self._cursor < top + height:
             self.scroll_to(y=self._cursor - (0 if self._cursor < top else height - 1), animate=False, force=True)

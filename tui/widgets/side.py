@@ -44,6 +44,12 @@ HINTS: Final = {
         ("review.filter", "find"),
         ("review.list", "hunks"),
     ),
+    "bulk": (
+        ("review.accept", "accept row"),
+        ("review.reject", "reject row"),
+        ("review.filter", "find"),
+        ("review.list", "hunks"),
+    ),
     "plan": (
         ("plan.cycle", "status"),
         ("plan.build", "build"),
