@@ -6,12 +6,14 @@ Each demo gets a copy of its own below the state directory, so that nothing of t
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
 from core.ids import new_id
 from core.sessions.store import SessionStore
 from core.user_dirs import state_dir
+from core.workspace.removing import remove_tree
 
 KEPT = 5
 _HERE = Path(__file__).resolve().parent
@@ -34,7 +36,8 @@ def prepare() -> Path:
             hint="Make the state directory writable, or set AGENT_TUI_STATE_DIR to another one.",
         ) from problem
     for old in _copies()[:-KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(old)
     return copy
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from core.edits.similarity import nearest_names
 from core.errors import ToolFailed
+from core.shadow.disk import directories_of
 from core.tools.ripgrep import BARE, SCOPE, UNRULED, program, waits_for_rules
 
 MAX_FILES: Final = 200_000
@@ -82,8 +83,7 @@ def _candidates(files: Sequence[str], extra: Sequence[str], *, directories: bool
     known = dict.fromkeys([*files, *extra])
     if not directories:
         return list(known)
-    above = {parent.as_posix() + "/" for file in known for parent in Path(file).parents if parent.name}
-    return [*known, *sorted(above)]
+    return [*known, *sorted(f"{each}/" for each in directories_of(known))]
 
 
 def _ranked(paths: list[str], pattern: str, limit: int) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from core.workspace.removing import remove_tree
 
 _PREFIX: Final = "agent-tui-git-"
 
@@ -24,7 +25,8 @@ def short_lived() -> Iterator[Path]:
     try:
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(directory)
         os.close(lock)
 
 
@@ -53,6 +55,6 @@ def _remove_abandoned(directory: Path) -> None:
     try:
         if os.fstat(lock).st_uid == os.geteuid():
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
     finally:
         os.close(lock)

@@ -7,7 +7,6 @@ closes the box. T2c: the command gets a copy of the project, mounted where the p
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -126,9 +125,7 @@ class BwrapBox(LaunchedBox):
         def undo() -> None:
             finish()
             if spec.upper is not None and spec.work is not None:
-                shutil.rmtree(
-                    spec.work / "work", ignore_errors=True
-                )  # an overlay of the kernel's takes none but its own
+                discard(spec.work / "work")  # an overlay of the kernel's takes none but its own
 
         launch.finish, launch.undo = finish, undo
         return launch

@@ -8,10 +8,9 @@ read-only. A copy that would take too long or too much room is refused before it
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import shutil
 import stat
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -23,6 +22,7 @@ from core.errors import ToolFailed
 from core.sandbox.box import BoxSpec
 from core.sandbox.mounts import mounts_below
 from core.workspace.ignore import IgnoreRules
+from core.workspace.removing import remove_tree
 from core.workspace.tree import Workspace
 
 Kind = Literal["directory", "file", "link", "held", "withheld"]
@@ -79,16 +79,16 @@ def materialise(spec: BoxSpec, target: Path, *, limits: CopyLimits | None = None
     """
     bounds = limits or CopyLimits()
     survey = _Survey(spec, bounds)
+    copy = Copy(root=target)
     try:
         survey.run()
-    except RecursionError:
-        raise _refused("directories that are nested too deep to be copied") from None
-    withheld = [entry.path for entry in survey.entries if entry.kind == "withheld"]
-    copy = Copy(root=target, held=survey.held, withheld=withheld, left=survey.left)
-    try:
+        copy.withheld = [entry.path for entry in survey.entries if entry.kind == "withheld"]
+        copy.held, copy.left = survey.held, survey.left
         _Maker(copy, bounds, os.fsencode(spec.workspace), link_held=link_held).make(survey.entries)
     except OSError as error:
         discard(target)
+        if error.errno == errno.ENAMETOOLONG:
+            raise _refused("directories that are nested too deep to be copied") from error
         where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
         raise ToolFailed(
             f"The project could not be copied for this command: {error.strerror}{where}.", hint=_ADVICE
@@ -101,22 +101,8 @@ def materialise(spec: BoxSpec, target: Path, *, limits: CopyLimits | None = None
 
 def discard(root: Path) -> None:
     """Remove a copy, whatever a command made of its permissions. What can't be removed stays for the next sweep."""
-
-    def open_up(_function: object, path: str, _error: object) -> None:
-        with contextlib.suppress(OSError):
-            above = Path(path).parent
-            above.chmod(0o700)
-            if stat.S_ISDIR(os.lstat(path).st_mode):
-                Path(path).chmod(0o700)
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                Path(path).unlink()
-
     with contextlib.suppress(OSError):
-        try:
-            shutil.rmtree(root, onerror=open_up)
-        except RecursionError:  # directories in directories, more than Python can follow
-            subprocess.run(["/bin/rm", "-rf", "--", root], check=False, capture_output=True, env={})
+        remove_tree(root)
 
 
 _ADVICE = "A stronger tier needs no copy: `agent-tui doctor` says what it takes. Or run the command yourself."
@@ -140,9 +126,12 @@ class _Survey:
         self._deadline = monotonic() + limits.seconds
 
     def run(self) -> None:
-        self._visit(b"", [*self._lowers, self._root])
+        waiting: list[tuple[bytes, list[bytes]]] = [(b"", [*self._lowers, self._root])]
+        while waiting:
+            waiting += self._visit(*waiting.pop())
 
-    def _visit(self, path: bytes, stack: Sequence[bytes]) -> None:
+    def _visit(self, path: bytes, stack: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+        """Add what is in a directory. Yields the directories in it, each with what it is made of."""
         ignored = self._rules_within(os.fsdecode(path) or ".") if stack[-1] == self._bottom(path) else None
         for name, found in sorted(merged(stack, self._bottom(path)).items()):
             child = path + b"/" + name if path else name
@@ -153,7 +142,7 @@ class _Survey:
                 self._hold(child, found[0].path)
             elif stat.S_ISDIR(mode):
                 self.entries.append(_Entry(child, found[0].path, "directory"))
-                self._visit(child, [each.path for each in found])
+                yield child, [each.path for each in found]
             else:
                 self._add_file(child, found[0])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from core.errors import ToolFailed
@@ -48,10 +49,13 @@ class _Comparison:
         now = os.lstat(self._from)
         if now.st_mode != self._files[b""].mode:
             os.chmod(self._to, stat.S_IMODE(now.st_mode))
-        self._directory(b"", now)
+        waiting = [(b"", now)]
+        while waiting:
+            waiting += self._directory(*waiting.pop())
 
-    def _directory(self, path: bytes, info: os.stat_result) -> None:
-        """Compare one directory that was there and is there, whether or not it is the same one."""
+    def _directory(self, path: bytes, info: os.stat_result) -> Iterator[tuple[bytes, os.stat_result]]:
+        """Compare one directory that was there and is there, whether or not it is the same one. Yields those in it of
+        which the same is true."""
         here = os.path.join(self._from, path)
         if info.st_mode & 0o700 != 0o700:
             os.chmod(here, stat.S_IMODE(info.st_mode) | 0o700)
@@ -59,22 +63,23 @@ class _Comparison:
             present = {entry.name: entry.stat(follow_symlinks=False) for entry in found}
         for name in self._children[path]:
             child = path + b"/" + name if path else name
-            if child not in self._skipped:
-                self._compare(child, self._files[child], present.pop(name, None))
-            else:
-                present.pop(name, None)
+            there = present.pop(name, None)
+            if child not in self._skipped and (kept := self._compared(child, self._files[child], there)):
+                yield child, kept
         for name, new in present.items():
             self._move(path + b"/" + name if path else name, new)
 
-    def _compare(self, path: bytes, before: Signature, now: os.stat_result | None) -> None:
+    def _compared(self, path: bytes, before: Signature, now: os.stat_result | None) -> os.stat_result | None:
+        """Lay out what became of an entry. Of a directory that still is one, what it is: it is to be looked into."""
         if now is None or _is_whiteout(now):
             self._remove(path)
         elif stat.S_ISDIR(before.mode) and stat.S_ISDIR(now.st_mode):
             if now.st_mode != before.mode:
                 self._make(path)
-            self._directory(path, now)
+            return now
         elif signature(now) != before:
             self._move(path, now)
+        return None
 
     def _remove(self, path: bytes) -> None:
         self._make(os.path.dirname(path))
@@ -94,12 +99,14 @@ class _Comparison:
 
     def _make(self, path: bytes) -> None:
         """See that the layer has this directory, with the permissions that it has in the copy now."""
-        target = os.path.join(self._to, path)
-        if not path or os.path.isdir(target):
-            return
-        self._make(os.path.dirname(path))
-        os.mkdir(target, 0o700)
-        os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, path)).st_mode) | 0o700)
+        missing = []
+        while path and not os.path.isdir(os.path.join(self._to, path)):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for each in reversed(missing):
+            target = os.path.join(self._to, each)
+            os.mkdir(target, 0o700)
+            os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, each)).st_mode) | 0o700)
 
 
 def _is_whiteout(info: os.stat_result) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -22,6 +21,7 @@ from msgspec import Struct
 from core.ids import new_id
 from core.sandbox.box import Box, BoxSpec, Limits
 from core.sandbox.environment import command_environment
+from core.workspace.removing import remove_tree
 from core.workspace.uppers import MEMORY, can_be_upper
 
 SECONDS = 2.0
@@ -118,10 +118,9 @@ class _Ground:
         self._bystander.wait()
         for each in self._sockets:
             each.close()
-        for path in (self._layers / "work").glob("*"):
-            path.chmod(0o700)  # overlayfs leaves a directory of mode 000
         for place in {self._root, self._layers}:
-            shutil.rmtree(place, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(place)
 
     def _bind_path(self, listening: socket.socket, name: str) -> None:
         """By descriptor: the path itself may be longer than an address can be."""

@@ -10,13 +10,13 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
 from core.ids import new_id
 from core.user_dirs import state_dir
+from core.workspace.removing import remove_tree
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
@@ -87,8 +87,9 @@ class SessionDirectory:
         return (self.children / name / "log.jsonl").is_file()
 
     def discard(self) -> None:
-        """Remove a session that holds nothing."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove the session's directory, as far as that is possible."""
+        with suppress(OSError):
+            remove_tree(self.path)
 
     def close(self) -> None:
         """Let the lock go. Safe to call twice."""

@@ -72,14 +72,17 @@ class PathClasses:
         return REVIEWED
 
     def _directory(self, path: str) -> PathClass:
-        known = self._directories.get(path)
-        if known is None:
-            known = self._directories[path] = self._found(path)
+        missing = []
+        while (known := self._directories.get(path)) is None:
+            missing.append(path)
+            path = path.rpartition("/")[0] or "."
+        for each in reversed(missing):
+            known = self._directories[each] = self._found(each, known)
         return known
 
-    def _found(self, path: str) -> PathClass:
+    def _found(self, path: str, above: PathClass) -> PathClass:
+        """The class of a directory in one of the class `above`."""
         directory, _, name = path.rpartition("/")
-        above = self._directory(directory or ".")
         if above.kind != "reviewed":
             return above
         if is_git_internal(name):

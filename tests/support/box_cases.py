@@ -10,7 +10,6 @@ import asyncio
 import atexit
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from core.sandbox import landlock
 from core.sandbox.box import Box, BoxSpec, Exit, Limits, Tier
 from core.sandbox.landlocked import LEAST_ABI
 from core.sandbox.tiers import ORDER, make_box
+from core.workspace.removing import remove_tree
 from tests.support.box_tiers import offered
 
 ROOT = Path(__file__).parents[2]
@@ -272,16 +272,7 @@ def place_of(uid: int) -> Iterator[Path]:
             os.chown(place, uid, uid)
         yield root
     finally:
-        remove(root)
-
-
-def remove(root: Path) -> None:
-    """Delete a tree with the shut directories that overlays leave in it (D11)."""
-    for directory, names, _ in os.walk(root):
-        for path in (Path(directory, name) for name in names):
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(root)
+        remove_tree(root)
 
 
 def is_whiteout(path: Path) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from core.workspace import IgnoreRules, Workspace
+from core.workspace.removing import remove_tree
 from core.workspace.secret_names import is_secret, may_be_secret
 from core.workspace.withheld import Withheld, withheld_paths
+from tests.support.deep import deepen
 
 
 @pytest.fixture
@@ -231,15 +232,9 @@ def test_n4_an_ignored_directory_that_is_too_large_to_be_searched_is_withheld_as
 
 
 def test_n15_a_tree_of_two_thousand_levels_is_searched(project):
-    at = os.open(project, os.O_RDONLY)
-    for _ in range(2000):
-        os.mkdir("d", dir_fd=at)
-        below = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(at)
+    deepen(project, 2000)
     put(project, "e/.env")
     try:
         assert every(withheld(project)) == ("e/.env",)
     finally:
-        subprocess.run(["rm", "-rf", str(project)], check=True)  # what Python has for this recurses
+        remove_tree(project)

@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 from core.sandbox.box import Limits
+from core.workspace.removing import remove_tree
 from tests.support.box_cases import Boxed, is_whiteout, tree
 
 
@@ -149,3 +150,16 @@ async def test_many_layers_and_long_paths_are_mounted(boxed: Boxed):
         "cat x.txt; ls | wc -l; cat f0 f69", workspace=boxed.root / "work" / deep, lowers=tuple(lowers)
     )
     assert ran.output == "x\n71\n0\n69\n"
+
+
+async def test_n15_directories_in_directories_are_left_seen_and_removed_as_all_others(boxed: Boxed):
+    levels = 1_050  # more than Python calls into itself
+    boxed.write("work/project/make.py", f"import os\nfor _ in range({levels}):\n    os.mkdir('d')\n    os.chdir('d')\n")
+    first = await boxed.run("python3 make.py && find d | wc -l")
+    assert (first.code, first.output.strip()) == (0, str(levels)), first.output
+    assert first.upper is not None
+    second = await boxed.run("find d | wc -l && touch d/d/new && rm -rf d/d/d && find d", lowers=(first.upper,))
+    assert (second.code, second.output) == (0, f"{levels}\nd\nd/d\nd/d/new\n"), second.output
+    assert second.upper is not None
+    assert is_whiteout(second.upper / "d" / "d" / "d")
+    remove_tree(first.upper)

@@ -10,6 +10,9 @@ from core.errors import ToolFailed
 from core.sandbox.box import BoxSpec
 from core.sandbox.copies import Copy, CopyLimits, discard, materialise
 from core.sandbox.differences import write_differences
+from core.workspace.removing import remove_tree
+from tests.support.deep import deepen
+from tests.support.steps import few_calls_deep
 
 
 def whiteout(path: Path) -> None:
@@ -184,13 +187,29 @@ def test_what_git_ignores_is_copied_while_it_is_small_and_held_when_it_is_not(pr
     assert list((copy.root / "node_modules").iterdir()) == []
 
 
-def test_n15_what_is_nested_too_deep_is_refused_and_removed(project: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(project)
-    for _ in range(1500):
-        Path("d").mkdir()
-        os.chdir("d")
-    monkeypatch.undo()
+def test_n15_directories_in_directories_are_copied_and_compared_as_all_others(project: Path):
+    levels = 260
+    deepen(project, levels, "kept")
+    deepen(project / "src", levels, "gone")
+    with few_calls_deep(170):
+        copy = copied(project)
+        (copy.root / ("src/" + "d/" * levels) / "gone").unlink()
+        deepen(copy.root, 2 * levels, "new")
+        upper = project.parent / "upper"
+        upper.mkdir()
+        write_differences(copy, upper, mounted=False)
+        discard(copy.root)
+    assert (upper / ("d/" * 2 * levels) / "new").is_file()
+    assert stat.S_ISCHR((upper / ("src/" + "d/" * levels) / "gone").lstat().st_mode)
+    assert not (upper / ("d/" * levels) / "kept").exists()
+    assert not copy.root.exists()
+    remove_tree(upper)
+    remove_tree(project)
+
+
+def test_n15_what_no_path_can_name_is_refused_and_nothing_is_left(project: Path):
+    deepen(project, 25, name="d" * 200)
     with pytest.raises(ToolFailed, match="nested too deep"):
         copied(project)
-    discard(project)
-    assert not project.exists()
+    assert not (project.parent / "copy").exists()
+    remove_tree(project)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from core.shadow.overlay import make_whiteout
 from core.workspace.removing import remove_tree
+from tests.support.deep import deepen
 from tests.support.steps import few_calls_deep, steps_of
 from tests.unit.shadow.desk import Desk
 from tests.unit.shadow.layer import Layer
@@ -18,20 +17,6 @@ from tests.unit.shadow.layer import Layer
 LEVELS = 60
 DEEP = 260  # levels, with
 CALLS = 170  # calls for all that is done to them
-
-
-def deepen(top: Path, levels: int, leaf: str) -> None:
-    """Directories below `top`, and in the last a file."""
-    above = os.open(top, os.O_RDONLY)
-    for _ in range(levels):
-        with suppress(FileExistsError):
-            os.mkdir("d", dir_fd=above)
-        below = os.open("d", os.O_RDONLY, dir_fd=above)
-        os.close(above)
-        above = below
-    if leaf:
-        os.close(os.open(leaf, os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=above))
-    os.close(above)
 
 
 Step = Callable[[], object]
@@ -142,14 +127,7 @@ def test_n15_no_depth_of_directories_is_too_much(tmp_path, life):
 
 def test_n15_what_lies_deeper_than_a_path_can_be_long_is_said_and_goes(desk):
     layer = Layer(desk)
-    above = os.open(layer.dirs.upper, os.O_RDONLY)
-    for _ in range(25):
-        os.mkdir("d" * 200, dir_fd=above)
-        below = os.open("d" * 200, os.O_RDONLY, dir_fd=above)
-        os.close(above)
-        above = below
-    os.close(os.open("x", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=above))
-    os.close(above)
+    deepen(layer.dirs.upper, 25, "x", name="d" * 200)
     layer.put("a", b"a")
     effects = layer.absorb()
     assert effects.created == ("a",)
