@@ -151,9 +151,6 @@ async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
     sys.stdout.writelines(f"# {moved_line(each)}\n" for each in directories(waiting))
     for change in waiting:
         path = change.path
-        if change.renamed_from:
-            sys.stdout.writelines(f"{line}\n" for line in _rename(change, change.renamed_from))
-            continue
         answer = await engine.query(q.DiffQuery(session=session, path=path))
         if isinstance(answer, q.Diff) and answer.diff is not None:
             for line in (*_patch(answer.diff), *_links(change, blobs)):
@@ -182,10 +179,11 @@ def _git_lines(preview: GitPreview) -> Iterator[str]:
 def _patch(found: ChangeDiff) -> Iterator[str]:
     """One change as git writes it. What else there is to say comes before it: within, git would take it for an end."""
     change = found.change
-    old, new = (_name(side, change.path) for side in "ab")
+    old, new = _name("a", _old_name(change)), _name("b", change.path)
     broken = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
-    for remark in (conflict, change.protected and "protected", broken, found.note):
+    note = "" if _only_moved(change) else found.note
+    for remark in (conflict, change.protected and "protected", broken, note):
         if remark:
             yield f"# {named(change.path)}: {on_one_line(str(remark))}"
     yield f"diff --git {old} {new}"
@@ -201,13 +199,12 @@ def _patch(found: ChangeDiff) -> Iterator[str]:
             yield from _hunk(list(group))
 
 
-def _rename(change: Change, old: str) -> Iterator[str]:
-    if change.protected:
-        yield f"# {named(change.path)}: protected"
-    yield f"diff --git {_name('a', old)} {_name('b', change.path)}"
-    yield "similarity index 100%"
-    yield f"rename from {_bare(old)}"
-    yield f"rename to {_bare(change.path)}"
+def _only_moved(change: Change) -> bool:
+    return change.operation == "rename" and all(each.moves for each in change.hunks)
+
+
+def _old_name(change: Change) -> str:
+    return change.renamed_from if change.operation == "rename" else change.path
 
 
 def _bare(path: str) -> str:
@@ -229,7 +226,7 @@ def _name(side: str, path: str) -> str:
 
 
 def _sides(change: Change) -> Iterator[str]:
-    old, new = (_name(side, change.path) for side in "ab")
+    old, new = _name("a", _old_name(change)), _name("b", change.path)
     for sign, name in (
         ("---", "/dev/null" if change.operation == "create" else old),
         ("+++", "/dev/null" if change.operation == "delete" else new),
@@ -254,7 +251,7 @@ def _links(change: Change, blobs: BlobStore) -> Iterator[str]:
 def _modes(change: Change) -> Iterator[str]:
     before, after = (
         {"file": f"100{each.mode:03o}", "symlink": "120000", "absent": ""}[each.kind]
-        for each in (change.base, change.pending)
+        for each in (change.counted, change.pending)
     )
     if change.operation == "create":
         yield f"new file mode {after}"
@@ -263,6 +260,10 @@ def _modes(change: Change) -> Iterator[str]:
     elif before != after:
         yield f"old mode {before}"
         yield f"new mode {after}"
+    if change.operation == "rename":
+        yield from ["similarity index 100%"] * _only_moved(change)
+        yield f"rename from {_bare(change.renamed_from)}"
+        yield f"rename to {_bare(change.path)}"
 
 
 def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:

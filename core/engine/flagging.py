@@ -64,7 +64,7 @@ class Flagging:
                 continue
 
     def _broken(self, change: Change) -> str:
-        return first_flaw(change.path, self._text(change.base), self._text(change.pending))
+        return first_flaw(change.path, self._text(change.counted), self._text(change.pending))
 
     def _text(self, state: FileState) -> str:
         file = decode(self._blobs.get(state.blob)) if state.blob else None

@@ -74,6 +74,7 @@ def finish(runtime: SessionRuntime, restoring: Restoring) -> None:
 
 def _files(runtime: SessionRuntime, restoring: Restoring) -> None:
     done = runtime.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
+    runtime.shadow.look_around()
     left = {each.path for each in done.left}
     files = tuple(each for each in restoring.files if each not in left)
     runtime.emit(CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=done.left))

@@ -29,7 +29,7 @@ from core.git.short_lived import sweep_abandoned
 from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
-from core.protocol.moves import renames
+from core.protocol.moves import tied
 from core.protocol.review import Change, Origin
 from core.sessions import snapshot
 from core.sessions.door import Door
@@ -215,6 +215,7 @@ class SessionRuntime:
         Returns the paths left: protected, in conflict, or not to be written."""
         left, ready = [], []
         self.shadow.look_around()
+        pairs = tied(self.review.changes)
         for change in self.changes_of(origin, paths):
             now = None if change.protected else self._looked_at(change.path)
             if now is not None and not now.conflict and (part := part_of(now, origin)):
@@ -228,7 +229,7 @@ class SessionRuntime:
                 ready.append(change.path)
             elif change.path in self.review.changes:
                 left.append(change.path)
-        held = {path for pair in renames(self.review.changes).items() if set(pair) & set(left) for path in pair}
+        held = {path for pair in pairs.items() if set(pair) & set(left) for path in pair}
         left += [path for path in ready if path in held]
         ready = [path for path in ready if path not in held]
         for start in range(0, len(ready), TOGETHER):
@@ -351,8 +352,9 @@ def part_of(change: Change, origin: Origin | None) -> tuple[str, ...] | None:
     whose = change.origin.todo if change.origin else ""
     if origin is None or origin != Origin(todo=origin.todo) or not any(hunk.todo for hunk in change.hunks):
         return () if origin is None or origin.covers(change.origin) else None
-    own = tuple(hunk.id for hunk in change.hunks if (hunk.todo or whose) == origin.todo)
-    return () if len(own) == len(change.hunks) else own or None
+    hunks = [each for each in change.hunks if not each.moves] or change.hunks
+    own = tuple(hunk.id for hunk in hunks if (hunk.todo or whose) == origin.todo)
+    return () if len(own) == len(hunks) else own or None
 
 
 def title_of(prompt: str) -> str:

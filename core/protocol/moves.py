@@ -44,36 +44,40 @@ class Row(Protocol):
 
 
 def renames(changes: Mapping[str, Change]) -> dict[str, str]:
-    """The old path of each pending rename, by the new one: of pairs whose content and mode are the same at both. They
-    have one verdict. A file whose content was changed as well is a creation and a deletion."""
+    """The old path of each pending rename, by the new one. The two paths go together; of the hunks of the new one each
+    has its verdict."""
     found = {path: each.renamed_from for path, each in changes.items() if _is_moved(each, changes)}
     count = Counter(found.values())
     return {new: old for new, old in found.items() if count[old] == 1}
 
 
 def _is_moved(change: Change, changes: Mapping[str, Change]) -> bool:
-    if not change.renamed_from or change.base.kind != "absent":
-        return False
-    old = changes.get(change.renamed_from)
+    old = changes.get(change.renamed_from) if change.renamed_from and change.base.kind == "absent" else None
     return (
         old is not None
         and old.pending.kind == "absent"
-        and old.base == change.pending
-        and not f"{old.path}/".startswith(f"{change.path}/")
-        and not f"{change.path}/".startswith(f"{old.path}/")
+        and old.base == (change.source or change.pending)
+        and are_apart(old.path, change.path)
     )
+
+
+def are_apart(one: str, other: str) -> bool:
+    """Whether neither path lies below the other."""
+    return not f"{one}/".startswith(f"{other}/") and not f"{other}/".startswith(f"{one}/")
+
+
+def tied(changes: Mapping[str, Change]) -> dict[str, str]:
+    """The same, with those that are no rename as long as one of the two paths is in conflict."""
+    gone = {path for path, each in changes.items() if each.pending.kind == "absent"}
+    return {path: each.renamed_from for path, each in changes.items() if each.renamed_from in gone}
 
 
 def listed(changes: Mapping[str, Change]) -> tuple[Change, ...]:
-    """The changes as they are listed, by path: a rename is one, without lines that come or go. One in conflict is two,
-    since each path may have to be settled; what is no rename (any more) is a creation."""
+    """The changes as they are listed, by path: a rename is one. One in conflict is two, since each path may have to be
+    settled; what is no rename (any more) is a creation."""
     pairs = {new: old for new, old in renames(changes).items() if not (changes[new].conflict or changes[old].conflict)}
     olds = frozenset(pairs.values())
-    return tuple(
-        replace(each, added=0, removed=0) if path in pairs else _alone(each)
-        for path, each in sorted(changes.items())
-        if path not in olds
-    )
+    return tuple(each if path in pairs else _alone(each) for path, each in sorted(changes.items()) if path not in olds)
 
 
 def _alone(change: Change) -> Change:

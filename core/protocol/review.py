@@ -26,6 +26,8 @@ class Hunk(Struct, frozen=True, kw_only=True):
 
     `id` depends on content only, so it stays the same while other hunks come and go. `todo`: what it was made for.
     `yours`: the user edited it in the review. `clashes`: of a change in conflict, it is this hunk that can't be taken.
+    `moves`: it is the rename of the file, the first hunk and without lines. Any other is accepted together with it;
+    when it is rejected, they all are.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
     todo: str = ""
     yours: bool = False
     clashes: bool = False
+    moves: bool = False
 
 
 class Rival(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,7 @@ class Change(Struct, frozen=True, kw_only=True):
     `protected` it is accepted only when that was confirmed, and never together with others. `broken`: the first place
     that does not parse in a file whose base does or is not there ("" = nothing known); found a moment after the change.
     While there are `rivals`, it is in conflict with them; the parts of theirs that fit are in `pending` already.
+    Of a rename (`moves.renames`), `source` is what the project has by its old name, and the hunks are counted in that.
     """
 
     path: str
@@ -77,6 +81,17 @@ class Change(Struct, frozen=True, kw_only=True):
     risk: str = ""
     broken: str = ""
     rivals: tuple[Rival, ...] = ()
+    source: FileState | None = None
+
+    @property
+    def counted(self) -> FileState:
+        """The state whose lines the hunks are counted in."""
+        return self.source or self.base
+
+    @property
+    def moved(self) -> tuple[str, FileState] | None:
+        """Of a rename: the old path and what the project has there."""
+        return (self.renamed_from, self.source) if self.source is not None else None
 
     @property
     def clean(self) -> tuple[Hunk, ...]:
@@ -184,8 +199,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     verdict is on that, `path` is its root, and it has no hunks and no states. `rivals` were rejected with the change,
     which came from `origin`. `beside`: the change stayed in conflict, so that the states on disk are not those in which
     the hunks are counted. `settled`: no verdict but the settling of a conflict; the change as it was before. Of a
-    rename, `moved_with` is the verdict on the other path, given and taken back with this one; `renamed_from` as in
-    `Change`.
+    rename, `moved_with` is the verdict on the other path, given and taken back with this one; `renamed_from` and
+    `source` as in `Change`.
     """
 
     id: str
@@ -206,6 +221,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     settled: Change | None = None
     moved_with: str = ""
     renamed_from: str = ""
+    source: FileState | None = None
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

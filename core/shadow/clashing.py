@@ -27,7 +27,10 @@ def marked(change: Change, contents: Contents, disk: FileState | None = None) ->
     if in_base is None or None in in_pending:
         return _all(change)
     places = [place for each in in_pending if each for place in each]
-    hunks = tuple(replace(each, clashes=_in_base(each, in_base) or _in_pending(each, places)) for each in change.hunks)
+    hunks = tuple(
+        replace(each, clashes=not each.moves and (_in_base(each, in_base) or _in_pending(each, places)))
+        for each in change.hunks
+    )
     found = replace(change, hunks=hunks)
     return found if any(each.clashes for each in hunks) and found.clean else _all(change)
 

@@ -74,20 +74,29 @@ class Contents:
             return None
         return self.file(merged, ours.mode if ours.mode != base.mode else theirs.mode)
 
-    def change(self, path: str, sides: Sides, known: Iterable[Hunk] = ()) -> Change:
-        """The difference of two states, compared anew; hunks of equal content keep their `known` ids and todos."""
-        old, new = self.data(sides.base), self.data(sides.pending)
-        earlier = tuple(known)
-        found = for_todo(_hunks(sides, old, new, earlier), earlier)
-        lever = (link_lever(path, new) if sides.pending.kind == "symlink" else None) or lever_of(path, old, new)
+    def change(
+        self, path: str, sides: Sides, known: Iterable[Hunk] = (), moved: tuple[str, FileState] | None = None
+    ) -> Change:
+        """The difference of two states, compared anew; hunks of equal content keep their `known` ids and todos.
+        `moved`: what is a new file is a rename of this one; see `Change.moved`."""
+        moved = moved if sides.base.kind == "absent" and sides.pending.kind == "file" else None
+        counted = replace(sides, base=moved[1]) if moved else sides
+        old, new = self.data(counted.base), self.data(sides.pending)
+        earlier = tuple(each for each in known if not each.moves)
+        found = _hunks(counted, old, new, earlier) if not moved or old != new else ()
+        found = for_todo((*(_moving(path, moved[0]) if moved else ()), *found), earlier)
+        before = old if counted is sides else b""
+        lever = (link_lever(path, new) if sides.pending.kind == "symlink" else None) or lever_of(path, before, new)
         lever = lever or _NO_LEVER
         if not lever.is_red and path in self.around:
             lever = Lever(self.around[path], is_red=True)
         return Change(
             path=path,
-            operation=_operation(sides),
+            operation="rename" if moved else _operation(sides),
             base=sides.base,
             pending=sides.pending,
+            renamed_from=moved[0] if moved else "",
+            source=moved[1] if moved else None,
             hunks=found,
             added=sum(each.new_lines for each in found),
             removed=sum(each.old_lines for each in found),
@@ -108,9 +117,12 @@ def for_todo(found: tuple[Hunk, ...], known: Iterable[Hunk], todo: str = "") -> 
 
 def narrowed(change: Change, sides: Sides, left: tuple[Hunk, ...]) -> Change:
     """The change after a verdict (or its undoing) moved one side, with the hunks that are pending now."""
+    is_rename = change.source is not None and sides.base.kind == "absent" and sides.pending.kind == "file"
     return replace(
         change,
-        operation=_operation(sides),
+        operation="rename" if is_rename else _operation(sides),
+        renamed_from=change.renamed_from if is_rename else "",
+        source=change.source if is_rename else None,
         base=sides.base,
         pending=sides.pending,
         hunks=left,
@@ -128,6 +140,11 @@ def _operation(sides: Sides) -> Operation:
     if pending.kind == "absent":
         return "delete"
     return "mode" if base.blob == pending.blob and base.kind == pending.kind and base.mode != pending.mode else "edit"
+
+
+def _moving(path: str, old: str) -> tuple[Hunk, ...]:
+    """The hunk that is the rename itself."""
+    return tuple(replace(each, moves=True) for each in whole(["rename", old, path]))
 
 
 def _hunks(sides: Sides, old: bytes, new: bytes, known: Iterable[Hunk]) -> tuple[Hunk, ...]:

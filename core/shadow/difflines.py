@@ -13,6 +13,7 @@ from core.shadow.lines import Encoding, encoding_of, has_bom, split_lines, text_
 from core.shadow.marks import marks
 
 MAX_LINES = 200_000
+ONLY_MOVED = "renamed, content unchanged"
 MAX_WIDTH = 2_000  # characters of one line
 MARKED_PAIRS = 1_500  # removed/added pairs of one diff that are compared word by word
 
@@ -33,6 +34,8 @@ class _Side(Struct, frozen=True):
 def difference(change: Change, old: bytes, new: bytes, *, context: int = 3, note: str = "") -> ChangeDiff:
     """`change` with its lines; `context` unchanged lines around hunks, -1 = all of them."""
     notes = [note, *_notes(change, old, new)]
+    if all(each.moves for each in change.hunks) and change.hunks:
+        return ChangeDiff(change=change, lines=(), note="; ".join(filter(None, (ONLY_MOVED, *notes))))
     if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         return ChangeDiff(change=change, lines=(), note="; ".join(filter(None, notes)))
     usual = "crlf" if (old or new).count(b"\r\n") * 2 > (old or new).count(b"\n") else "lf"
@@ -68,7 +71,7 @@ def _usual_of_utf16(data: bytes) -> str:
 
 
 def _notes(change: Change, old: bytes, new: bytes) -> Iterator[str]:
-    base, pending = change.base, change.pending
+    base, pending = change.counted, change.pending
     if change.binary:
         yield f"binary file, {base.size:,} → {pending.size:,} bytes"
     if base.kind == "file" == pending.kind and base.mode != pending.mode:
@@ -89,7 +92,10 @@ def _notes(change: Change, old: bytes, new: bytes) -> Iterator[str]:
 def _lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: int) -> Iterator[DiffLine]:
     old = new = 1
     for index, hunk in enumerate(hunks):
-        yield from _unchanged(before, old, new, hunk.old_start - old, _around(context, first=index == 0))
+        if hunk.moves:
+            continue
+        is_first = all(each.moves for each in hunks[:index])
+        yield from _unchanged(before, old, new, hunk.old_start - old, _around(context, first=is_first))
         yield from _hunk_lines(index, hunk, before, after)
         old, new = hunk.old_start + hunk.old_lines, hunk.new_start + hunk.new_lines
     yield from _unchanged(before, old, new, len(before.lines) + 1 - old, _around(context, last=True))

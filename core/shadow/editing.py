@@ -134,7 +134,8 @@ class Editing:
 
     def _made_for(self, change: Change, pending: FileState, todo: str) -> tuple[Hunk, ...]:
         """The hunks of another pending state; those that are new were made for this todo."""
-        hunks = self._contents.change(change.path, Sides(base=change.base, pending=pending), change.hunks).hunks
+        sides = Sides(base=change.base, pending=pending)
+        hunks = self._contents.change(change.path, sides, change.hunks, change.moved).hunks
         return for_todo(hunks, change.hunks, todo)
 
     def _change(self, path: str) -> Change:
@@ -158,14 +159,12 @@ class Editing:
     def _tell(
         self, change: Change, sides: Sides, origin: Origin | None, *, conflict: str = "", renamed_from: str = ""
     ) -> Change:
-        found = self._contents.change(change.path, sides, change.hunks)
+        found = self._contents.change(change.path, sides, change.hunks, self._moved(renamed_from) or change.moved)
         hunks = for_todo(found.hunks, change.hunks, origin.todo if origin else "")
-        found = replace(found, hunks=hunks, origin=origin, conflict=conflict, renamed_from=renamed_from)
+        found = replace(found, hunks=hunks, origin=origin, conflict=conflict)
         if conflict and sides.base == change.base != ABSENT:
             found = self._marked(found)
         found, sides = self._with_rivals(found, change.rivals)
-        if renamed_from and found.operation == "create":
-            found = replace(found, operation="rename")
         known = change.path in self._state.changes
         if sides.base == sides.pending:
             if known:
@@ -173,6 +172,13 @@ class Editing:
             return found
         self._emit(ChangeRevised(change=found) if known else ChangeProposed(change=found))
         return found
+
+    def _moved(self, old: str) -> tuple[str, FileState] | None:
+        """What the project has at a path that is to be gone, for a rename from there."""
+        gone = self._state.changes.get(old)
+        if gone is None or gone.conflict or gone.pending.kind != "absent" or gone.base.kind != "file":
+            return None
+        return old, gone.base
 
     def _marked(self, found: Change) -> Change:
         try:

@@ -186,6 +186,8 @@ def inserted(rest: Sequence[Hunk], returned: Sequence[Hunk], verdict: Verdict) -
 def _lies_before(first: Hunk, second: Hunk, verdict: Verdict) -> bool:
     """Compared on the side that the verdict left as it was; hunks that touch may begin at the same line there, and then
     the other side tells: where that is the same too, the second has been moved up by the first."""
+    if second.moves:
+        return False
     one, other = (first.new_start, first.old_start), (second.new_start, second.old_start)
     return one <= other if verdict == "accept" else one[::-1] <= other[::-1]
 

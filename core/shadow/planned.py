@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised, FileWritten, VerdictGiven
 from core.protocol.moves import renames
-from core.protocol.review import Change, VerdictRecord
+from core.protocol.review import Change, Verdict, VerdictRecord
 
 
 class Planned(Struct, frozen=True):
@@ -20,12 +20,26 @@ class Planned(Struct, frozen=True):
     left: Change | None
 
 
+def with_rename(change: Change, ids: tuple[str, ...], verdict: Verdict) -> tuple[str, ...]:
+    """Of a renamed file a hunk can only be accepted together with the rename, and that only be rejected with all."""
+    moves = next((each.id for each in change.hunks if each.moves), "")
+    if not moves or (verdict == "reject" and moves not in ids):
+        return ids
+    return (*ids, moves) if verdict == "accept" else ()
+
+
+def is_apart(change: Change, ids: tuple[str, ...]) -> bool:
+    """Whether a verdict on these hunks leaves the other path of a rename alone."""
+    rest = [each for each in change.hunks if each.id not in ids]
+    return bool(rest) and (change.source is None or any(each.moves for each in rest))
+
+
 def paired(changes: Mapping[str, Change], planned: Iterable[Planned]) -> list[Planned]:
     """The same, in the same order; verdicts on both paths of a rename know each other."""
     found = {each.change.path: each for each in planned}
     for new, old in renames(changes).items():
         one, other = found.get(new), found.get(old)
-        if one and other and not one.left and not other.left:
+        if one and other and not other.left and (not one.left or one.left.base.kind != "absent"):
             record = replace(one.record, moved_with=other.record.id, renamed_from=old)
             found[new] = replace(one, record=record)
             found[old] = replace(other, record=replace(other.record, moved_with=record.id))

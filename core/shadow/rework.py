@@ -38,7 +38,7 @@ class Rework:
         """Make several hunks of one; see `HunkSplit`. `CommandRejected` when it can't be divided there."""
         change, hunk = self.found(path, hunk_id)
         old, new = self._lines(change, hunk)
-        parts = _parts(old, new, line, encoding_of(self._contents.data(change.base) or b"".join(new)))
+        parts = _parts(old, new, line, encoding_of(self._contents.data(change.counted) or b"".join(new)))
         every = replaced(change.hunks, hunk, parts, old, new) if self._is_divisible(change) else change.hunks
         if len(every) <= len(change.hunks):
             raise CommandRejected("This hunk can't be split.", hint="It is one line, or no text.", code="not_divisible")
@@ -49,7 +49,7 @@ class Rework:
     def text(self, path: str, hunk_id: str) -> tuple[str, Hunk]:
         """The new side of a hunk with "\\n" endings. `CommandRejected` when it is no text."""
         change, hunk = self.found(path, hunk_id)
-        _need_text(change)
+        _need_text(change, hunk)
         new = self._contents.data(change.pending)
         lines = _side(new, hunk)
         return "".join(_shown(line, encoding_of(new)) for line in lines), hunk
@@ -58,8 +58,8 @@ class Rework:
         """Put `text` in the place of a hunk's new side. Returns the change as it is then (without hunks: nothing is
         pending any more). `CommandRejected` when it is no text."""
         change, hunk = self.found(path, hunk_id)
-        _need_text(change)
-        old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        _need_text(change, hunk)
+        old, new = self._contents.data(change.counted), self._contents.data(change.pending)
         at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
         lines = _encoded(text, new or old, _side(new, hunk), at_end=at_end)
         if lines == _side(new, hunk):
@@ -81,7 +81,7 @@ class Rework:
 
     def _edited(self, change: Change, hunk: Hunk, whole: list[bytes], lines: list[bytes]) -> Change:
         """The change with these pending lines: the other hunks as they are, wherever that is exact."""
-        old, new = self._contents.data(change.base), b"".join(whole)
+        old, new = self._contents.data(change.counted), b"".join(whole)
         mode = change.base.mode if change.pending.kind == "absent" else change.pending.mode
         pending = self._contents.file(new, mode)
         sides = Sides(base=change.base, pending=pending)
@@ -90,15 +90,14 @@ class Rework:
             every = replaced(change.hunks, hunk, regions(before, lines), before, lines)
             if every:
                 return narrowed(change, sides, every)
-        found = self._contents.change(change.path, sides, change.hunks)
-        return replace(found, renamed_from=change.renamed_from)
+        return self._contents.change(change.path, sides, change.hunks, change.moved)
 
     def _tell(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
         reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))
         mine = tuple(each for each in change.hunks if reach[0] <= each.new_start <= reach[1])
         if mine:
             self._carry_over(change.path, hunk.id, mine[0])
-        sides = self._contents.data(change.base), self._contents.data(change.pending)
+        sides = self._contents.data(change.counted), self._contents.data(change.pending)
         self._emit(
             HunkEdited(
                 id=new_id("edit"),
@@ -124,7 +123,7 @@ class Rework:
             self._emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
             return
         change, hunk = self.found(path, hunk_id)
-        sides = self._contents.data(change.base), self._contents.data(change.pending)
+        sides = self._contents.data(change.counted), self._contents.data(change.pending)
         self._emit(
             HunkCommented(
                 comment=Comment(
@@ -153,10 +152,10 @@ class Rework:
         )
 
     def _is_divisible(self, change: Change) -> bool:
-        return _is_text(change) and divisible(self._contents.data(change.base), self._contents.data(change.pending))
+        return _is_text(change) and divisible(self._contents.data(change.counted), self._contents.data(change.pending))
 
     def _lines(self, change: Change, hunk: Hunk) -> tuple[list[bytes], list[bytes]]:
-        old, new = self._contents.data(change.base), self._contents.data(change.pending)
+        old, new = self._contents.data(change.counted), self._contents.data(change.pending)
         return _side(old, hunk, is_old=True), _side(new, hunk)
 
 
@@ -177,7 +176,11 @@ def _is_text(change: Change) -> bool:
     return not change.binary and "symlink" not in {change.base.kind, change.pending.kind}
 
 
-def _need_text(change: Change) -> None:
+def _need_text(change: Change, hunk: Hunk) -> None:
+    if hunk.moves:
+        raise CommandRejected(
+            f"{change.path} is renamed; that has no text.", hint="Edit one of its other hunks.", code="not_text"
+        )
     if not _is_text(change) or change.operation == "mode":
         what = "a change of mode" if change.operation == "mode" else "a symbolic link"
         what = "a binary file" if change.binary else what

@@ -51,11 +51,10 @@ def _beside(change: Change, rivals: tuple[Rival, ...], contents: Contents) -> Ch
     """Ours is pending; those of theirs that fit by now are in it."""
     pending, left = reconciled(change.pending, rivals, contents)
     if pending != change.pending:
-        found = contents.change(change.path, Sides(base=change.base, pending=pending), change.hunks)
+        found = contents.change(change.path, Sides(base=change.base, pending=pending), change.hunks, change.moved)
         todos = "" if len(rivals) > 1 else rivals[0].todo
         hunks = for_todo(found.hunks, change.hunks, todos)
-        found = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict)
-        change = replace(found, renamed_from=change.renamed_from, operation=change.operation)
+        change = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict)
     found = replace(change, rivals=left)
     found = replace(found, conflict=change.conflict or clash_of(found))
     return marked(found, contents) if left and found.conflict == clash_of(found) else found

@@ -28,7 +28,7 @@ from core.shadow.difflines import excerpt
 from core.shadow.disk import Disk, both_paths, parted, together
 from core.shadow.hunks import inserted, select, settled
 from core.shadow.journal import Write
-from core.shadow.planned import Planned, paired, pending_events, verdict_events
+from core.shadow.planned import Planned, is_apart, paired, pending_events, verdict_events, with_rename
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
 from core.shadow.rivals import clash_of, with_rivals
@@ -75,7 +75,7 @@ class Verdicts:
         if merged == disk and not change.rivals:
             self._emit(ChangeResolved(path=path))
             return None
-        found = self._contents.change(path, Sides(base=disk, pending=merged), change.hunks)
+        found = self._contents.change(path, Sides(base=disk, pending=merged), change.hunks, change.moved)
         found = with_rivals(replace(found, origin=change.origin), change.rivals, self._contents)
         self._emit(ChangeRevised(change=found) if found.base != found.pending else ChangeResolved(path=path))
         return self._state.changes.get(path)
@@ -98,7 +98,8 @@ class Verdicts:
     def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
         """See `Shadow.resolve`."""
         chosen, changes = self._chosen(path, ids), self._state.changes
-        apart = path if ids and {hunk.id for hunk in changes[path].hunks} - set(ids) else ""
+        ids = with_rename(changes[path], ids, verdict) if ids else ids
+        apart = path if ids and is_apart(changes[path], ids) else ""
         if verdict == "reject":
             found = both_paths(changes, chosen, apart=apart)
         else:
@@ -185,6 +186,8 @@ class Verdicts:
             rivals=() if left else change.rivals,
             origin=change.origin,
             beside=before != change.base,
+            source=change.source,
+            renamed_from=change.renamed_from if change.source else "",
         )
         found = replace(narrowed(change, sides, left), origin=_of_the_rest(change.origin, left)) if left else None
         if found is not None and found.rivals:
@@ -204,7 +207,7 @@ class Verdicts:
 
     def _excerpt(self, change: Change, chosen: tuple[Hunk, ...]) -> str:
         try:
-            old, new = self._contents.data(change.base), self._contents.data(change.pending)
+            old, new = self._contents.data(change.counted), self._contents.data(change.pending)
         except ContentLost:
             with suppress(AgentTuiError):
                 self._on_disk(change.path)  # stores the base anew, if the project still has it
@@ -227,9 +230,9 @@ class Verdicts:
             return Sides(base=final, pending=final)
         base, pending = change.base, change.pending
         with content_of(change.path):
-            old, new = self._contents.data(base), self._contents.data(pending)
+            old, new = self._contents.data(change.counted), self._contents.data(pending)
         if verdict == "accept":
-            return Sides(base=self._contents.file(select(old, new, chosen), base.mode), pending=pending)
+            return Sides(base=self._contents.file(select(old, new, chosen), change.counted.mode), pending=pending)
         kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
         return Sides(base=base, pending=self._contents.file(select(old, new, kept), pending.mode))
 
@@ -298,6 +301,9 @@ class Verdicts:
         disk = self._on_disk(record.path)
         now = Sides(base=disk, pending=change.pending if change else disk)
         sides = self._taken_back(record, now)
+        moved = (change.moved if change else None) or (
+            (record.renamed_from, record.source) if record.source is not None else None
+        )
         if (
             not record.beside
             and sides == Sides(base=record.base_before, pending=record.pending_before)
@@ -305,13 +311,15 @@ class Verdicts:
         ):
             rest = change.hunks if change else ()
             known = change or self._contents.change(record.path, sides)
+            known = replace(known, renamed_from=moved[0], source=moved[1]) if moved else known
             found = narrowed(known, sides, inserted(rest, record.hunks, record.verdict))
             found = replace(found, origin=(record.origin if change else _come_back(record)) or known.origin)
         else:
-            found = self._contents.change(record.path, sides, (*(change.hunks if change else ()), *record.hunks))
+            hunks = (*(change.hunks if change else ()), *record.hunks)
+            found = self._contents.change(record.path, sides, hunks, moved)
             found = replace(found, origin=change.origin if change else _come_back(record))
         found = with_rivals(found, (*(change.rivals if change else ()), *record.rivals), self._contents)
-        if record.renamed_from and found.operation == "create":
+        if record.renamed_from and found.operation == "create":  # what an earlier version of the program has recorded
             found = replace(found, operation="rename", renamed_from=record.renamed_from)
         events: list[AnyEvent] = [*pending_events(found, known=change is not None)]
         events.append(VerdictUndone(id=record.id, path=record.path))

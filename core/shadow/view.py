@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from core.errors import ContentLost, PathRefused
 from core.protocol.events import (
     AnyEvent,
@@ -23,7 +21,6 @@ from core.protocol.events import (
     VerdictGiven,
     VerdictUndone,
 )
-from core.protocol.moves import renames
 from core.protocol.review import Change, ChangeDiff, GitPreview, Origin, Verdict, VerdictRecord
 from core.shadow.absorb import Absorber
 from core.shadow.blobs import BlobStore
@@ -35,6 +32,7 @@ from core.shadow.difflines import difference
 from core.shadow.editing import Edited, Editing, Left
 from core.shadow.journal import Intent, Journal
 from core.shadow.layers import Kept, LayerDirs, Layers
+from core.shadow.moving.pairs import Pairs
 from core.shadow.pending import PendingLayer
 from core.shadow.promote import Promotion
 from core.shadow.review import ReviewState
@@ -47,7 +45,6 @@ from core.shadow.verdicts import Verdicts
 from core.workspace import Entry, IgnoreRules, PathStat, Workspace
 
 Emit = Callable[[AnyEvent], None]
-ONLY_MOVED = "renamed, content unchanged"
 
 
 def _no_step(_: str) -> None:
@@ -94,6 +91,7 @@ class Shadow:
                 emit=self._emit,
             )
         )
+        self._pairs = Pairs(self._contents, state)
         self._risks = Risks(workspace, self._contents, self.seen, state)
         self.rework = Rework(self._contents, self._emit, state)
         self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
@@ -193,10 +191,15 @@ class Shadow:
         return edited
 
     def look_around(self) -> None:
-        """Mark the pending changes that what stands around them has made red."""
+        """Find renames among the pending changes, and mark those that what stands around them has made red."""
+        self._find_renames()
         with self.seen.still():
             revised = self._risks.revised()
         for change in revised:
+            self._emit(ChangeRevised(change=change))
+
+    def _find_renames(self) -> None:
+        for change in self._pairs.revised():
             self._emit(ChangeRevised(change=change))
 
     def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:
@@ -267,7 +270,10 @@ class Shadow:
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """Accept all of some pending files in one transaction: every one of them, or none. Raises as `resolve`."""
-        return self._verdicts.accept_files(paths)
+        try:
+            return self._verdicts.accept_files(paths)
+        finally:
+            self._find_renames()
 
     def resolve_bulk(self, root: str, verdict: Verdict = "accept", reason: str = "") -> VerdictRecord:
         """Accept (carry into the project, durable when this returns) or reject a bulk, by its root. All or nothing.
@@ -291,11 +297,9 @@ class Shadow:
         change = self.state.changes.get(rel)
         if change is None:
             return None
-        if rel in renames(self.state.changes):
-            return ChangeDiff(change=replace(change, added=0, removed=0), lines=(), note=ONLY_MOVED)
         try:
             with content_of(rel):
-                old, new = self._contents.data(change.base), self._contents.data(change.pending)
+                old, new = self._contents.data(change.counted), self._contents.data(change.pending)
         except ContentLost as lost:
             return ChangeDiff(change=change, lines=(), note=lost.explained())
         return difference(change, old, new, context=context, note=self._link_note(change))
@@ -312,7 +316,11 @@ class Shadow:
     def check_disk(self, rel: str) -> Change | None:
         """Compare a pending change with the disk: resolved when it is there already, re-based when the user's edits lie
         elsewhere in the file, else marked as a conflict. Returns what is pending now."""
-        return self._verdicts.check_disk(rel)
+        before = self.state.changes.get(rel)
+        found = self._verdicts.check_disk(rel)
+        if found is not before and self._pairs.concerns(rel):
+            self._find_renames()
+        return self.state.changes.get(rel)
 
     def resolve(
         self, path: str, hunk_ids: tuple[str, ...] = (), verdict: Verdict = "accept", reason: str = ""
@@ -322,9 +330,11 @@ class Shadow:
         Accepted hunks are on disk when this returns. All or nothing; raises `CommandRejected` (not pending),
         `ReviewConflict`, `PathRefused` or `PromotionFailed`.
         """
-        if not path:
-            self.look_around()
-        return self._verdicts.resolve(path, hunk_ids, verdict, reason)
+        self._find_renames() if path else self.look_around()
+        try:
+            return self._verdicts.resolve(path, hunk_ids, verdict, reason)
+        finally:
+            self._find_renames()
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:
         """Take a verdict back ("": the latest that stands): its hunks, or its bulk, are pending again."""
@@ -340,6 +350,7 @@ class Shadow:
         """Finish or take back what a crash left half done; before anything else. Sentences for the user."""
         told = self._promotion.recover(self._emit, self._is_news)
         told += self._bulks.recover(self._emit)
+        self._find_renames()
         return [*told, *self._recovered_layers()]
 
     def _recovered_layers(self) -> list[str]:

@@ -137,7 +137,7 @@ def _in_the_way(path: str, other: str) -> bool:
 
 def _allow(may: Allowance, change: Change, chosen: list[Hunk], disk: Tree, blob: Blob) -> None:
     base, pending = entry(change.base, blob), entry(change.pending, blob)
-    old, new = lines(base), lines(pending)
+    old, new = lines(entry(change.counted, blob)), lines(pending)
     if _same(disk.get(change.path), base) and not change.conflict:
         whole = len(chosen) == len(change.hunks)
         data = b"".join(spliced(old, new, chosen))

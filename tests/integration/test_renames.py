@@ -110,3 +110,53 @@ async def test_n16a_box_run_tells_a_rename_in_one_line(project):
     told = await said(project, "box", "run", ".", "git mv a.txt z.txt")
     lines = [line for line in told.err.splitlines() if ".txt" in line]
     assert lines == ["renamed    a.txt -> z.txt"]
+
+
+EDIT = "sed -i 's/^line 3$/LINE 3/; s/^line 18$/LINE 18/' dir/moved.txt; chmod +x dir/moved.txt"
+
+
+def applied(patch: str, project: Path, copy: Path) -> str:
+    """What git says of the patch, applied to a copy of the project."""
+    subprocess.run(["cp", "-a", project, copy], check=True)
+    taken = subprocess.run(["git", "apply", "-"], cwd=copy, input=patch, text=True, capture_output=True, check=False)
+    return taken.stderr
+
+
+async def test_n16a_a_git_mv_with_edits_is_one_change_with_the_changed_lines(project, tmp_path):
+    ended = await asked(project, f"mkdir dir; git mv a.txt dir/moved.txt; {EDIT}")
+    assert "1 file waits for your review (1 renamed): agent-tui -c" in ended.err
+    assert "  a.txt -> dir/moved.txt (renamed, +2 -2)\n" in ended.err
+    printed = await said(project, "review", "--print")
+    patch = printed.out.partition("# git")[0]
+    assert patch.count("diff --git ") == 1
+    assert [line for line in patch.splitlines() if line[:1] in "+-"] == [
+        "--- a/a.txt",
+        "+++ b/dir/moved.txt",
+        "-line 3",
+        "+LINE 3",
+        "-line 18",
+        "+LINE 18",
+    ]
+    copy = tmp_path / "copy"
+    assert applied(patch, project, copy) == ""
+    accepted = await said(project, "review", "--accept", "dir/moved.txt")
+    assert (accepted.code, accepted.err) == (ExitCode.DONE, "accepted  a.txt -> dir/moved.txt\n")
+    for place in (project, copy):
+        assert not (place / "a.txt").exists()
+        assert (place / "dir/moved.txt").read_text() == BODY.replace("line 3\n", "LINE 3\n").replace(
+            "line 18\n", "LINE 18\n"
+        )
+        assert (place / "dir/moved.txt").stat().st_mode & 0o111
+
+
+async def test_n16a_deleted_and_written_anew_by_tools_it_is_one_change_too(project):
+    steps = (
+        Step(calls=[Call(name="delete_file", arguments={"target_file": "a.txt"})]),
+        Step(calls=[Call(name="write", arguments={"file_path": "new.txt", "contents": BODY + "more\n"})]),
+    )
+    ended, _ = await ask(project, *steps, "Done.", arguments=("--output-format", "json"))
+    (change,) = json.loads(ended.out)["metadata"]["pendingChanges"]
+    assert (change["renamedFrom"], change["path"], change["added"], change["removed"]) == ("a.txt", "new.txt", 1, 0)
+    accepted = await said(project, "review", "--accept", "all")
+    assert (accepted.code, accepted.err) == (ExitCode.DONE, "accepted  a.txt -> new.txt\n")
+    assert not (project / "a.txt").exists()

@@ -41,7 +41,7 @@ def test_one_column_shows_old_lines_before_new_ones():
 
 
 def test_n16a_a_file_that_only_moved_is_told_in_words_and_not_by_its_lines():
-    change = change_of("new", [hunk("h", 1)], [], operation="rename", renamed_from="old")
+    change = change_of("new", [replace(hunk("h", 1), moves=True)], [], operation="rename", renamed_from="old")
     shown = unified(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
     assert [row.text for row in shown.rows] == ["", "renamed from old", "renamed, content unchanged"]
 

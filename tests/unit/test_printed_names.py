@@ -110,7 +110,9 @@ PRINTERS: dict[str, Callable[[str], str]] = {
     "remark": lambda name: "\n".join(
         review_print._patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
     ),
-    "rename": lambda name: "\n".join(review_print._rename(replace(RENAME, renamed_from=name), name)),
+    "rename": lambda name: "\n".join(
+        review_print._patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))
+    ),
     "verdict": lambda name: arrow(replace(RENAME, renamed_from=name)),
     "box": lambda name: "\n".join(box_run._lines(replace(CHANGE, path=name, conflict=name), None)),
     "box bulk": lambda name: box_run.bulk_line(Bulk(root=name, kind="large", files=1, bytes=1), box_run._name(name)),

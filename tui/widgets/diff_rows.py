@@ -157,6 +157,9 @@ class _Builder:
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
         self._open = -1
+        self._notes = [one_line(diff.note, 400)] if diff.note else []
+        if any(each.moves for each in diff.change.hunks[:1]):
+            self._without_lines(0)
 
     def enter(self, hunk: int) -> None:
         """The next row belongs to this hunk (-1 = to none)."""
@@ -181,23 +184,34 @@ class _Builder:
             first, *rest = self._broken(text)
             self.rows += [Row("note", hunk, text=first), *(Row("rest", hunk, text=each) for each in rest)]
 
+    def _without_lines(self, index: int) -> None:
+        """A hunk that is told in words."""
+        self.enter(index)
+        change = self._diff.change
+        words = _of_rename(change) if change.hunks[index].moves else []
+        words += self._notes or ([] if words else whole_file(change))
+        self._note(words, index)
+        self.enter(-1)
+        self._notes = []
+
     def done(self) -> Page:
         self.enter(-1)
-        notes = [self._diff.note] if self._diff.note else []
         for index in range(len(self._diff.change.hunks)):
             if index not in self._heads:
-                self.enter(index)
-                moved = [f"renamed from {named(self._diff.change.renamed_from)}"] * bool(self._diff.change.renamed_from)
-                words = [*moved, *(one_line(note, 400) for note in notes)] if notes else whole_file(self._diff.change)
-                self._note(words, index)
-                self.enter(-1)
-                notes = []
+                self._without_lines(index)
         if self._diff.truncated:
-            notes.append("The rest of this diff is left out because it is very long. A verdict counts for all of it.")
-        self._note([one_line(note, 400) for note in notes])
+            self._notes.append(
+                "The rest of this diff is left out because it is very long. A verdict counts for all of it."
+            )
+        self._note(self._notes)
         count = len(self._diff.change.hunks)
         heads = [self._heads[index] for index in range(count)]
         return Page(self.rows, heads, [self._tails.get(index, len(self.rows)) for index in range(count)])
+
+
+def _of_rename(change: Change) -> list[str]:
+    old = f"renamed from {named(change.renamed_from)}"
+    return [old if len(change.hunks) == 1 else f"{old}; any of its edits brings this along, rejected it takes them all"]
 
 
 def whole_file(change: Change) -> list[str]:

@@ -50,7 +50,7 @@ def size(count: int) -> str:
 
 def special(change: Change) -> list[str]:
     """What is not to be seen from its lines: a binary, a link, a mode."""
-    base, pending = change.base, change.pending
+    base, pending = change.counted, change.pending
     found = []
     if change.binary:
         found.append("binary " + " → ".join(size(each.size) for each in (base, pending) if each.kind != "absent"))

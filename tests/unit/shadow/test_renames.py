@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import ReviewConflict
+from core.errors import CommandRejected, ReviewConflict
 from core.protocol.events import FileWritten, VerdictGiven
 from core.protocol.moves import directories, listed, renames
 from tests.unit.shadow.desk import Desk
@@ -185,13 +185,15 @@ def test_n16a_a_rename_is_red_if_one_of_its_paths_is(desk, old, new):
     assert [each.protected for each in desk.state.changes.values()] == [True, True]
 
 
-def test_n16a_a_part_of_a_renamed_file_or_an_edited_one_is_a_creation_and_a_deletion(desk):
+def test_n16a_a_part_of_a_deletion_or_quite_another_text_is_no_rename(desk):
     moved(desk, ("old.py", "new.py"))
-    desk.shadow.rework.split("new.py", desk.ids("new.py")[0])
-    assert renames(desk.state.changes) == {"new.py": "old.py"}
-    desk.shadow.resolve("new.py", tuple(desk.ids("new.py")[:1]))
-    assert sorted(desk.files()) == ["new.py", "old.py"]
+    with pytest.raises(CommandRejected):
+        desk.shadow.rework.split("new.py", desk.ids("new.py")[0])
+    desk.shadow.rework.split("old.py", desk.ids("old.py")[0])
+    desk.shadow.resolve("old.py", tuple(desk.ids("old.py")[:1]))
+    assert sorted(desk.files()) == ["old.py"]
     assert (renames(desk.state.changes), sorted(desk.state.changes)) == ({}, ["new.py", "old.py"])
+    assert desk.state.changes["new.py"].operation == "create"
     moved(desk, ("one", "two"))
     desk.shadow.write("two", b"other\n")
     assert "two" not in renames(desk.state.changes)

@@ -239,7 +239,7 @@ def adds_up(desk: Desk, change: Change) -> bool:
     """Whether the hunks are where they say, on both sides."""
     base, pending = (
         b"" if state.kind == "absent" else BlobStore(desk.session / "blobs").get(state.blob)
-        for state in (change.base, change.pending)
+        for state in (change.counted, change.pending)
     )
     last = change.hunks[-1]
     if change.operation != "mode" and base != pending:

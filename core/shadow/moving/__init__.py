@@ -1,0 +1,1 @@
+"""Which files were renamed: found in what is pending, by content, as git finds it."""

@@ -1,0 +1,111 @@
+"""How much of one file is in another, and which of several files are the same ones under new names: git's rules.
+
+After git's diffcore-delta.c and diffcore-rename.c: the share of the longer file that is found in the other, counted in
+lines (of at most 64 bytes, in whatever order); first what is the same, then files of one name, then the most alike from
+one half on. The work is bounded: beyond the bounds only what is the same, or of one name, is found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+LEAST = 0.5  # of the longer file
+LEAST_BY_NAME = 0.75
+LARGEST = 1 << 20  # bytes of a file that is compared with others than the same
+MOST_PAIRS = 2_500
+MOST_BYTES = 16 << 20  # of all these comparisons
+_PIECE = 64  # bytes of a line that count as one
+
+
+def pieces(data: bytes) -> Counter[bytes]:
+    """The bytes of a text by the pieces that they stand in; a CR before a LF does not count."""
+    found: Counter[bytes] = Counter()
+    for line in data.replace(b"\r\n", b"\n").splitlines(keepends=True):
+        for start in range(0, len(line), _PIECE):
+            piece = line[start : start + _PIECE]
+            found[piece] += len(piece)
+    return found
+
+
+def share(one: Mapping[bytes, int], other: Mapping[bytes, int]) -> float:
+    """The part of the longer of two texts that is in both, 0 … 1."""
+    longer = max(sum(one.values()), sum(other.values()))
+    few, many = sorted((one, other), key=len)
+    return sum(min(count, many[piece]) for piece, count in few.items() if piece in many) / longer if longer else 0.0
+
+
+def same(gone: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """The old path of each new one with the same content; both are given with their contents' digests. Of several
+    copies those that end in the same names belong together, the others to none."""
+    olds, news = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for path in sorted(gone):
+        olds[gone[path]].append(path)
+    for path in sorted(new):
+        news[new[path]].append(path)
+    found: dict[str, str] = {}
+    for blob in news.keys() & olds.keys():
+        if len(news[blob]) == len(olds[blob]) == 1:
+            found[news[blob][0]] = olds[blob][0]
+        elif len(news[blob]) * len(olds[blob]) <= MOST_PAIRS:
+            found |= _best((_in_common(a, b), a, b) for a, b in product(news[blob], olds[blob]))
+    return found
+
+
+def _in_common(one: str, other: str) -> int:
+    """How many names at the ends of two paths are the same."""
+    count = 0
+    for mine, theirs in zip(reversed(one.split("/")), reversed(other.split("/")), strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
+
+
+def _best(scored: Iterable[tuple[float, str, str]]) -> dict[str, str]:
+    """Each new path with its best old one, the best pairs first, each path once; what scores 0 is no pair."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for score, new, old in sorted(scored, key=lambda each: (-each[0], -_in_common(each[1], each[2]), each[1], each[2])):
+        if score > 0 and new not in found and old not in taken:
+            found[new] = old
+            taken.add(old)
+    return found
+
+
+def alike(gone: Mapping[str, int], new: Mapping[str, int], score: Callable[[str, str], float]) -> dict[str, str]:
+    """The old path of each new one with similar content; both are given with their sizes in bytes. `score` of an old
+    and a new path is asked for when their sizes allow it."""
+    found: dict[str, str] = {}
+    room = MOST_BYTES
+    for path, old in _of_one_name(list(gone), list(new)):
+        cost = min(gone[old], new[path])
+        if cost <= room and _may_be(gone[old], new[path], LEAST_BY_NAME):
+            room -= cost
+            if score(old, path) >= LEAST_BY_NAME:
+                found[path] = old
+    olds = sorted(gone.keys() - set(found.values()))
+    news = sorted(new.keys() - found.keys())
+    if len(olds) * len(news) > MOST_PAIRS:
+        return found
+    pairs = [(a, b) for a, b in product(news, olds) if _may_be(gone[b], new[a], LEAST)]
+    if sum(min(gone[old], new[path]) for path, old in pairs) > room:
+        return found
+    scored = ((score(old, path), path, old) for path, old in pairs)
+    return found | _best(each for each in scored if each[0] >= LEAST)
+
+
+def _may_be(one: int, other: int, least: float) -> bool:
+    """Whether two files of these sizes can be that similar."""
+    return max(one, other) <= LARGEST and min(one, other) >= least * max(one, other)
+
+
+def _of_one_name(olds: Sequence[str], news: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """New and old paths whose last name no other path of their side has."""
+    sides = []
+    for paths in (olds, news):
+        names = Counter(each.rpartition("/")[2] for each in paths)
+        sides.append({name: each for each in paths if names[name := each.rpartition("/")[2]] == 1})
+    for name in sorted(sides[0].keys() & sides[1].keys()):
+        yield sides[1][name], sides[0][name]
