@@ -40,6 +40,11 @@ class Hunk(Struct, frozen=True, kw_only=True):
     clashes: bool = False
     moves: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What it is called."""
+        return "rename" if self.moves else "hunk"
+
 
 class Rival(Struct, frozen=True, kw_only=True):
     """What another agent made of a path, where it clashes with what is pending: `base` is what it began with, `theirs`

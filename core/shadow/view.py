@@ -91,8 +91,7 @@ class Shadow:
                 emit=self._emit,
             )
         )
-        self._pairs = Pairs(self._contents, state)
-        self._risks = Risks(workspace, self._contents, self.seen, state)
+        self._pairs, self._risks = Pairs(self._contents, state), Risks(workspace, self._contents, self.seen, state)
         self.rework = Rework(self._contents, self._emit, state)
         self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
 

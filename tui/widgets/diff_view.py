@@ -353,8 +353,7 @@ class DiffView(CodeView):
         base = self.ink("on $primary 16%" if is_current else "on $foreground 5%")
         parse = self.app.stylesheet.parse_style
         words = base + parse("bold $foreground" if is_current else "$foreground 55%")
-        what = "rename" if hunk.moves else "hunk"
-        parts = [self._bar(index, base), (f" {what} {index + 1}/{len(hunks)} ", words)]
+        parts = [self._bar(index, base), (f" {hunk.kind} {index + 1}/{len(hunks)} ", words)]
         for sign, count, name in (("+", hunk.new_lines, "added"), ("−", hunk.old_lines, "removed")):
             if count and not self.diff.change.binary:
                 parts.append((f" {sign}{count}", base + parse(SIGNS[name][1])))
