@@ -89,7 +89,7 @@ class Guard:
 
 
 def _since(tops: Tops, path: str) -> int:
-    while path not in tops:
+    while path and path not in tops:
         path = path.rpartition("/")[0]
     return tops[path].since
 
