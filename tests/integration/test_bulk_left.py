@@ -4,15 +4,14 @@ ignores is kept beside the project and waits for nobody."""
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from core.exits import ExitCode
+from tests.support.committed import committed
 from tests.support.program import Ended, ask, environment, run
 from tests.support.provider_streams import Call, Step
-from tests.support.trust import trust
 
 COMMIT = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m work"
 HUGE = "head -c 67108900 /dev/zero | tr '\\0' a > big.txt"
@@ -21,14 +20,7 @@ CACHE = "mkdir -p __pycache__ && echo x > __pycache__/m.pyc"
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    root = tmp_path / "project"
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
-    (root / "a.txt").write_text("one\n")
-    subprocess.run(["git", "-C", str(root), "add", "."], check=True)
-    named = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", "-C", str(root), *named, "commit", "-qm", "first"], check=True)
-    trust(root)
-    return root
+    return committed(tmp_path / "project", {"a.txt": "one\n"})
 
 
 async def asked(project: Path, command: str, *arguments: str) -> Ended:

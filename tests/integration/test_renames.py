@@ -10,43 +10,25 @@ from pathlib import Path
 import pytest
 
 from core.exits import ExitCode
-from tests.support.program import Ended, ask, environment, run
+from tests.integration.test_bulk_left import counted, said
+from tests.support.committed import committed
+from tests.support.program import Ended, ask
 from tests.support.provider_streams import Call, Step
-from tests.support.trust import trust
 
 BODY = "".join(f"line {number}\n" for number in range(1, 21))
 
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    root = tmp_path / "project"
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
-    (root / "a.txt").write_text(BODY)
-    (root / "b.txt").write_text("two\n" + BODY)
-    for number in range(12):
-        place = root / "pkg" / ("sub" if number % 2 else "") / f"m{number}.py"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(f"# {number}\n{BODY}")
-    subprocess.run(["git", "-C", str(root), "add", "."], check=True)
-    named = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", "-C", str(root), *named, "commit", "-qm", "first"], check=True)
-    trust(root)
-    return root
+    places = {number: f"pkg/sub/m{number}.py" if number % 2 else f"pkg/m{number}.py" for number in range(12)}
+    files = {path: f"# {number}\n{BODY}" for number, path in places.items()}
+    return committed(tmp_path / "project", {"a.txt": BODY, "b.txt": f"two\n{BODY}", **files})
 
 
 async def asked(project: Path, command: str, *arguments: str) -> Ended:
     step = Step(calls=[Call(name="run_terminal_cmd", arguments={"command": command})])
     ended, _ = await ask(project, step, "Done.", arguments=arguments)
     return ended
-
-
-async def said(project: Path, *words: str) -> Ended:
-    return await run(project, *words, env=environment(None))
-
-
-async def counted(project: Path) -> int:
-    listed = await said(project, "sessions")
-    return int(listed.out.splitlines()[1].split()[4])
 
 
 def forget_summaries() -> None:
@@ -63,9 +45,9 @@ async def test_n16a_a_git_mv_is_one_file_that_waits_in_every_count(project):
         "  a.txt -> moved.txt (renamed)",
     ]
     bulks = ended.err.count("git state")
-    assert await counted(project) == 2 + bulks
+    assert await counted(project) == str(2 + bulks)
     forget_summaries()
-    assert await counted(project) == 2  # worked out of the log alone, which knows files only
+    assert await counted(project) == "2"  # worked out of the log alone, which knows files only
     printed = await said(project, "review", "--print")
     assert printed.out.count("diff --git ") == 2
     assert "rename from a.txt\nrename to moved.txt\n" in printed.out

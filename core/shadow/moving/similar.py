@@ -1,14 +1,14 @@
 """How much of one file is in another, and which of several files are the same ones under new names: git's rules.
 
 After git's diffcore-delta.c and diffcore-rename.c: the share of the longer file that is found in the other, counted in
-lines (of at most 64 bytes, in whatever order); first what is the same, then files of one name, then the most alike from
-one half on. The work is bounded: beyond the bounds only what is the same, or of one name, is found.
+lines (of at most 64 bytes, in whatever order); first what is the same, then files whose paths end alike, then the most
+alike from one half on. The work is bounded: beyond the bounds only what is the same, or of one name, is found.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 
 LEAST = 0.5  # of the longer file
@@ -16,6 +16,7 @@ LEAST_BY_NAME = 0.75
 LARGEST = 1 << 20  # bytes of a file that is compared with others than the same
 MOST_PAIRS = 2_500
 MOST_BYTES = 16 << 20  # of all these comparisons
+_TAIL = 4  # names at the end of a path
 _PIECE = 64  # bytes of a line that count as one
 
 
@@ -79,7 +80,7 @@ def alike(gone: Mapping[str, int], new: Mapping[str, int], score: Callable[[str,
     and a new path is asked for when their sizes allow it."""
     found: dict[str, str] = {}
     room = MOST_BYTES
-    for path, old in _of_one_name(list(gone), list(new)):
+    for path, old in _of_one_name(gone, new):
         cost = min(gone[old], new[path])
         if cost <= room and _may_be(gone[old], new[path], LEAST_BY_NAME):
             room -= cost
@@ -101,11 +102,23 @@ def _may_be(one: int, other: int, least: float) -> bool:
     return max(one, other) <= LARGEST and min(one, other) >= least * max(one, other)
 
 
-def _of_one_name(olds: Sequence[str], news: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """New and old paths whose last name no other path of their side has."""
-    sides = []
-    for paths in (olds, news):
-        names = Counter(each.rpartition("/")[2] for each in paths)
-        sides.append({name: each for each in paths if names[name := each.rpartition("/")[2]] == 1})
-    for name in sorted(sides[0].keys() & sides[1].keys()):
-        yield sides[1][name], sides[0][name]
+def _of_one_name(gone: Iterable[str], new: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """New and old paths that end in the same names, which no other path of their side does: by several names first, so
+    that the files of a directory that moved belong together whatever they are called."""
+    news, olds = set(new), set(gone)
+    for count in range(_TAIL, 0, -1):
+        ends = _ends(news, count), _ends(olds, count)
+        for end in sorted(ends[0].keys() & ends[1].keys()):
+            yield ends[0][end], ends[1][end]
+            news.discard(ends[0][end])
+            olds.discard(ends[1][end])
+
+
+def _ends(paths: Iterable[str], count: int) -> dict[str, str]:
+    """The paths that alone have their last `count` names, by these."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        parts = path.split("/")
+        if len(parts) >= count:
+            found.setdefault("/".join(parts[-count:]), []).append(path)
+    return {end: those[0] for end, those in found.items() if len(those) == 1}

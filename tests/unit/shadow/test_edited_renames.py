@@ -336,6 +336,8 @@ def test_n16a_the_work_of_comparing_is_bounded_and_what_is_of_one_name_is_found_
 
     assert alike(gone, new, score) == {"b/59": "a/59"}
     assert len(asked) == 1
+    moved = [{f"{top}/{number}/index.ts": 100 for number in range(60)} for top in ("a", "b")]
+    assert alike(*moved, score) == {f"b/{number}/index.ts": f"a/{number}/index.ts" for number in range(60)}
     few = {f"a/{number}": LARGEST for number in range(10)}, {f"b/{number + 20}": LARGEST for number in range(10)}
     asked.clear()
     assert (alike(*few, score), asked) == ({}, [])
