@@ -67,6 +67,7 @@ class Change(Struct, frozen=True, kw_only=True):
     that does not parse in a file whose base does or is not there ("" = nothing known); found a moment after the change.
     While there are `rivals`, it is in conflict with them; the parts of theirs that fit are in `pending` already.
     Of a rename (`moves.renames`), `source` is what the project has by its old name, and the hunks are counted in that.
+    `apart`: the user wants the new file judged by itself, whatever it is like.
     """
 
     path: str
@@ -87,6 +88,7 @@ class Change(Struct, frozen=True, kw_only=True):
     broken: str = ""
     rivals: tuple[Rival, ...] = ()
     source: FileState | None = None
+    apart: bool = False
 
     @property
     def counted(self) -> FileState:

@@ -161,7 +161,7 @@ class Editing:
     ) -> Change:
         found = self._contents.change(change.path, sides, change.hunks, self._moved(renamed_from) or change.moved)
         hunks = for_todo(found.hunks, change.hunks, origin.todo if origin else "")
-        found = replace(found, hunks=hunks, origin=origin, conflict=conflict)
+        found = replace(found, hunks=hunks, origin=origin, conflict=conflict, apart=change.apart)
         if conflict and sides.base == change.base != ABSENT:
             found = self._marked(found)
         found, sides = self._with_rivals(found, change.rivals)

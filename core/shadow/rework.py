@@ -20,6 +20,7 @@ from core.shadow.contents import Contents, Sides, narrowed
 from core.shadow.difflines import excerpt
 from core.shadow.hunks import divisible, halves, replaced
 from core.shadow.lines import Encoding, encoding_of, has_bom, split_lines, text_of
+from core.shadow.moving.pairs import recounted
 from core.shadow.review import ReviewState
 from core.shadow.rivals import otherwise, with_rivals
 
@@ -35,8 +36,14 @@ class Rework:
         self._state = state
 
     def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
-        """Make several hunks of one; see `HunkSplit`. `CommandRejected` when it can't be divided there."""
+        """Make several hunks of one; see `HunkSplit`. A rename becomes a new file and a deletion. `CommandRejected`
+        when it can't be divided there."""
         change, hunk = self.found(path, hunk_id)
+        if hunk.moves:
+            alone = replace(recounted(self._contents, change, None), apart=True)
+            self._emit(ChangeRevised(change=alone))
+            self._carry_over(path, hunk_id, alone.hunks[0])
+            return alone
         old, new = self._lines(change, hunk)
         parts = _parts(old, new, line, encoding_of(self._contents.data(change.counted) or b"".join(new)))
         every = replaced(change.hunks, hunk, parts, old, new) if self._is_divisible(change) else change.hunks
@@ -90,7 +97,7 @@ class Rework:
             every = replaced(change.hunks, hunk, regions(before, lines), before, lines)
             if every:
                 return narrowed(change, sides, every)
-        return self._contents.change(change.path, sides, change.hunks, change.moved)
+        return replace(self._contents.change(change.path, sides, change.hunks, change.moved), apart=change.apart)
 
     def _tell(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
         reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))

@@ -54,7 +54,7 @@ def _beside(change: Change, rivals: tuple[Rival, ...], contents: Contents) -> Ch
         found = contents.change(change.path, Sides(base=change.base, pending=pending), change.hunks, change.moved)
         todos = "" if len(rivals) > 1 else rivals[0].todo
         hunks = for_todo(found.hunks, change.hunks, todos)
-        change = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict)
+        change = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict, apart=change.apart)
     found = replace(change, rivals=left)
     found = replace(found, conflict=change.conflict or clash_of(found))
     return marked(found, contents) if left and found.conflict == clash_of(found) else found

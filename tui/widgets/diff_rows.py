@@ -211,7 +211,11 @@ class _Builder:
 
 def _of_rename(change: Change) -> list[str]:
     old = f"renamed from {named(change.renamed_from)}"
-    return [old if len(change.hunks) == 1 else f"{old}; any of its edits brings this along, rejected it takes them all"]
+    return [
+        old
+        if len(change.hunks) == 1
+        else f"{old}; any of its edits brings this along, rejected it takes them all, s parts it"
+    ]
 
 
 def whole_file(change: Change) -> list[str]:

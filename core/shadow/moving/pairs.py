@@ -52,7 +52,7 @@ class Pairs:
         return bool(change.renamed_from)
 
     def _holds(self, new: Change, old: Change) -> bool:
-        if new.conflict or old.conflict or new.rivals or old.rivals:
+        if new.apart or new.conflict or old.conflict or new.rivals or old.rivals:
             return False
         return old.base.blob == new.pending.blob or self._score(old.base, new.pending) >= LEAST
 
@@ -61,7 +61,7 @@ class Pairs:
         free = [
             each
             for each in self._state.changes.values()
-            if each.path not in taken and not (each.conflict or each.rivals)
+            if each.path not in taken and not (each.apart or each.conflict or each.rivals)
         ]
         gone = {each.path: each.base for each in free if each.pending.kind == "absent" and _is_worth(each.base)}
         new = {each.path: each.pending for each in free if each.base.kind == "absent" and _is_worth(each.pending)}
@@ -96,7 +96,7 @@ class Pairs:
         source = self._state.changes[old].base
         if (change.renamed_from, change.source) == (old, source):
             return None
-        return self._again(change, (old, source))
+        return self._recounted(change, (old, source))
 
     def _parted(self, change: Change) -> Change | None:
         """What was a rename as a new file; None: it was none. Where it came from is known as long as that waits."""
@@ -104,30 +104,33 @@ class Pairs:
             return None
         old = self._state.changes.get(change.renamed_from)
         is_tied = old is not None and old.pending.kind == "absent" and bool(old.conflict or change.conflict)
-        found = self._again(change, None)
+        found = self._recounted(change, None)
         return replace(found, renamed_from=change.renamed_from) if found is not None and is_tied else found
 
-    def _again(self, change: Change, moved: tuple[str, FileState] | None) -> Change | None:
-        """The same change, its hunks counted anew; None: its content is lost."""
+    def _recounted(self, change: Change, moved: tuple[str, FileState] | None) -> Change | None:
+        """None: its content is lost."""
         try:
-            found = self._contents.change(
-                change.path, Sides(base=change.base, pending=change.pending), change.hunks, moved
-            )
+            return recounted(self._contents, change, moved)
         except ContentLost:
             return None
-        todos = {each.todo for each in change.hunks}
-        hunks = tuple(replace(each, todo=next(iter(todos))) for each in found.hunks) if len(todos) == 1 else found.hunks
-        return replace(
-            found,
-            hunks=hunks,
-            origin=change.origin,
-            conflict=change.conflict,
-            rivals=change.rivals,
-            check=change.check,
-            broken=change.broken,
-            protected=found.protected or change.protected,
-            risk=found.risk or change.risk,
-        )
+
+
+def recounted(contents: Contents, change: Change, moved: tuple[str, FileState] | None) -> Change:
+    """The same change, its hunks counted anew as those of a rename, or (None) of a new file. Raises `ContentLost`."""
+    found = contents.change(change.path, Sides(base=change.base, pending=change.pending), change.hunks, moved)
+    todos = {each.todo for each in change.hunks}
+    hunks = tuple(replace(each, todo=next(iter(todos))) for each in found.hunks) if len(todos) == 1 else found.hunks
+    return replace(
+        found,
+        hunks=hunks,
+        origin=change.origin,
+        conflict=change.conflict,
+        rivals=change.rivals,
+        check=change.check,
+        broken=change.broken,
+        protected=found.protected or change.protected,
+        risk=found.risk or change.risk,
+    )
 
 
 def _is_worth(state: FileState) -> bool:

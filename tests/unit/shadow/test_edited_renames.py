@@ -192,7 +192,6 @@ def test_n16a_a_hunk_of_a_rename_is_split_edited_and_commented_and_the_rename_is
     for act in (
         lambda: edited.shadow.rework.edit("pkg/new.py", moves, "x\n"),
         lambda: edited.shadow.rework.text("pkg/new.py", moves),
-        lambda: edited.shadow.rework.split("pkg/new.py", moves),
     ):
         with pytest.raises(CommandRejected):
             act()
@@ -204,6 +203,21 @@ def test_n16a_a_hunk_of_a_rename_is_split_edited_and_commented_and_the_rename_is
     edited.shadow.rework.comment("pkg/new.py", moves, "why?")
     edited.shadow.resolve("pkg/new.py", tuple(edited.ids("pkg/new.py")[1:2]))
     assert edited.files() == {"pkg/new.py": OLD.replace(b"line 5\n", b"mine 5\n")}
+
+
+def test_n16a_a_rename_that_the_user_parts_is_two_changes_and_stays_so(edited):
+    moves = edited.ids("pkg/new.py")[0]
+    edited.shadow.rework.comment("pkg/new.py", moves, "no")
+    edited.shadow.rework.split("pkg/new.py", moves)
+    assert [each.operation for each in listed(edited.state.changes)] == ["delete", "create"]
+    assert [hunk for _, hunk in edited.state.comments] == edited.ids("pkg/new.py")
+    edited.shadow.write("pkg/new.py", NEW + b"end\n")
+    assert not renames(edited.state.changes)
+    edited.shadow.resolve("pkg/new.py")
+    assert edited.files() == {"old.py": OLD, "pkg/new.py": NEW + b"end\n"}
+    edited.shadow.undo()
+    edited.shadow.resolve("old.py", (), "reject")
+    assert edited.files() == {"old.py": OLD}
 
 
 def test_n16a_modes_travel_with_the_rename(desk):
