@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from core import user_dirs
 from core.errors import PathRefused
-from core.git.hooks import hook_directories
+from core.git.reached import reached
 from core.protocol.moves import renames
 from core.protocol.review import Change, FileState
 from core.shadow.contents import Contents
@@ -23,14 +23,14 @@ from core.shadow.disk import above, directories_of
 from core.shadow.review import ReviewState
 from core.shadow.seen import Seen
 from core.workspace import Workspace
-from core.workspace.lever_names import HOOK
-from core.workspace.levers import lever_of
+from core.workspace.levers import begins_a_red_name, lever_of
 from core.workspace.names import from_os, is_git_internal
 
 _BARE: tuple[str, ...] = ("HEAD", "objects", "refs")
 _OF_A_REPOSITORY = {"HEAD", "config", "commondir", "hooks", "info", "objects", "packed-refs", "refs"}
 _LOOKED_INTO = 400  # directories
-_CONFIGURATIONS = (".git/config", ".git/config.worktree")
+_FOLLOWED = 400  # links
+_READ_BY_GIT = (".git/config", ".git/config.worktree", ".git/hooks")
 
 
 class Risks:
@@ -42,7 +42,8 @@ class Risks:
         self._seen = seen
         self._state = state
         self._settings = _below(user_dirs.config_dir(), workspace.root)
-        self._hooks: tuple[tuple[int, ...], tuple[str, ...]] = ((), ())
+        self._by_git: dict[str, str] = {}
+        self._marks: dict[str, int] = {}
 
     def revised(self) -> list[Change]:
         """The pending changes that have become red by what stands around them; those that were, stay so as long as they
@@ -74,8 +75,8 @@ class Risks:
         path = change.path
         if change.pending.kind == "symlink" and (risk := self._of_link(path, change.pending)):
             return risk
-        if any(each == "." or _is_at(path, each) for each in self._hook_directories()):
-            return HOOK
+        if by_git := next((risk for at, risk in self._reached().items() if at == "." or _is_at(path, at)), ""):
+            return by_git
         if self._settings == "." or (self._settings and _is_at(path, self._settings)):
             return "says what this program does, in all of your projects: your settings lead here"
         for place, link in aliases:
@@ -111,19 +112,26 @@ class Risks:
         return self._seen.canonical(f"{path.rpartition('/')[0] or '.'}/{target}")
 
     def _aliases(self) -> list[tuple[str, str]]:
-        """Links whose name is red, with the places that they lead to."""
-        found = []
-        for link in dict.fromkeys(self._links()):
-            lever = lever_of(link) or lever_of(f"{link}/x")
-            if lever is None or not lever.is_red:
+        """Links whose name is red, with the places that they lead to; also those that are reached through another."""
+        found: dict[tuple[str, str], None] = {}
+        links = list(dict.fromkeys(self._links()))
+        waiting = [(link, link) for link in links]  # where it lies, and by which name it is looked at
+        for link, name in waiting:  # grows meanwhile
+            lever = lever_of(name) or lever_of(f"{name}/x")
+            if not (lever is not None and lever.is_red) and not begins_a_red_name(name):
                 continue
             try:
                 place = self._seen.canonical(link)
             except PathRefused:
                 continue
-            if place != link:
-                found.append((place, link))
-        return found
+            if place == link or (place, name) in found:
+                continue
+            found[place, name] = None
+            below = (path for path, is_link in self._listed(place) if is_link)
+            inside = dict.fromkeys((*below, *(each for each in links if _is_at(each, place))))
+            if place != "." and len(waiting) < len(links) + _FOLLOWED:
+                waiting += [(each, name + each.removeprefix(place)) for each in inside]
+        return list(found)
 
     def _links(self) -> Iterator[str]:
         """Links that wait, and those in the directories of what waits and in red ones of the top."""
@@ -162,13 +170,15 @@ class Risks:
         head, *others = (self._seen.node(name if directory == "." else f"{directory}/{name}") for name in _BARE)
         return head is not None and all(each is not None and each.kind == "directory" for each in others)
 
-    # hooks
+    # what git runs
 
-    def _hook_directories(self) -> tuple[str, ...]:
-        marks = tuple(_changed(self._workspace.root / each) for each in _CONFIGURATIONS)
-        if marks != self._hooks[0]:
-            self._hooks = (marks, hook_directories(self._workspace.root))
-        return self._hooks[1]
+    def _reached(self) -> dict[str, str]:
+        """Places of the project from which git takes what it runs or obeys, with what is said of them."""
+        marks = {each: _changed(self._workspace.root / each) for each in (*_READ_BY_GIT, *self._by_git)}
+        if marks != self._marks:
+            self._by_git = reached(self._workspace.root)
+            self._marks = {each: _changed(self._workspace.root / each) for each in (*_READ_BY_GIT, *self._by_git)}
+        return self._by_git
 
 
 def _below(place: Path, root: Path) -> str:

@@ -45,6 +45,8 @@ class _Table:
             )
             self._endings |= dict.fromkeys((name[1:] for name in each.files if name.startswith("*")), each.risk)
 
+        self.begin = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
+
     def risk(self, parts: list[str]) -> str | None:
         """What is said of a path of folded names."""
         for part in (*zip(parts), *pairwise(parts)):
@@ -62,6 +64,11 @@ def is_protected(rel: str) -> bool:
     """Whether a change of this path is never accepted in bulk; plan files (`is_plan`) are not protected."""
     lever = lever_of(rel)
     return lever is not None and lever.is_red
+
+
+def begins_a_red_name(rel: str) -> bool:
+    """Whether a name below a directory of this name may be red though its own is not (`.cargo`, `.github`)."""
+    return folded(rel.rpartition("/")[2]) in _BY_ITSELF.begin
 
 
 def lever_of(rel: str, old: bytes = b"", new: bytes = b"") -> Lever | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
@@ -150,3 +151,69 @@ def test_n16_where_the_users_own_settings_lead_into_the_project_they_are_red(mon
     desk.shadow.write("a.py", b"")
     assert red(desk) == reds
     assert "settings" in desk.state.changes["tui/config.toml"].risk
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "path"),
+    [
+        (".git/hooks/pre-commit", "../../scripts/check.sh", "scripts/check.sh"),
+        (".git/hooks/post-merge", "{root}/scripts/check.sh", "scripts/check.sh"),
+        (".git/hooks", "../scripts", "scripts/pre-push"),
+        (".cargo", "conf", "conf/config.toml"),
+        (".github", "conf", "conf/workflows/build.yml"),
+        ("sub/.github", "../conf", "conf/workflows/build.yml"),
+    ],
+)
+def test_n9_what_a_linked_hook_or_the_beginning_of_a_red_name_leads_to_is_red(desk, link, target, path):
+    git(desk, "init", "-q")
+    for each in ("scripts/check.sh", "conf/keep", "sub/keep"):
+        desk.put(each, b"")
+    if link == ".git/hooks":
+        shutil.rmtree(desk.root / link)
+    (desk.root / link).symlink_to(target.replace("{root}", str(desk.root)))
+    desk.shadow.write(path, b"evil")
+    desk.shadow.write("sub/other", b"")
+    assert red(desk) == {path}
+    desk.shadow.resolve("")
+    assert desk.disk(path) != b"evil"
+
+
+def test_n9_a_red_name_is_found_over_one_link_behind_another(desk):
+    for each in ("r/keep", "q/keep"):
+        desk.put(each, b"")
+    (desk.root / "r" / "workflows").symlink_to("../q")
+    (desk.root / ".github").symlink_to("r")
+    desk.shadow.write("q/build.yml", b"evil")
+    assert red(desk) == {"q/build.yml"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path"),
+    [
+        ("include.path", "../shared.cfg", "shared.cfg"),
+        ("includeIf.gitdir:**.path", "../conf/more", "conf/more"),
+        ("include.path", "../shared.cfg", "tools/pre-commit"),
+        ("filter.strip.clean", "python3 tools/strip.py --quiet", "tools/strip.py"),
+        ("diff.x.textconv", "'tools/a b'", "tools/a b"),
+        ("core.fsmonitor", "./watch", "watch"),
+        ("core.sshCommand", "{root}/tools/ssh -v", "tools/ssh"),
+    ],
+)
+def test_n9_what_the_configuration_of_git_includes_or_runs_is_red(desk, name, value, path):
+    git(desk, "init", "-q")
+    desk.put("shared.cfg", b"[core]\n\thooksPath = tools\n")
+    git(desk, "config", name, value.replace("{root}", str(desk.root)))
+    desk.shadow.write(path, b"evil")
+    desk.shadow.write("src/other", b"")
+    assert red(desk) == {path}
+
+
+def test_n9_git_is_asked_again_when_a_file_that_it_includes_says_something_else(desk):
+    git(desk, "init", "-q")
+    desk.put("shared.cfg", b"")
+    git(desk, "config", "include.path", "../shared.cfg")
+    desk.shadow.write("tools/pre-commit", b"evil")
+    assert red(desk) == set()
+    desk.put("shared.cfg", b"[core]\n\thooksPath = tools\n")
+    desk.shadow.write("src/other", b"")
+    assert red(desk) == {"tools/pre-commit"}
