@@ -49,7 +49,7 @@ class CodeView(ScrollView, can_focus=True):
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.sights = Sights(clock)
-        self._strips: LRUCache[tuple[int, int], Strip] = LRUCache(KEPT_ROWS)
+        self._strips: LRUCache[tuple[int, int, int], Strip] = LRUCache(KEPT_ROWS)
         self._wanted: dict[tuple[Painting, int], None] = {}
         self._is_painting = False
 
@@ -65,6 +65,11 @@ class CodeView(ScrollView, can_focus=True):
 
     def row_count(self) -> int:
         return self.virtual_size.height
+
+    @property
+    def row_width(self) -> int:
+        """How many cells of a row are seen: a scrollbar covers the last one."""
+        return max(self.size.width - self.show_vertical_scrollbar * self.scrollbar_size_vertical, 0)
 
     def things_on_screen(self, top: int, height: int) -> Iterable[Hashable]:
         """What of it can be judged and is seen while so many rows from `top` on are."""
@@ -88,14 +93,15 @@ class CodeView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         shift, top = self.scroll_offset
-        row, width = top + y, self.size.width
+        row, width = top + y, self.row_width
         if row >= self.row_count():
             return Strip.blank(width, self.visual_style.rich_style)
         if self.text_selection is not None:
             return self.draw(row, width, shift)
-        strip = self._strips.get((row, shift))
+        strip = self._strips.get((row, shift, width))
         if strip is None:
-            strip = self._strips[row, shift] = self.draw(row, width, shift)
+            strip = self.draw(row, width, shift).adjust_cell_length(self.size.width, self.visual_style.rich_style)
+            self._strips[row, shift, width] = strip
         return strip
 
     def redraw(self) -> None:
@@ -197,7 +203,7 @@ class CodeView(ScrollView, can_focus=True):
 
     def line_room(self) -> int:
         """How many cells of a line are seen."""
-        return self.size.width
+        return self.row_width
 
     def window(self, code: Strip, style: Style, *, shift: int, room: int) -> Strip:
         """The part of a line that is seen, with a mark at each edge behind which it goes on."""

@@ -211,7 +211,7 @@ class DiffView(CodeView):
         if self.diff is None:
             self.redraw()
             return
-        room = max(self.size.width - self._gutter(), 0)
+        room = max(self.size.width - self._gutter() - 1, 0)  # whether or not there is a scrollbar
         self._page = (split if self.is_split else unified)(self.diff, self._lines, self.comments, room=room)
         widest = max((cells(line.text) + len(ENDS.get(line.eol, "")) for line in self._lines), default=0)
         beyond = self._gutter() + widest + 1 - self._half()
@@ -241,7 +241,7 @@ class DiffView(CodeView):
 
     def _half(self) -> int:
         """The width of one text column with its gutter."""
-        return (self.size.width - 1) // 2 if self.is_split else self.size.width
+        return (self.size.width - 1) // 2 if self.is_split else self.row_width
 
     def _has_two_numbers(self) -> bool:
         return not self.is_split and self.size.width >= TWO_NUMBERS_WIDTH

@@ -72,7 +72,7 @@ class FilePage(CodeView):
         return max(len(str(len(self._lines))), 3) + 3
 
     def line_room(self) -> int:
-        return max(self.size.width - self._gutter(), 1)
+        return max(self.row_width - self._gutter(), 1)
 
     def row_count(self) -> int:
         return self.size.height if self._message else len(self._lines)
