@@ -119,6 +119,19 @@ def index(room: Room) -> list[Entry]:
     return found
 
 
+def unseen(room: Room) -> set[bytes]:
+    """Paths at whose files git no longer looks: assume-unchanged or skip-worktree in the index."""
+    found = room.run("ls-files", "-v", "-z", seconds=30.0).split(b"\0")[:-1]
+    return {each[2:] for each in found if each[:1] == b"S" or each[:1].islower()}
+
+
+def look_again(room: Room, paths: Iterable[bytes]) -> None:
+    """Take both marks off entries of the index."""
+    lines = b"".join(path + b"\0" for path in paths)
+    for mark in ("--no-assume-unchanged", "--no-skip-worktree"):  # git heeds one of them at a time
+        room.run("update-index", mark, "-z", "--stdin", stdin=lines, seconds=30.0)
+
+
 def put_in_index(room: Room, entries: Iterable[Entry], file: str = "") -> None:
     """Set entries of an index (mode `GONE`: take them out); `file`: of that one instead of the room's own."""
     lines = b"".join(f"{each.mode} {each.oid}\t".encode() + each.path + b"\0" for each in entries)

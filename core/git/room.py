@@ -194,6 +194,8 @@ def _answer(command: Sequence[str], cwd: Path, environment: dict[str, str], stdi
                 timer.cancel()
         if code != 0:
             said.seek(0)
-            why = said.read(2000).decode("utf-8", "replace").strip() or f"it ended with {code}"
+            lines = said.read(2000).decode("utf-8", "replace").splitlines()
+            why = "; ".join(each for each in lines if each.strip() and not each.startswith("hint:"))
+            why = why or f"it ended with {code}"
             raise GitFailed(f"Git gave no answer to {command[2]!r}: {why}")
     return answer

@@ -22,9 +22,11 @@ from core.git.history import (
     index,
     is_name,
     kinds,
+    look_again,
     put_in_index,
     references,
     tree,
+    unseen,
 )
 from core.git.rebuild import is_chain, rebuilt
 from core.git.room import GitFailed, Room
@@ -230,21 +232,31 @@ def _with_index(laid: Laid, accepted: Accepted, found: Outcome) -> Outcome:
         put_in_index(laid.now, (committed.get(path) or Entry(path, GONE, none) for path in paths))
         laid.now.run("update-index", "--clear-resolve-undo")
     loose = {each.oid for each in changed if each not in bad and old.get(each.oid, "missing") == "missing"}
-    staged = _list([accepted.path(each) for each in bad])
-    notes = (
-        (*found.notes, f"what was staged of {staged} is not what you accepted, and is taken out")
-        if bad
-        else found.notes
+    taken_out = {each.path for each in bad}
+    gone = [committed[path] for path in sorted(missing - taken_out) if path in committed]
+    told = (
+        ("what was staged of {} is not what you accepted, and is taken out", bad),
+        ("staged otherwise than on disk: {}", [e for e in changed if e not in bad and not accepted.holds(e)]),
+        ("no longer tracked, and still on disk: {}", [each for each in gone if accepted.holds(each)]),
+        ("git was told not to look at {}: that is taken back", _seen_again(laid, accepted)),
     )
-    return Outcome(
-        before=found.before,
-        after=found.after,
-        fresh=found.fresh,
-        made=found.made,
-        notes=notes,
+    notes = (text.format(_list([accepted.path(each) for each in entries])) for text, entries in told if entries)
+    return replace(
+        found,
+        notes=(*found.notes, *notes),
         loose=tuple(sorted(loose)),
         others=tuple(sorted(set(_roots(laid, found.before, found.after)) - set(found.after.values()))),
     )
+
+
+def _seen_again(laid: Laid, accepted: Accepted) -> list[Entry]:
+    """Files on disk whose changes the index would hide, and did not before: it hides them no more."""
+    known = unseen(laid.before) if laid.before is not None else set()
+    hidden = (Entry(path, GONE, "") for path in sorted(unseen(laid.now) - known))
+    found = [each for each in hidden if not accepted.holds(each)]
+    if found:
+        look_again(laid.now, (each.path for each in found))
+    return found
 
 
 def _is_of(committed: dict[bytes, Entry], entry: Entry) -> bool:

@@ -183,6 +183,48 @@ def test_n5_what_was_staged_and_rejected_is_taken_out_of_the_index(project):
     assert_clean(project)
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("git rm -q --cached b.py", "no longer tracked, and still on disk: b.py"),
+        ("git read-tree --empty", "no longer tracked, and still on disk: a.py, b.py"),
+        ("rm .git/index", "no longer tracked, and still on disk: a.py, b.py"),
+        ("git update-index --chmod=+x b.py", "staged otherwise than on disk: b.py"),
+        ("git update-index --cacheinfo 100644,$(git rev-parse HEAD:a.py),b.py", "staged otherwise than on disk: b.py"),
+    ],
+)
+def test_n5_what_is_staged_and_nowhere_in_the_review_is_told_before(project, command, told):
+    run(project, command)
+    assert told in project.shadow.git_preview(".git").notes
+    assert told in project.shadow.resolve_bulk(".git").excerpt
+
+
+def test_n5_what_git_complains_of_is_one_line(project):
+    run(project, "echo x > .git/shallow; echo y > .git/info/grafts")
+    refused = project.shadow.git_preview(".git").refused
+    assert "shallow" in refused
+    assert "\n" not in refused
+    assert "hint:" not in refused
+
+
+def test_n5_nothing_is_told_of_what_is_staged_as_it_was_accepted(project):
+    run(project, "git rm -q b.py; echo x > new; git add new; chmod +x a.py; git add a.py")
+    project.shadow.resolve("")
+    for path in list(project.state.changes):
+        project.shadow.resolve(path)
+    assert project.shadow.git_preview(".git").notes == ()
+
+
+@pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+def test_n5_git_goes_on_looking_at_every_file(project, mark):
+    on_disk(project, "git update-index --skip-worktree b.py")
+    run(project, f"git update-index {mark} a.py")
+    assert project.shadow.git_preview(".git").notes == ("git was told not to look at a.py: that is taken back",)
+    project.shadow.resolve_bulk(".git")
+    on_disk(project, "echo more >> a.py; echo more >> b.py")
+    assert on_disk(project, "git status --short") == " M a.py\n"
+
+
 def test_n5_what_no_reference_leads_to_any_more_stays_away(project):
     run(
         project,
