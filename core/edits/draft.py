@@ -15,7 +15,7 @@ from msgspec import Struct
 from core.edits.candidates import EditError
 from core.edits.hunks.laying import lay
 from core.edits.hunks.splice import Spliced, replaced
-from core.edits.lazy import MOST_LOST, LazyResult, draft_tokens, spliced_draft, undecided
+from core.edits.lazy import MOST_LOST, LazyResult, check_sentences, draft_tokens, spliced_draft, undecided
 from core.edits.lazy_align import with_scopes
 from core.edits.lazy_matches import Token
 from core.edits.line_edit import as_lines
@@ -128,6 +128,7 @@ def apply_draft(text: str, draft: Draft) -> str:
         return before + hunks.text + after
     if hunks is not None and not hunks.sketched:
         raise undecided("its parts fit in more than one place")
+    check_sentences(rows, {body.strip() for body in part.bodies})
     if all(token.kind == "line" for token in tokens):
         return before + replaced(part, rows) + after
     if all(token.kind != "marker" for token in tokens):

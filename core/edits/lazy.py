@@ -18,6 +18,7 @@ from msgspec import Struct
 from core.edits.candidates import EditError
 from core.edits.hunks.laying import lay
 from core.edits.hunks.splice import Spliced
+from core.edits.hunks.weights import becoming
 from core.edits.json_commas import with_commas
 from core.edits.lazy_align import Step, Undecided, align, with_exposed, with_scopes
 from core.edits.lazy_blanks import Row, Spacing
@@ -25,7 +26,7 @@ from core.edits.lazy_checks import Laid, doubt_of
 from core.edits.lazy_definition import one_definition
 from core.edits.lazy_indents import fitted, level_of
 from core.edits.lazy_keys import key_of
-from core.edits.lazy_markers import is_marker, may_be_marker, removed_thing, spread_out
+from core.edits.lazy_markers import goes_on, is_marker, may_be_marker, removed_thing, spread_out
 from core.edits.lazy_matches import Token, depth_of, depths_of
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
@@ -68,6 +69,7 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
         return _laid(path, text, hunks)
     if hunks is not None and hunks.marked and not hunks.sketched:
         raise undecided(_MANY_PLACES)
+    check_sentences(draft_lines(code_edit), own)
     new = _plain(draft_lines(code_edit), own, path)
     if not any(line.strip() for line in new):
         raise EditError("The edit is empty.", hint="Give the new code, or delete the file. Nothing was changed.")
@@ -87,6 +89,13 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
     if path.endswith((".json", ".jsonc")):
         done = LazyResult(text=with_commas(done.text), kept=done.kept, added=done.added, removed=done.removed)
     return _checked(path, text, done)
+
+
+def check_sentences(new: Sequence[str], own: Collection[str]) -> None:
+    """Raises when what looks like a marker may be a part of a longer comment."""
+    for index, row in enumerate(new):
+        if goes_on(new, index) and row.strip() not in own:
+            raise undecided(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
 
 
 def _laid(path: str, text: str, hunks: Spliced) -> LazyResult:
@@ -149,6 +158,8 @@ def draft_tokens(new: Sequence[str], lines: Lines) -> list[Token]:
     for line in fitted(new, lines):
         depth = depth_of(line) if line.strip() else 0
         thing = None if line.strip() in own else removed_thing(line)
+        if thing and any(becoming(line, each) is not None for each in lines.bodies):
+            thing = None  # a version of a line of the file
         if thing:
             tokens.append(Token("removal", line, depth, thing))
         elif line.strip() not in own and (is_marker(line) or may_be_marker(line)):

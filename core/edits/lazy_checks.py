@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from core.edits.hunks.pieces import single
+from core.edits.hunks.splice import MOST_OPEN
 from core.edits.hunks.weights import telling
 from core.edits.lazy_align import keeps_inside
 from core.edits.lazy_blanks import Row
@@ -40,6 +42,7 @@ def doubt_of(laid: Laid) -> str:
         or _repeated(laid)
         or _overload(laid)
         or _cut_off(laid)
+        or _left_open(laid)
     )
 
 
@@ -176,4 +179,24 @@ def _cut_off(laid: Laid) -> str:
             outer = [depth_of(bodies[each]) < depth for each in (above, below) if 0 <= each < len(bodies)]
             if len(outer) < 2 or any(outer):
                 return f"{bodies[place].strip()[:80]!r} would go, and the edit does not mention it"
+    return ""
+
+
+def _left_open(laid: Laid) -> str:
+    """Lines before or after the draft, where it has no marker: they may be kept, or be what goes. One thing shown alone
+    needs no markers around it; who marks what stands before it also marks what stands after."""
+    filled = [token for token in laid.tokens if token.text.strip()]
+    shown = [index for index, row in enumerate(laid.rows) if row.token is not None]
+    if not filled or not shown:
+        return ""
+    alone = single([token.text for token in filled if token.kind == "line"])
+    ends = []
+    if filled[0].kind != "marker" and not alone:
+        ends.append(laid.rows[: shown[0]])
+    if filled[-1].kind != "marker" and not (alone and filled[0].kind != "marker"):
+        ends.append(laid.rows[shown[-1] + 1 :])
+    for rows in ends:
+        kept = [row.old for row in rows if row.old is not None and telling(laid.lines.bodies[row.old])]
+        if 0 < len(kept) <= MOST_OPEN:
+            return f"line {kept[0] + 1} may stay or go, as no marker says so"
     return ""

@@ -8,14 +8,16 @@ from typing import Final, NamedTuple
 
 from core.edits.hunks.readings import Reading
 
-MARGIN: Final = 40
+MARGIN: Final = 30  # what every other reading has to be worse by; where the change itself costs much:
+_WIDE: Final = 45
+_PART: Final = 0.35
 _NOTHING_KEPT: Final = 20  # a marker that stands for nothing
 _NEVER: Final = 10**9
 
 
 class Choice(NamedTuple):
-    """One reading of each piece, what they cost, and whether every other choice that makes another file is worse by
-    `MARGIN`."""
+    """One reading of each piece, what they cost, and whether every other choice that makes another file is clearly
+    worse: a change that costs much is made of more guesses."""
 
     readings: list[Reading]
     cost: int
@@ -38,7 +40,7 @@ def chosen(options: Sequence[Sequence[Reading]], lines: Sequence[str]) -> Choice
         (mine, other)
         for option, totals, mine in zip(options, sums, picked, strict=True)
         for other, total in zip(option, totals, strict=True)
-        if total < best + MARGIN and other != mine
+        if total < best + max(MARGIN, min(_WIDE, _PART * mine.cost)) and other != mine
     )
     return Choice(picked, best, all(alike(mine, other, lines) for mine, other in rivals))
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.edits.hunks.choice import alike
 from core.edits.hunks.pieces import START, STOP
-from core.edits.hunks.readings import Ground, Reading
+from core.edits.hunks.readings import REACH, LineIndex, Reading
 from core.edits.hunks.weights import becoming, telling
 from core.edits.lazy_keys import key_of
 from core.edits.transplant import Opcode, opcodes, shared_head
 
 _FEW: Final = 6
-_COPIED: Final = 3
-_PART: Final = 0.34
-_WIDE: Final = 80  # what other readings have to be worse by, where one side tells no place
+_MANY: Final = 3
+_CONTEXT: Final = 6
+CLOSE: Final = 48
+_FAR: Final = 80
 
 
 class Doubt(StrEnum):
@@ -55,84 +56,85 @@ def doubt_of(reading: Reading, lines: Sequence[str], *, outlined: bool) -> Doubt
     return None
 
 
-def copied(reading: Reading, others: Sequence[Reading], ground: Ground) -> bool:
-    """Whether a piece stands in the file as it is, or one of which only one side tells where it belongs may as well be
-    a changed copy of what stands there as a change of that."""
-    old, new = ground.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
+class Fit(NamedTuple):
+    """How a reading holds on to the file: lines of context `above` and `below`, six at most and none counted twice;
+    `held` when both sides tell something, `told` when the file has both only once; `same` when nothing changes; `come`
+    and `gone`, the lines that tell something and come or go."""
+
+    cost: int
+    above: int
+    below: int
+    held: bool
+    told: bool
+    same: bool
+    come: tuple[str, ...]
+    gone: tuple[str, ...]
+
+    def outmatches(self, other: Fit) -> bool:
+        """Whether it has as much context as another one on both sides, and more on one."""
+        mine, theirs = (self.above, self.below), (other.above, other.below)
+        return mine != theirs and all(one >= two for one, two in zip(mine, theirs, strict=True))
+
+
+def fit_of(reading: Reading, index: LineIndex) -> Fit:
+    old, new = index.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
     head, tail = shared_head(old, new), shared_head(old[::-1], new[::-1])
-    runs = (new[:head], new[len(new) - tail :])
-    weak = [_weak(run, ground) for run in runs]
-    bare = [lacks or run in ([START], [STOP]) for lacks, run in zip(weak, runs, strict=True)]
-    if head == len(new) == len(old):
-        return False
-    still = any(ground.lines[each.first : each.last] == [row.rstrip() for row in each.rows] for each in others)
-    rivals = [each for each in others if each[1:3] != reading[1:3] and not alike(reading, each, ground.lines)]
-    close = [each for each in rivals if each.cost < reading.cost + _WIDE]
-    if still or any(
-        (bare[0] and each.last == reading.last) or (bare[1] and each.first == reading.first) for each in close
-    ):
-        return True
-    beside = [each for each in close if each.first == reading.first or each.last == reading.last]
-    if any(_adds(each, ground) != _adds(reading, ground) and _copies(each, reading, ground) for each in beside):
-        return True
-    if not any(weak):
-        return False
+    splits = [(head, tail)]
     if head + tail >= len(old):
-        come = new[head : head + len(new) - len(old)]
-        return _known(come, ground) >= _COPIED or any(_covers(each, reading, ground) for each in rivals)
-    added = _added_below(reading, ground) if weak[0] else _added_above(reading, ground)
-    return any(_known(rows, ground) >= _COPIED for rows in added)
+        splits = [(size, len(old) - size) for size in range(len(old) - tail, head + 1)]
+    sides = [(old[:size], old[len(old) - rest :]) for size, rest in splits]
+    context = [tuple(min(len(side), _CONTEXT) for side in each) for each in sides]
+    codes = [code for code in opcodes(old, new) if code[0] != "equal"]
+    above, below = max(context, key=lambda each: (min(each), sum(each)))
+    return Fit(
+        cost=reading.cost,
+        above=above,
+        below=below,
+        held=any(all(map(index.tells, each)) for each in sides),
+        told=any(all(map(index.once, each)) for each in sides),
+        same=old == new,
+        come=tuple(row for _, _, _, j1, j2 in codes for row in new[j1:j2] if telling(row)),
+        gone=tuple(row for _, i1, i2, _, _ in codes for row in old[i1:i2] if telling(row)),
+    )
 
 
-def _added_below(reading: Reading, ground: Ground) -> Iterator[Sequence[str]]:
-    """The lines that a piece would add if nothing went, for each place of its first line above its last ones."""
-    keys = [row.rstrip() for row in reading.rows]
-    for size in range(1, shared_head(keys[::-1], ground.lines[: reading.last][::-1]) + 1):
-        place = reading.last - size - 1
-        if place >= 0 and ground.lines[place] == keys[0]:
-            yield keys[1 : len(keys) - size]
-
-
-def _added_above(reading: Reading, ground: Ground) -> Iterator[Sequence[str]]:
-    keys = [row.rstrip() for row in reading.rows]
-    for size in range(1, shared_head(keys, ground.lines[reading.first : reading.first + len(keys)]) + 1):
-        place = reading.first + size
-        if place < len(ground.lines) and ground.lines[place] == keys[-1]:
-            yield keys[size:-1]
-
-
-def _adds(reading: Reading, ground: Ground) -> bool:
-    """Whether a reading only adds lines."""
-    old, new = ground.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
-    return shared_head(old, new) + shared_head(old[::-1], new[::-1]) >= len(old)
-
-
-def _copies(one: Reading, other: Reading, ground: Ground) -> bool:
-    """Whether that of two readings which only adds lines adds several that the file has."""
-    adding = one if _adds(one, ground) else other
-    head = shared_head([row.rstrip() for row in adding.rows], ground.lines[adding.first : adding.last])
-    come = [row.rstrip() for row in adding.rows[head : head + len(adding.rows) - (adding.last - adding.first)]]
-    return sum(telling(row) and row in ground.counts for row in come) >= _COPIED
-
-
-def _known(rows: Sequence[str], ground: Ground) -> int:
-    return sum(telling(row) and ground.counts[row] == 1 for row in rows)
-
-
-def _covers(rival: Reading, chosen: Reading, ground: Ground) -> bool:
-    """Whether a good part of what a rival takes away beyond the chosen reading comes again, maybe changed."""
-    beyond = [*range(rival.first, chosen.first), *range(chosen.last, rival.last)]
-    gone = [ground.lines[place] for place in beyond if telling(ground.lines[place])]
-    rows = [row.rstrip() for row in rival.rows]
-    again = sum(any(becoming(row, line) is not None for row in rows) for line in gone)
-    return bool(gone) and again >= _PART * len(gone)
-
-
-def _weak(run: Sequence[str], ground: Ground) -> bool:
-    """Whether the lines beside a marker tell no place: nothing at all, or one line that the file has more than once."""
-    if any(row[:1] == "\0" for row in run):
+def contested(reading: Reading, others: Sequence[Reading], index: LineIndex) -> bool:
+    """Whether something speaks against the cheapest reading of a piece: many lines would come where one side tells no
+    place, a definition would be there twice, or another reading has a better claim."""
+    mine = fit_of(reading, index)
+    if mine.same:
         return False
-    return not _tells(run) or (len(run) == 1 and ground.counts[run[0]] > 1)
+    if not mine.gone and not mine.held and len(mine.come) >= _MANY:
+        return True
+    if any(_twice(row, reading, index) for row in mine.come if row not in mine.gone):
+        return True
+    others = [each for each in others if each[1:3] != reading[1:3] and not alike(reading, each, index.lines)]
+    rivals = [(fit_of(each, index), each.rows == reading.rows) for each in others]
+    return any((same and fit.outmatches(mine)) or _claims(fit, mine, index) for fit, same in rivals)
+
+
+def _claims(rival: Fit, mine: Fit, index: LineIndex) -> bool:
+    """Whether a reading may be meant although it costs more: it leaves the file as it is, is near where no side tells
+    the place, keeps a definition, or adds a copy of what the cheapest one changes."""
+    near = rival.cost < mine.cost + CLOSE
+    if rival.same or (near and not mine.told):
+        return True
+    losing = _loses_definition(mine.gone, mine.come)
+    if losing and rival.cost < mine.cost + _FAR and not _loses_definition(rival.gone, rival.come):
+        return True
+    return bool(mine.gone) and (losing or near) and _copies(rival, index)
+
+
+def _copies(fit: Fit, index: LineIndex) -> bool:
+    """Whether it only adds lines, and several of them are lines of the file."""
+    return not fit.gone and sum(row in index.counts for row in fit.come) >= _MANY
+
+
+def _twice(row: str, reading: Reading, index: LineIndex) -> bool:
+    """Whether a line that comes defines what the very same line defines near by."""
+    near = (reading.first - REACH, reading.last + REACH)
+    there = any(near[0] <= place < near[1] for place in index.places.get(row, ()))
+    return there and (key_of(row) or "").startswith("definition ")
 
 
 def _tells(run: Sequence[str]) -> bool:

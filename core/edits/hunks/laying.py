@@ -6,20 +6,22 @@ compared.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import combinations, product
+from math import prod
 from typing import Final
 
 from core.edits.hunks.readings import TooLong
 from core.edits.hunks.splice import Spliced, laid_hunks, unlaid
 from core.edits.lazy_indents import fitted
-from core.edits.lazy_markers import is_marker, may_be_marker
+from core.edits.lazy_markers import goes_on, is_marker, may_be_marker
 from core.edits.lines import Lines
 
 _SAID: Final = 100  # what speaks against a line of text that says that something stays
 _APART: Final = 100  # how much worse another meaning of such lines has to be
 _SHIFTED: Final = 30  # how much better a draft has to fit in another indentation
-_MOST_OWN: Final = 4  # lines that may be markers or lines of the file
+_MOST_MEANINGS: Final = 16
 
 
 def lay(lines: Lines, rows: Sequence[str], *, open_ends: bool) -> Spliced | None:
@@ -28,20 +30,31 @@ def lay(lines: Lines, rows: Sequence[str], *, open_ends: bool) -> Spliced | None
     try:
         found = [_best(lines, each, open_ends) for each in ([rows] if shifted == list(rows) else [rows, shifted])]
     except TooLong:
-        return unlaid(rows, next(_meanings(rows, {line.strip() for line in lines.bodies})))
+        return unlaid(rows, _markers(rows))
     asis, *others = found
-    if asis is None or any(each is not None and each.cost + _SHIFTED < asis.cost for each in others):
-        return others[0] if others else None
-    return asis
+    if not others:
+        return asis
+    if asis is None or others[0] is None or others[0].cost + _SHIFTED >= asis.cost:
+        return asis or others[0]
+    if not asis.taken or not _alike(rows, lines):
+        return others[0]
+    exact = any(row[:1].isspace() and row in lines.bodies for row in rows if row.strip())
+    return asis if exact else others[0]._replace(sure=False, contested=True)
+
+
+def _alike(rows: Sequence[str], lines: Lines) -> bool:
+    """Whether a draft is indented with the signs of the file."""
+    mine, theirs = ({row[0] for row in each if row[:1] in (" ", "\t") and row.strip()} for each in (rows, lines.bodies))
+    return not mine.isdisjoint(theirs)
 
 
 def _best(lines: Lines, rows: Sequence[str], open_ends: bool) -> Spliced | None:
-    own = {line.strip() for line in lines.bodies}
+    own = Counter(line.rstrip() for line in lines.bodies)
     found = []
     for marked in _meanings(rows, own):
         made = laid_hunks(lines, rows, marked, open_ends=open_ends)
         said = sum(
-            may_be_marker(row) and not mark and row.strip() not in own for row, mark in zip(rows, marked, strict=True)
+            may_be_marker(row) and not mark and row.rstrip() not in own for row, mark in zip(rows, marked, strict=True)
         )
         found += [made._replace(cost=made.cost + _SAID * said)] if made else []
     laid = sorted(found, key=lambda each: each.cost)
@@ -51,16 +64,26 @@ def _best(lines: Lines, rows: Sequence[str], open_ends: bool) -> Spliced | None:
     return laid[0]._replace(sure=laid[0].sure and not rivals)
 
 
-def _meanings(rows: Sequence[str], own: set[str]) -> Iterator[list[bool]]:
-    """Which lines are markers, in every way that there is."""
-    markers = [is_marker(row) or may_be_marker(row) for row in rows]
-    open_ones = [
-        index for index, row in enumerate(rows) if markers[index] and (row.strip() in own or may_be_marker(row))
+def _meanings(rows: Sequence[str], own: Counter[str]) -> Iterator[list[bool]]:
+    """Which lines are markers, in every way that there is: the file has each of its lines so often as it has it, and
+    words that it has nowhere mean the same wherever they stand. Raises `TooLong`."""
+    markers = _markers(rows)
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        if markers[index] and (row.rstrip() in own or may_be_marker(row) or goes_on(rows, index)):
+            places[row.rstrip()].append(index)
+    ways = [
+        [taken for size in range(min(own[text], len(each)) + 1) for taken in combinations(each, size)]
+        if text in own
+        else [(), tuple(each)]
+        for text, each in places.items()
     ]
-    if len(open_ones) > _MOST_OWN:
-        open_ones = []
-    for choice in product((False, True), repeat=len(open_ones)):
-        meaning = list(markers)
-        for index, mark in zip(open_ones, choice, strict=True):
-            meaning[index] = mark
-        yield meaning
+    if prod(map(len, ways)) > _MOST_MEANINGS:
+        raise TooLong
+    for way in product(*ways):
+        lines = {index for taken in way for index in taken}
+        yield [mark and index not in lines for index, mark in enumerate(markers)]
+
+
+def _markers(rows: Sequence[str]) -> list[bool]:
+    return [is_marker(row) or may_be_marker(row) for row in rows]

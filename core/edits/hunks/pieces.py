@@ -88,6 +88,14 @@ def _ends(piece: Piece) -> bool:
     return closed or not piece.rows[-1] or not piece.below
 
 
+def single(rows: Sequence[str]) -> bool:
+    """Whether all lines lie in one thing, which the first of the least depth opens and others may only close."""
+    filled = [row for row in rows if row.strip()]
+    least = min(map(depth_of, filled), default=0)
+    tops = [index for index, row in enumerate(filled) if depth_of(row) == least]
+    return sum(not continues(filled, index) and not PREFIX.match(filled[index].strip()) for index in tops) == 1
+
+
 def spaced(pieces: Sequence[Piece]) -> bool:
     """Whether blank lines stand between every marker and what is next to it."""
     edges = [piece.rows[place] for piece in pieces for place, marked in ((0, piece.above), (-1, piece.below)) if marked]

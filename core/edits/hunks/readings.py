@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from core.edits.hunks.weights import CHANGE, LEAST, becoming, coming, going, lacking, settled, telling
+from core.edits.transplant import shared_head
 
 REACH: Final = 120  # lines that a piece may be shorter than what it takes the place of
 SLACK: Final = 100  # readings that cost so much more than the best are not looked at
@@ -34,7 +35,7 @@ class TooLong(Exception):
     """There are too many places to try."""
 
 
-class Ground:
+class LineIndex:
     """The lines of a file between its two ends, where they stand and how often."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -61,8 +62,33 @@ class Ground:
                 whole = extra + settled(cost, keys, region[:size], self.counts)
                 found.append(Reading(whole, start, start + size, rows))
                 best = min(best, whole)
+        spans = {each[1:3] for each in found}
+        for start, stop in self._gaps(keys):
+            if (start, stop) not in spans:
+                whole = extra + settled(_NEVER, keys, self.lines[start:stop], self.counts)
+                found.append(Reading(whole, start, stop, rows))
+                best = min(best, whole)
         found.sort()
         return [each for each in found if each.cost <= best + SLACK][:_MANY]
+
+    def tells(self, run: Sequence[str]) -> bool:
+        """Whether lines that stand in the file say something, are one of its ends, or stand there only once."""
+        return any(map(telling, run)) or self.once(run)
+
+    def once(self, run: Sequence[str]) -> bool:
+        size, rows = len(run), list(run)
+        return size > 0 and sum(self.lines[at : at + size] == rows for at in self.places[rows[0]]) == 1
+
+    def _gaps(self, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Where a piece only adds lines: its head and its tail stand side by side."""
+        for start in self.places.get(keys[0], ())[:_MANY]:
+            head = shared_head(keys, self.lines[start : start + len(keys)])
+            for stop in range(start + 2, min(start + head + len(keys), len(self.lines)) + 1):
+                rest = stop - start - head
+                if rest < len(keys) - head and self.lines[stop - 1] == keys[-1]:
+                    above = self.lines[start + head : stop]
+                    if rest <= 0 or above == list(keys[len(keys) - rest :]):
+                        yield start, stop
 
     def _starts(self, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
         """(what it costs at least, place) for each place of the first line that has the last one within reach."""

@@ -9,27 +9,28 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from core.edits.hunks.choice import alike, chosen
-from core.edits.hunks.doubts import Doubt, copied, doubt_of
-from core.edits.hunks.pieces import START, STOP, Piece, outlined, pieces_of, spaced, variants, whole
-from core.edits.hunks.readings import Ground, Reading
+from core.edits.hunks.doubts import CLOSE, Doubt, contested, doubt_of
+from core.edits.hunks.pieces import START, STOP, Piece, outlined, pieces_of, single, spaced, variants, whole
+from core.edits.hunks.readings import LineIndex, Reading
 from core.edits.hunks.weights import telling
 from core.edits.lines import Lines
 from core.edits.transplant import opcodes
 
 _MANY: Final = 80
 _EMPTY: Final = 100  # a marker at an end of the file that stands for nothing
-_FEW: Final = 6  # lines at an end that may be meant to go
+MOST_OPEN: Final = 60  # lines at an end that may be meant to go; where all of the draft lies in one thing:
+_FEW: Final = 6
 
 
 class Spliced(NamedTuple):
-    """What a draft makes of a text. `sure`: nothing else that it could make comes near; `doubts`: of its pieces;
-    `outlined`: every piece begins with something that has a name; `headed`: one is a single line that
-    stays; `whole`: every piece ends where that does;
-    `marked`: there is a marker."""
+    """What a draft makes of a text. `sure`: nothing else that it could make comes near; `contested`: but something else
+    speaks against it; `doubts`: of its pieces; `outlined`: every piece begins with something that has a name; `headed`:
+    one is a single line that stays; `whole`: every piece ends where that does; `marked`: there is a marker."""
 
     text: str
     cost: int
     sure: bool
+    contested: bool
     doubts: tuple[Doubt | None, ...]
     outlined: bool
     headed: bool
@@ -50,9 +51,11 @@ class Spliced(NamedTuple):
 
     def allows(self, before: str, after: str) -> bool:
         """Whether what was made of an outline in another way may be taken: where heads of what stays tell the places,
-        where its parts are whole, where it is the same, and where nothing goes."""
+        where it is the same, and, unless something speaks against that, where its parts are whole or nothing goes."""
+        if self.headed or after == self.text:
+            return True
         rest = iter(after.split("\n"))
-        return self.headed or self.whole or after == self.text or all(line in rest for line in before.split("\n"))
+        return not self.contested and (self.whole or all(line in rest for line in before.split("\n")))
 
 
 def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, open_ends: bool) -> Spliced | None:
@@ -60,32 +63,32 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
 
     `open_ends`: what stands before or after the draft may stay without a marker that says so. Raises `TooLong`.
     """
-    ground = Ground([START, *(body.rstrip() for body in lines.bodies), STOP])
+    index = LineIndex([START, *(body.rstrip() for body in lines.bodies), STOP])
     options: list[list[Reading]] = []
     pieces = pieces_of(rows, marked)
     padded, outline = spaced(pieces), outlined(pieces)
     for piece in pieces:
         found = sorted(
-            _weighed(reading, piece, len(ground.lines))
+            _weighed(reading, piece, len(index.lines))
             for variant in variants(piece, open_ends=open_ends, padded=padded)
-            for reading in ground.readings(variant.rows, variant.cost)
+            for reading in index.readings(variant.rows, variant.cost)
         )
         options.append(found[:_MANY])
-    choice = chosen(options, ground.lines) if options and all(options) else None
+    choice = chosen(options, index.lines) if options and all(options) else None
     if choice is None:
         return None
     taken = list(zip(choice.readings, options, strict=True))
-    strayed = [] if padded else [_strayed(reading, others, ground) for reading, others in taken]
+    strayed = [_strayed(reading, others, index, padded=padded) for reading, others in taken]
+    told = choice.sure and not any(strayed) and not _left_open(choice.readings, pieces, index)
+    against = told and any(contested(reading, others, index) for reading, others in taken)
     return Spliced(
         text=_text(lines, choice.readings),
         cost=choice.cost,
-        sure=choice.sure
-        and not any(strayed)
-        and not _left_open(choice.readings, pieces, ground)
-        and not any(copied(reading, others, ground) for reading, others in taken),
-        doubts=tuple(doubt_of(reading, ground.lines, outlined=outline) for reading in choice.readings),
+        sure=told and not against,
+        contested=against,
+        doubts=tuple(doubt_of(reading, index.lines, outlined=outline) for reading in choice.readings),
         outlined=outline,
-        headed=any(_heads(reading, ground.lines, most=2 if outline else 1) for reading in choice.readings),
+        headed=any(_heads(reading, index.lines, most=2 if outline else 1) for reading in choice.readings),
         whole=whole(pieces),
         marked=any(marked),
     )
@@ -104,6 +107,7 @@ def unlaid(rows: Sequence[str], marked: Sequence[bool]) -> Spliced:
         text="",
         cost=0,
         sure=False,
+        contested=False,
         doubts=(None,),
         outlined=outlined(pieces),
         headed=False,
@@ -112,21 +116,25 @@ def unlaid(rows: Sequence[str], marked: Sequence[bool]) -> Spliced:
     )
 
 
-def _strayed(reading: Reading, others: Sequence[Reading], ground: Ground) -> bool:
-    """Whether a reading leaves out blank lines of a piece, and keeping them would make another file."""
+def _strayed(reading: Reading, others: Sequence[Reading], index: LineIndex, *, padded: bool) -> bool:
+    """Whether a reading leaves out blank lines of a piece, and keeping them would make another file; where all markers
+    have blank lines beside them, only if that is not much worse."""
     longer = [each for each in others if _size(each) > _size(reading)]
+    if padded:
+        longer = [each for each in longer if each.cost < reading.cost + CLOSE]
     near = [each for each in longer if each.first == reading.first or each.last == reading.last]
-    return bool(near) and not any(alike(reading, each, ground.lines) for each in longer)
+    return bool(near) and not any(alike(reading, each, index.lines) for each in longer)
 
 
-def _left_open(readings: Sequence[Reading], pieces: Sequence[Piece], ground: Ground) -> bool:
-    """Whether a few lines before or after the draft have no marker: they may be kept, or be what goes."""
-    ends = []
+def _left_open(readings: Sequence[Reading], pieces: Sequence[Piece], index: LineIndex) -> bool:
+    """Whether lines before or after the draft have no marker: they may be kept, or be what goes."""
+    alone = single([row for piece in pieces for row in piece.rows])
+    ends: list[tuple[Sequence[str], int]] = []
     if not pieces[0].above and readings[0].rows[0] != START:
-        ends.append(ground.lines[1 : readings[0].first])
+        ends.append((index.lines[1 : readings[0].first], _FEW if alone else MOST_OPEN))
     if not pieces[-1].below and readings[-1].rows[-1] != STOP:
-        ends.append(ground.lines[readings[-1].last : -1])
-    return any(0 < sum(map(telling, rows)) <= _FEW for rows in ends)
+        ends.append((index.lines[readings[-1].last : -1], _FEW if alone and not pieces[0].above else MOST_OPEN))
+    return any(0 < sum(map(telling, rows)) <= most for rows, most in ends)
 
 
 def _size(reading: Reading) -> int:

@@ -19,6 +19,7 @@ _ALIKE: Final = 0.7
 _VARIED: Final = 30
 LEAST: Final = 6  # a line that becomes another one of its kind, at least
 _MOST: Final = 20  # lines that only come or only go
+_COPY: Final = 60  # those of them that the file has elsewhere: a copy, however long it is
 _TELLING: Final = 3  # letters and digits
 
 
@@ -64,7 +65,7 @@ def settled(cost: int, new: Sequence[str], old: Sequence[str], counts: Counter[s
     if head + tail >= size:
         come, gone = new[head : head + len(new) - size], old[head : head + len(old) - size]
         known = sum(each for each in (coming(row, counts) for row in come) if each > _NEW)
-        cost = min(cost, CHANGE + known + min(_MOST, _NEW * len(come) + _GONE * len(gone)))
+        cost = min(cost, CHANGE + min(_COPY, known) + min(_MOST, _NEW * len(come) + _GONE * len(gone)))
     return cost + _side(new[:head], new, old, 1) + _side(new[len(new) - tail :], new, old, -2)
 
 
