@@ -51,15 +51,45 @@ def two_hunks(desk: Desk) -> None:
     desk.shadow.write("a.py", "".join(lines).encode())
 
 
+def judge_halves(desk: Desk) -> None:
+    good, evil = desk.ids("a.py")
+    desk.shadow.resolve("a.py", (good,))
+    desk.shadow.resolve("a.py", (evil,), "reject")
+
+
+def half_accepted(desk: Desk, command: str) -> None:
+    """Two hunks wait while the command puts them into git; then the first is accepted and the second rejected."""
+    two_hunks(desk)
+    run(desk, command)
+    judge_halves(desk)
+
+
+def assert_refused(desk: Desk, why: str) -> None:
+    with pytest.raises(ReviewConflict, match=why):
+        desk.shadow.resolve_bulk(".git")
+    assert_clean(desk)
+
+
+def log(desk: Desk) -> list[str]:
+    return on_disk(desk, "git log --format=%s").split()
+
+
+@pytest.fixture
+def forked(project):
+    """A branch `side` that has another line in a.py, while main has another b.py."""
+    on_disk(
+        project,
+        f"git checkout -qb side; echo side >> a.py; {GIT} commit -qam side; git checkout -q main;"
+        f"echo 2 > b.py; {GIT} commit -qam main",
+    )
+    return project
+
+
 def test_n5_a_rejected_hunk_is_not_in_the_commit_that_is_accepted(project):
-    two_hunks(project)
-    run(
+    half_accepted(
         project,
         f"{GIT} commit -qam 'Improve a\n\nWith a body.' --author='Ann <ann@example.org>' --date='2001-02-03T04:05:06'",
     )
-    good, evil = project.ids("a.py")
-    project.shadow.resolve("a.py", (good,))
-    project.shadow.resolve("a.py", (evil,), "reject")
     record = project.shadow.resolve_bulk(".git")
     assert "made again" in record.excerpt
     assert on_disk(project, "git log -1 --format='%an %ad %s %b' --date=short").split("\n")[0] == (
@@ -98,7 +128,7 @@ def test_n5_of_several_commits_only_what_was_accepted_is_in_any(project):
     project.shadow.resolve("a.py")
     project.shadow.resolve("c.py")
     project.shadow.resolve_bulk(".git")
-    assert on_disk(project, "git log --format=%s").split() == ["three", "one", "first"]
+    assert log(project) == ["three", "one", "first"]
     assert on_disk(project, "git status --short; git show HEAD:c.py HEAD:a.py | tail -1") == "fine\n"
     assert_clean(project)
 
@@ -135,11 +165,7 @@ def test_n5_the_refusal_names_commit_and_file(project):
 
 
 def test_n5_a_branch_and_a_light_tag_go_with_the_commit_that_is_made_again(project):
-    two_hunks(project)
-    run(project, f"git checkout -qb topic; {GIT} commit -qam good; git tag v1; git branch other")
-    good, evil = project.ids("a.py")
-    project.shadow.resolve("a.py", (good,))
-    project.shadow.resolve("a.py", (evil,), "reject")
+    half_accepted(project, f"git checkout -qb topic; {GIT} commit -qam good; git tag v1; git branch other")
     project.shadow.resolve_bulk(".git")
     heads = on_disk(project, "git rev-parse HEAD topic v1 other; git symbolic-ref HEAD").split()
     assert (len(set(heads[:4])), heads[4]) == (1, "refs/heads/topic")
@@ -147,34 +173,18 @@ def test_n5_a_branch_and_a_light_tag_go_with_the_commit_that_is_made_again(proje
 
 
 def test_n5_a_tag_with_a_message_on_such_a_commit_is_refused(project):
-    two_hunks(project)
-    run(project, f"{GIT} commit -qam good; {GIT} tag -a v1 -m v1")
-    good, evil = project.ids("a.py")
-    project.shadow.resolve("a.py", (good,))
-    project.shadow.resolve("a.py", (evil,), "reject")
-    with pytest.raises(ReviewConflict, match="refs/tags/v1"):
-        project.shadow.resolve_bulk(".git")
-    assert_clean(project)
+    half_accepted(project, f"{GIT} commit -qam good; {GIT} tag -a v1 -m v1")
+    assert_refused(project, "refs/tags/v1")
 
 
 def test_n5_a_stash_on_top_of_a_commit_that_is_made_again_is_refused(project):
-    two_hunks(project)
-    run(project, f"{GIT} commit -qam good; echo x > new; git add new; {GIT} stash -q; echo x > new")
-    good, evil = project.ids("a.py")
-    project.shadow.resolve("a.py", (good,))
-    project.shadow.resolve("a.py", (evil,), "reject")
+    half_accepted(project, f"{GIT} commit -qam good; echo x > new; git add new; {GIT} stash -q; echo x > new")
     project.shadow.resolve("new")
-    with pytest.raises(ReviewConflict, match="can't be accepted"):
-        project.shadow.resolve_bulk(".git")
-    assert_clean(project)
+    assert_refused(project, "can't be accepted")
 
 
 def test_n5_what_was_staged_and_rejected_is_taken_out_of_the_index(project):
-    two_hunks(project)
-    run(project, "echo b2 > b.py; echo c > c.py; git add .")
-    good, evil = project.ids("a.py")
-    project.shadow.resolve("a.py", (good,))
-    project.shadow.resolve("a.py", (evil,), "reject")
+    half_accepted(project, "echo b2 > b.py; echo c > c.py; git add .")
     project.shadow.resolve("b.py")
     project.shadow.resolve("c.py", (), "reject")
     record = project.shadow.resolve_bulk(".git")
@@ -233,7 +243,7 @@ def test_n5_what_no_reference_leads_to_any_more_stays_away(project):
     )
     project.shadow.resolve("b.py")
     project.shadow.resolve_bulk(".git")
-    assert on_disk(project, "git log --format=%s").split() == ["final", "first"]
+    assert log(project) == ["final", "first"]
     assert on_disk(project, "git reflog --format=%gs | head -1").startswith("commit (amend): final")
     assert_clean(project)
 
@@ -247,7 +257,7 @@ def test_n5_everything_packed_anew_is_taken_over_without_a_loss(project):
     assert on_disk(project, "git cat-file -p $(cat ../lost)") == "lost\n"
     assert_clean(project)
     project.shadow.undo()
-    assert on_disk(project, "git log --format=%s").split() == ["first"]
+    assert log(project) == ["first"]
 
 
 def test_n5_a_rejected_deletion_is_not_in_the_commit(project):
@@ -258,32 +268,22 @@ def test_n5_a_rejected_deletion_is_not_in_the_commit(project):
     assert on_disk(project, "git ls-tree --name-only HEAD; git status --short").split() == ["a.py", "b.py"]
 
 
-def test_n5_a_merge_that_brought_what_was_rejected_is_refused(project):
-    on_disk(
-        project,
-        f"git checkout -qb side; echo side >> a.py; {GIT} commit -qam side; git checkout -q main;"
-        f"echo 2 > b.py; {GIT} commit -qam main",
-    )
-    run(project, f"{GIT} merge -q --no-edit side")
-    project.shadow.resolve("a.py", (), "reject")
+def test_n5_a_merge_that_brought_what_was_rejected_is_refused(forked):
+    run(forked, f"{GIT} merge -q --no-edit side")
+    forked.shadow.resolve("a.py", (), "reject")
     with pytest.raises(ReviewConflict, match=r"HEAD would hold a\.py other than you accepted it"):
-        project.shadow.resolve_bulk(".git")
+        forked.shadow.resolve_bulk(".git")
 
 
-def test_n5_a_merge_and_a_move_back_are_taken_over_as_they_are(project):
-    on_disk(
-        project,
-        f"git checkout -qb side; echo side >> a.py; {GIT} commit -qam side; git checkout -q main;"
-        f"echo 2 > b.py; {GIT} commit -qam main",
-    )
-    run(project, f"{GIT} merge -q --no-edit side")
-    project.shadow.resolve("a.py")
-    project.shadow.resolve_bulk(".git")
-    assert on_disk(project, "git rev-list --count HEAD; git status --short").split() == ["4"]
-    run(project, "git reset -q --soft HEAD~2")
-    project.shadow.resolve_bulk(".git")
-    assert on_disk(project, "git rev-list --count HEAD; git status --short").split() == ["1", "M", "a.py", "M", "b.py"]
-    assert_clean(project)
+def test_n5_a_merge_and_a_move_back_are_taken_over_as_they_are(forked):
+    run(forked, f"{GIT} merge -q --no-edit side")
+    forked.shadow.resolve("a.py")
+    forked.shadow.resolve_bulk(".git")
+    assert on_disk(forked, "git rev-list --count HEAD; git status --short").split() == ["4"]
+    run(forked, "git reset -q --soft HEAD~2")
+    forked.shadow.resolve_bulk(".git")
+    assert on_disk(forked, "git rev-list --count HEAD; git status --short").split() == ["1", "M", "a.py", "M", "b.py"]
+    assert_clean(forked)
 
 
 def test_n5_an_object_that_is_not_what_its_name_says_is_not_there(project):
@@ -311,11 +311,7 @@ def test_n5_a_rebase_under_way_is_refused(project):
 
 
 def test_n5_undoing_brings_the_commit_of_the_agent_back_to_the_review(project):
-    two_hunks(project)
-    run(project, f"{GIT} commit -qam good")
-    good, evil = project.ids("a.py")
-    project.shadow.resolve("a.py", (good,))
-    project.shadow.resolve("a.py", (evil,), "reject")
+    half_accepted(project, f"{GIT} commit -qam good")
     before = project.files()
     project.shadow.resolve_bulk(".git")
     project.shadow.undo()
@@ -343,9 +339,7 @@ def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_
     run(project, f"{GIT} commit -qam 'Improve a'; git tag v1")
     waits = project.shadow.git_preview(".git")
     assert "a.py waits in the review" in waits.refused
-    good, evil = project.ids("a.py")
-    project.shadow.resolve("a.py", (good,))
-    project.shadow.resolve("a.py", (evil,), "reject")
+    judge_halves(project)
     before = project.files()
     shown = project.shadow.git_preview(".git")
     assert (shown.refused, shown.commits) == ("", 1)
