@@ -29,7 +29,7 @@ class Found(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Laid(Struct, frozen=True, kw_only=True):
+class MarkedText(Struct, frozen=True, kw_only=True):
     """A text with probes in it, and the ids of those whose place is not in it any more."""
 
     text: str
@@ -80,7 +80,7 @@ def anchored(text: str, probe: Probe) -> Probe:
     return replace(probe, above=bodies[at - 1] if at else None, below=bodies[at] if at < len(bodies) else None)
 
 
-def lay(text: str, probes: Sequence[Probe], run: str = "") -> Laid:
+def lay(text: str, probes: Sequence[Probe], run: str = "") -> MarkedText:
     """The text with all probes that have a place in it; in the order given where they share one.
 
     `ToolInputInvalid`: the file's language has no comments that are known here, or it holds marks already.
@@ -102,7 +102,7 @@ def lay(text: str, probes: Sequence[Probe], run: str = "") -> Laid:
             pieces.append(_block(lines, gap, probe, run, "".join(pieces[-1:])))
         if gap < len(lines):
             pieces.append(lines[gap])
-    return Laid(text="".join(pieces), lost=tuple(lost))
+    return MarkedText(text="".join(pieces), lost=tuple(lost))
 
 
 def strip(text: str) -> str:

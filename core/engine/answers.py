@@ -64,7 +64,7 @@ class Answers:
         if isinstance(query, q.GitPreviewQuery):
             if live is None:
                 raise _no_session(query.session)
-            return q.GitPreviewed(preview=await asyncio.to_thread(live.runtime.shadow.git_preview, query.root))
+            return q.GitPreviewed(preview=await asyncio.to_thread(live.runtime.shadow.bulks.git.preview, query.root))
         if isinstance(query, q.ProbeLogQuery):
             return self._probe_log(query, live)
         if isinstance(query, q.PatternQuery):

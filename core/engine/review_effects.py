@@ -5,6 +5,7 @@ A protected change and the state of git are accepted only when the user has conf
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -180,10 +181,12 @@ def _bulk(live: LiveSession, command: cmd.BulkResolve) -> Effect:
     if command.verdict == "accept" and bulk.risk and not command.confirmed:
         raise _unconfirmed(bulk.root, bulk.risk)
 
-    def effect() -> None:
+    async def effect() -> None:
         runtime.log.sync()
         with _told(live, command.root):
-            record = runtime.shadow.resolve_bulk(command.root, command.verdict)
+            shadow, is_slow = runtime.shadow, command.verdict == "accept" and bulk.kind == "git"
+            ready = await asyncio.to_thread(shadow.bulks.ready, command.root) if is_slow else None
+            record = shadow.resolve_bulk(command.root, command.verdict, ready=ready)
             if len(notes := record.excerpt.split("; ", 1)) > 1:
                 runtime.emit(Notice(level="info", message=f"{command.root} was accepted: {notes[1]}."))
 

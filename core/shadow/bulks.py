@@ -8,7 +8,6 @@ rejected, and what it replaced, stays in a directory of the verdict's own, so th
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,19 +25,18 @@ from core.shadow.bulk_guard import GIT_BUSY, NAMED, Guard, moved_on
 from core.shadow.bulk_notes import Decided, Notes
 from core.shadow.contents import Contents
 from core.shadow.disk import Within, directories_of
-from core.shadow.gitstate.state import GitState
+from core.shadow.gitstate.beforehand import Beforehand, Ready
+from core.shadow.gitstate.state import GIT_REFUSED, GitState
 from core.shadow.layers import Layers, Top
-from core.shadow.overlay import merge_entry
 from core.shadow.path_classes import is_lever
 from core.shadow.promote import PromotionFailed
 from core.shadow.review import ReviewState
 from core.shadow.seen import Seen
 from core.shadow.stack import Layered, Stack
 from core.shadow.tally import described, layers_changed
-from core.shadow.tidy import prune
-from core.shadow.transfer import Op, Transfer, layered_fingerprint, room_for
+from core.shadow.tidy import move
+from core.shadow.transfer import Op, Transfer, layered_fingerprint
 from core.workspace import ABSENT, Workspace
-from core.workspace.names import to_os
 
 
 class Bulks:
@@ -63,16 +61,40 @@ class Bulks:
         self._guard = Guard(workspace, self._transfer, blobs)
         self.again = Again(layers, self._notes, state)
         self.git = GitState(workspace, Contents(blobs), seen, state)
+        self._beforehand = Beforehand(layers, self._notes, self.git, state)
 
     # giving
 
+    def ready(self, root: str) -> Ready | None:
+        """What takes long of accepting a state of git, beforehand: it may run in a thread. None: there is no such
+        thing, or `resolve` will say why not. `ReviewConflict`: git's state may not be taken over."""
+        tops, bases = self._kept(root)
+        try:
+            self._guard.refuse_conflicts(tops, bases, self._ops(tops))
+            return self._beforehand.made(tops, new_id("verdict"))
+        except ReviewConflict as conflict:
+            if conflict.code == GIT_REFUSED:
+                raise
+        except (OSError, PathRefused):
+            pass
+        return None
+
     def resolve(
-        self, root: str, verdict: Verdict, reason: str, emit: Callable[[AnyEvent], None], *, name: str = ""
+        self,
+        root: str,
+        verdict: Verdict,
+        reason: str,
+        emit: Callable[[AnyEvent], None],
+        *,
+        name: str = "",
+        ready: Ready | None = None,
     ) -> VerdictRecord:
         """See `Shadow.resolve_bulk`. `name`: the id of a verdict that is given once more."""
+        name = ready.name if ready else name
         bulk = next((each for each in self._state.bulks if each.root == root), None)
         tops, bases = self._kept(root)
         if bulk is None or not tops:
+            self._beforehand.drop(name)
             raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
         record = VerdictRecord(
             id=name or new_id("verdict"),
@@ -89,7 +111,7 @@ class Bulks:
         )
         decided = Decided(verdict=record, tops=tops, bases=bases, phase="saving")
         if verdict == "accept":
-            decided = self._accept(decided, emit)
+            decided = self._accept(decided, ready, emit)
         else:
             self._notes.home(decided).mkdir(mode=0o700)
         self._settle(replace(decided, phase="applied"), emit)
@@ -117,14 +139,15 @@ class Bulks:
             return ""
         return ""
 
-    def _accept(self, decided: Decided, emit: Callable[[AnyEvent], None]) -> Decided:
+    def _accept(self, decided: Decided, ready: Ready | None, emit: Callable[[AnyEvent], None]) -> Decided:
         try:
             self._guard.refuse_conflicts(decided.tops, decided.bases, self._ops(decided.tops))
         except ReviewConflict:
+            self._beforehand.drop(decided.verdict.id)
             self.look(emit)
             raise
         try:
-            decided = self._prepared(decided)
+            decided = self._beforehand.into(decided, ready)
             ops = self._ops(decided.tops, decided)
             self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
             return self._apply(decided, ops)
@@ -138,17 +161,6 @@ class Bulks:
                 f"{decided.verdict.path} can't be written: {why}. What was written has been put back.",
                 hint="Mend that, then accept again.",
             ) from error
-
-    def _prepared(self, decided: Decided) -> Decided:
-        """With the state of git as it may be taken over, in a layer of its own. `ReviewConflict`: it may not."""
-        gits = [path for path, top in decided.tops.items() if top.kind == "git"]
-        if not gits:
-            return decided
-        self._notes.home(decided).mkdir(mode=0o700)
-        self._notes.prepared(decided).mkdir(mode=0o700)
-        notes = [note for path in gits for note in self.git.prepare(path, self._notes.prepared(decided))]
-        excerpt = "; ".join([decided.verdict.excerpt, *notes])
-        return replace(decided, verdict=replace(decided.verdict, excerpt=excerpt))
 
     def _apply(self, decided: Decided, ops: list[Op]) -> Decided:
         home, saved = self._notes.home(decided), self._notes.saved(decided)
@@ -280,7 +292,7 @@ class Bulks:
             self._layers.own()
             for layer in reversed(self._layers.stack()):
                 for path in sorted(decided.tops):
-                    _move(layer, upper, path)
+                    move(layer, upper, path)
         except OSError as error:
             raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
         kept = self._layers.kept
@@ -373,19 +385,6 @@ class Bulks:
                 self._return(replace(decided, phase="undone"), emit)
                 return f"Finished taking {root} back."
         return f"Finished writing {root}."
-
-
-def _move(layer: Path, upper: Path, path: str) -> None:
-    """Move a place of a layer, laid over what was moved before."""
-    name = os.fsdecode(to_os(path))
-    if not os.path.lexists(layer / name):
-        return
-    merge_entry(layer / name, room_for(upper, path, lambda above_it: _mode(layer, above_it)))
-    prune(layer, path)
-
-
-def _mode(layer: Path, path: str) -> int:
-    return stat.S_IMODE((layer / os.fsdecode(to_os(path))).lstat().st_mode)
 
 
 def _bases_of(tops: Mapping[str, Top], bases: Mapping[str, FileState]) -> dict[str, FileState]:

@@ -119,6 +119,14 @@ class Layers:
             raise StateError(f"A layer can't be made in {self.place}: {error.strerror}.") from error
         return LayerDirs(id=name, upper=home / "upper", work=home / "work", seen=seen, room=room)
 
+    def hold(self, name: str) -> Path:
+        """A directory of this name beside the layers, while it is filled: no layer is moved until it is closed. Raises
+        OSError."""
+        home = self.place / name
+        home.mkdir(mode=0o700)
+        self._locks[name] = _lock(home / "lock")
+        return home
+
     def close(self, layer: str, *, keep: bool) -> None:
         """The command of a layer is done with: its directory stays if it is kept or a checkpoint names it, else it
         goes."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,13 @@ class _Look:
         self.shows: dict[str, bool] = {}
 
 
+class _Still(threading.local):
+    """Of each thread: how many times it is within `Seen.still`, and what it found since."""
+
+    depth = 0
+    look: _Look | None = None
+
+
 class Seen:
     """The merged tree. `shown` says what of a pending change the agent sees."""
 
@@ -68,27 +76,29 @@ class Seen:
         self._layers = layers
         self._shown = shown
         self._live: tuple[int, frozenset[str]] = (-1, frozenset())
-        self._stills = 0
-        self._known: _Look | None = None
+        self._still = _Still()
 
     @contextmanager
     def still(self) -> Iterator[None]:
         """For whoever goes through a tree: nothing writes to the kept layers meanwhile, so nothing is looked for twice
         in them. (The project may change at any time.)"""
-        self._stills += 1
+        self._still.depth += 1
         try:
             yield
         finally:
-            self._stills -= 1
-            self._known = self._known if self._stills else None
+            self._still.depth -= 1
+            if not self._still.depth:
+                self._still.look = None
 
     @property
     def _look(self) -> _Look:
-        moment = (self._state.version, self._layers.kept)
-        if self._known is not None and self._known.moment[0] == moment[0] and self._known.moment[1] is moment[1]:
-            return self._known
-        look = _Look(moment, Stack(self._layers.stack() if self._layers.kept.layers else ()), self._holds)
-        self._known = look if self._stills else None
+        version, kept = self._state.version, self._layers.kept
+        known = self._still.look
+        if known is not None and known.moment[0] == version and known.moment[1] is kept:
+            return known
+        look = _Look((version, kept), Stack(self._layers.stack() if kept.layers else ()), self._holds)
+        if self._still.depth:
+            self._still.look = look
         return look
 
     def _holds(self, path: str) -> bool:
@@ -121,7 +131,7 @@ class Seen:
         though they hide its directory. Raises OSError."""
         if not self._layers.kept.layers or self.stack.find(rel) is None:
             return
-        self._known = None
+        self._still.look = None
         self._layers.own()
         Stack(self._layers.stack()).forget(rel)
         layer = self.stack.hiding(rel) if shows else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +13,10 @@ from msgspec.structs import replace
 
 from core.shadow.disk import Within
 from core.shadow.layers import Kept, Layers
-from core.shadow.overlay import is_opaque
+from core.shadow.overlay import is_opaque, merge_entry
 from core.shadow.seen import Seen
 from core.shadow.stack import Layered
+from core.shadow.transfer import room_for
 from core.workspace.beneath import holder
 from core.workspace.names import to_os
 
@@ -70,3 +72,15 @@ def prune(layer: Path, path: str) -> None:
 
 def _at(layer: Path, path: str) -> bytes:
     return os.fsencode(layer) + b"/" + to_os(path)
+
+
+def move(layer: Path, upper: Path, path: str) -> None:
+    """Move a place of a layer to another layer, laid over what was moved there before."""
+    name = os.fsdecode(to_os(path))
+    if not os.path.lexists(layer / name):
+        return
+    merge_entry(
+        layer / name,
+        room_for(upper, path, lambda above: stat.S_IMODE((layer / os.fsdecode(to_os(above))).lstat().st_mode)),
+    )
+    prune(layer, path)

@@ -21,7 +21,7 @@ from core.protocol.events import (
     VerdictGiven,
     VerdictUndone,
 )
-from core.protocol.review import Change, ChangeDiff, GitPreview, Origin, Verdict, VerdictRecord
+from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRecord
 from core.shadow.absorb import Absorber
 from core.shadow.blobs import BlobStore
 from core.shadow.bulks import Bulks
@@ -30,6 +30,7 @@ from core.shadow.conflicts import Conflicts
 from core.shadow.contents import Contents, content_of
 from core.shadow.difflines import difference
 from core.shadow.editing import Edited, Editing, Left
+from core.shadow.gitstate.beforehand import Ready
 from core.shadow.journal import Intent, Journal
 from core.shadow.layers import Kept, LayerDirs, Layers
 from core.shadow.moving.pairs import Pairs
@@ -77,14 +78,14 @@ class Shadow:
         self._pending = PendingLayer(self.layers, self._contents, self.seen)
         classes = Tracking(workspace, self.seen).classes
         self._absorber = Absorber(workspace, self._contents, self.layers, self.seen, self._editing, classes)
-        self._bulks = Bulks(workspace, self.layers, self.seen, state, blobs, step)
+        self.bulks = Bulks(workspace, self.layers, self.seen, state, blobs, step)
         self.checkpoints = Checkpoints(
             Parts(
                 workspace=workspace,
                 contents=self._contents,
                 promotion=self._promotion,
                 verdicts=self._verdicts,
-                bulks=self._bulks,
+                bulks=self.bulks,
                 state=state,
                 layers=self.layers,
                 seen=self.seen,
@@ -265,7 +266,7 @@ class Shadow:
     def check_bulks(self) -> None:
         """Say of each bulk whether the project has moved on below it: then accepting it is refused."""
         if self.state.bulks:
-            self._bulks.look(self._emit)
+            self.bulks.look(self._emit)
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """Accept all of some pending files in one transaction: every one of them, or none. Raises as `resolve`."""
@@ -274,20 +275,19 @@ class Shadow:
         finally:
             self._find_renames()
 
-    def resolve_bulk(self, root: str, verdict: Verdict = "accept", reason: str = "") -> VerdictRecord:
+    def resolve_bulk(
+        self, root: str, verdict: Verdict = "accept", reason: str = "", *, ready: Ready | None = None
+    ) -> VerdictRecord:
         """Accept (carry into the project, durable when this returns) or reject a bulk, by its root. All or nothing.
+        `ready`: what `bulks.ready` gave.
 
         `CommandRejected`: there is none; `ReviewConflict`: the project has changed there; `PromotionFailed`.
         """
-        return self._bulks.resolve(root, verdict, reason, self._emit)
-
-    def git_preview(self, root: str) -> GitPreview:
-        """What accepting a state of git would do now; slow for many commits."""
-        return self._bulks.git.preview(root)
+        return self.bulks.resolve(root, verdict, reason, self._emit, ready=ready)
 
     def beside(self) -> list[str]:
         """The directories, beside the layers, that undoing verdicts on bulks needs."""
-        return self._bulks.again.named()
+        return self.bulks.again.named()
 
     # reviewing
 
@@ -340,7 +340,7 @@ class Shadow:
         standing = {each.id: each for each in self.state.verdicts}
         record = standing.get(verdict_id or next(reversed(standing), ""))
         if record is not None and record.bulk is not None:
-            return self._bulks.undo(record.id, self._emit)
+            return self.bulks.undo(record.id, self._emit)
         taken_back = self._verdicts.undo(verdict_id)
         self.look_around()
         return taken_back
@@ -348,7 +348,7 @@ class Shadow:
     def recover(self) -> list[str]:
         """Finish or take back what a crash left half done; before anything else. Sentences for the user."""
         told = self._promotion.recover(self._emit, self._is_news)
-        told += self._bulks.recover(self._emit)
+        told += self.bulks.recover(self._emit)
         self._find_renames()
         return [*told, *self._recovered_layers()]
 

@@ -78,6 +78,7 @@ WRITERS: dict[str, str] = {
     "core.shadow.checkpoints": "project: directories that a checkpoint did not have, where they are empty by now",
     "core.shadow.delta": LAYERS,
     "core.shadow.frozen": LAYERS,
+    "core.shadow.gitstate.beforehand": LAYERS,
     "core.shadow.gitstate.laid": SCRATCH,
     "core.shadow.gitstate.prepared": LAYERS,
     "core.shadow.gitstate.state": LAYERS,

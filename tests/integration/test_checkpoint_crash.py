@@ -70,7 +70,7 @@ async def restore_and_die(project: Path, session: str, checkpoint: str, at: int)
     async with session_of(project, resume=session) as (engine, _):
         runtime, step = engine._live(session).runtime, dying(at)
         shadow = runtime.shadow
-        shadow._promotion._step = shadow._bulks._step = shadow._bulks._transfer._step = step
+        shadow._promotion._step = shadow.bulks._step = shadow.bulks._transfer._step = step
         append = runtime.log.append
 
         def appended(envelope: object) -> None:

@@ -10,7 +10,7 @@ from core.git.history import GONE, LINK, MODULE, Entry
 from core.git.room import GitFailed, room
 from core.protocol.review import FileState
 from core.shadow.contents import Contents
-from core.shadow.gitstate.laid import Laid
+from core.shadow.gitstate.laid import LaidRepository
 from core.shadow.review import ReviewState
 from core.shadow.seen import Seen
 from core.workspace import Workspace
@@ -23,7 +23,9 @@ _EMPTY = frozenset({"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"})
 class Accepted:
     """Compares with the disk as it is now; for one repository, whose worktree begins at `prefix`."""
 
-    def __init__(self, workspace: Workspace, contents: Contents, seen: Seen, state: ReviewState, laid: Laid) -> None:
+    def __init__(
+        self, workspace: Workspace, contents: Contents, seen: Seen, state: ReviewState, laid: LaidRepository
+    ) -> None:
         self._workspace = workspace
         self._contents = contents
         self._seen = seen

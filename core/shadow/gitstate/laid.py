@@ -33,7 +33,7 @@ _INDEX = 1 << 28
 _WALKED = 100_000
 
 
-class Laid(Struct, frozen=True):
+class LaidRepository(Struct, frozen=True):
     """`now`: with what commands left; `before`: the project's own, None if it has none. `head`: of `now`; `hashes`: its
     algorithm for the names of objects; `under_way`: directories of a rebase that commands began."""
 
@@ -47,7 +47,7 @@ class Laid(Struct, frozen=True):
 
 
 @contextmanager
-def laid_out(workspace: Workspace, seen: Seen, rel: str) -> Iterator[Laid]:
+def laid_out(workspace: Workspace, seen: Seen, rel: str) -> Iterator[LaidRepository]:
     """For the directory `rel`, which is named `.git`. `GitFailed`: it is no repository that git can read."""
     root = (workspace.root / rel).parent
     with short_lived() as directory, room(root) as before:
@@ -64,7 +64,7 @@ def laid_out(workspace: Workspace, seen: Seen, rel: str) -> Iterator[Laid]:
         _lay(seen, rel, now.directory)
         _lay_objects(seen, rel, now, places, hashes)
         begun = tuple(each for each in UNDER_WAY if isinstance(seen.stack.find(f"{rel}/{each}"), Layered))
-        yield Laid(rel, now, before, places, head, hashes, begun)
+        yield LaidRepository(rel, now, before, places, head, hashes, begun)
 
 
 def _read(seen: Seen, rel: str, limit: int = _SMALL) -> bytes:

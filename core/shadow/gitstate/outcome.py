@@ -31,7 +31,7 @@ from core.git.history import (
 from core.git.rebuild import is_chain, rebuilt
 from core.git.room import GitFailed, Room
 from core.shadow.gitstate.accepted import Accepted
-from core.shadow.gitstate.laid import Laid
+from core.shadow.gitstate.laid import LaidRepository
 
 MOST_COMMITS = 200
 NAMED = 5
@@ -71,7 +71,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         return [self.made.get(each.oid, each.oid) for each in self.fresh if not self.leaves_out(each)]
 
 
-def judged(laid: Laid, accepted: Accepted) -> Outcome:
+def judged(laid: LaidRepository, accepted: Accepted) -> Outcome:
     """The outcome for the disk and the verdicts as they are; objects that are made again lie in `laid.now`."""
     before = _named(laid.before, laid.places.head if laid.places else b"")
     now = _named(laid.now, laid.head)
@@ -99,12 +99,12 @@ def _named(room: Room | None, head: bytes) -> dict[str, str]:
     return found | ({"HEAD": at} if at else {})
 
 
-def _under_way(laid: Laid) -> str:
+def _under_way(laid: LaidRepository) -> str:
     what = ", ".join(laid.under_way)
     return f"a rebase or a series of picks is under way ({what}): have it finished first" if what else ""
 
 
-def _roots(laid: Laid, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
+def _roots(laid: LaidRepository, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
     """Objects that git would hold on to from now on, with the name that does."""
     found = {oid: name for name, oid in now.items() if before.get(name) != oid}
     for name, lines in (("logs/refs/stash", 1), ("MERGE_HEAD", 0), ("CHERRY_PICK_HEAD", 0), ("REVERT_HEAD", 0)):
@@ -116,7 +116,7 @@ def _roots(laid: Laid, before: dict[str, str], now: dict[str, str]) -> dict[str,
     return found
 
 
-def _no_commits(laid: Laid, before: dict[str, str], now: dict[str, str]) -> str:
+def _no_commits(laid: LaidRepository, before: dict[str, str], now: dict[str, str]) -> str:
     roots = _roots(laid, before, now)
     for oid, kind in kinds(laid.now, roots).items():
         if kind != "commit":
@@ -125,12 +125,12 @@ def _no_commits(laid: Laid, before: dict[str, str], now: dict[str, str]) -> str:
     return ""
 
 
-def _with_fresh(laid: Laid, found: Outcome) -> Outcome:
+def _with_fresh(laid: LaidRepository, found: Outcome) -> Outcome:
     fresh = commits(laid.now, _roots(laid, found.before, found.after), _known(laid, found))
     return Outcome(before=found.before, after=found.after, fresh=tuple(fresh))
 
 
-def _settled(laid: Laid, accepted: Accepted, found: Outcome) -> Outcome:
+def _settled(laid: LaidRepository, accepted: Accepted, found: Outcome) -> Outcome:
     bad = [each for commit in found.fresh for each in _bad_in(laid, accepted, commit)]
     in_head = _bad_in_head(laid, accepted, found)
     if not bad and not in_head:
@@ -148,12 +148,12 @@ def _settled(laid: Laid, accepted: Accepted, found: Outcome) -> Outcome:
     return _made_again(laid, accepted, found, chain)
 
 
-def _known(laid: Laid, found: Outcome) -> list[str]:
+def _known(laid: LaidRepository, found: Outcome) -> list[str]:
     there = kinds(laid.now, set(found.before.values()))
     return [each for each, kind in there.items() if kind != "missing"]
 
 
-def _made_again(laid: Laid, accepted: Accepted, found: Outcome, chain: Sequence[Commit]) -> Outcome:
+def _made_again(laid: LaidRepository, accepted: Accepted, found: Outcome, chain: Sequence[Commit]) -> Outcome:
     made = rebuilt(laid.now, chain, accepted.settled)
     after = {name: made.get(oid, oid) for name, oid in found.after.items()}
     after = {name: oid for name, oid in after.items() if oid}
@@ -171,12 +171,12 @@ def _told(of: Commit, outcome: Outcome) -> str:
     return f"commit {of.oid[:10]} “{of.subject}” is {what}"
 
 
-def _bad_in(laid: Laid, accepted: Accepted, of: Commit) -> list[Bad]:
+def _bad_in(laid: LaidRepository, accepted: Accepted, of: Commit) -> list[Bad]:
     found = [each for each in changes(laid.now, of) if each.mode != GONE and not accepted.holds(each)]
     return [Bad(of, accepted.path(each), accepted.waits(each)) for each in found]
 
 
-def _bad_in_head(laid: Laid, accepted: Accepted, found: Outcome) -> list[Bad]:
+def _bad_in_head(laid: LaidRepository, accepted: Accepted, found: Outcome) -> list[Bad]:
     """What HEAD would have of paths that were rejected or wait, other than the disk."""
     old, new = found.before.get("HEAD", ""), found.after.get("HEAD", "")
     if not new or old == new:
@@ -185,7 +185,7 @@ def _bad_in_head(laid: Laid, accepted: Accepted, found: Outcome) -> list[Bad]:
     return [Bad(None, accepted.path(each), accepted.waits(each)) for each in changed if not accepted.holds(each)]
 
 
-def _why(laid: Laid, found: Outcome, bad: Sequence[Bad]) -> str:
+def _why(laid: LaidRepository, found: Outcome, bad: Sequence[Bad]) -> str:
     roots = _roots(laid, found.before, found.after)
     first = bad[0]
     if first.commit is None:
@@ -198,7 +198,7 @@ def _why(laid: Laid, found: Outcome, bad: Sequence[Bad]) -> str:
     return f"commit {oid[:10]} “{first.commit.subject}”{more} holds {files} other than you accepted it"
 
 
-def _leads_to(laid: Laid, root: str, oid: str) -> bool:
+def _leads_to(laid: LaidRepository, root: str, oid: str) -> bool:
     try:
         laid.now.run("merge-base", "--is-ancestor", oid, root)
     except GitFailed:
@@ -214,7 +214,7 @@ def _list(paths: Sequence[str]) -> str:
 # the index
 
 
-def _with_index(laid: Laid, accepted: Accepted, found: Outcome) -> Outcome:
+def _with_index(laid: LaidRepository, accepted: Accepted, found: Outcome) -> Outcome:
     """The index with nothing in it that was not accepted: such an entry becomes what HEAD has of the path."""
     before = set(index(laid.before)) if laid.before is not None else set()
     now = index(laid.now) if (laid.now.directory / "index").is_file() else []
@@ -249,7 +249,7 @@ def _with_index(laid: Laid, accepted: Accepted, found: Outcome) -> Outcome:
     )
 
 
-def _seen_again(laid: Laid, accepted: Accepted) -> list[Entry]:
+def _seen_again(laid: LaidRepository, accepted: Accepted) -> list[Entry]:
     """Files on disk whose changes the index would hide, and did not before: it hides them no more."""
     known = unseen(laid.before) if laid.before is not None else set()
     hidden = (Entry(path, GONE, "") for path in sorted(unseen(laid.now) - known))

@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 
 from core.git.history import references
-from core.shadow.gitstate.laid import UNDER_WAY, Laid
+from core.shadow.gitstate.laid import UNDER_WAY, LaidRepository
 from core.shadow.gitstate.outcome import STASH, Outcome
 from core.shadow.overlay import is_opaque, make_whiteout, set_opaque
 from core.shadow.path_classes import is_lever
@@ -36,10 +36,10 @@ _QUIETLY_LEFT = re.compile(
 _KEPT_ANYWAY = {"refs", "logs", "objects", "config", "config.worktree", "hooks", "info", "modules", "worktrees", "lfs"}
 
 
-class Prepared:
+class GitLayer:
     """Writes one layer below `place`."""
 
-    def __init__(self, workspace: Workspace, seen: Seen, laid: Laid, outcome: Outcome, place: Path) -> None:
+    def __init__(self, workspace: Workspace, seen: Seen, laid: LaidRepository, outcome: Outcome, place: Path) -> None:
         self._workspace = workspace
         self._seen = seen
         self._laid = laid

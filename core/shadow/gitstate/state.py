@@ -11,9 +11,9 @@ from core.git.room import GitFailed
 from core.protocol.review import GitPreview
 from core.shadow.contents import Contents
 from core.shadow.gitstate.accepted import Accepted
-from core.shadow.gitstate.laid import Laid, laid_out
+from core.shadow.gitstate.laid import LaidRepository, laid_out
 from core.shadow.gitstate.outcome import Outcome, judged
-from core.shadow.gitstate.prepared import Prepared
+from core.shadow.gitstate.prepared import GitLayer
 from core.shadow.overlay import make_whiteout
 from core.shadow.review import ReviewState
 from core.shadow.seen import Seen
@@ -21,6 +21,7 @@ from core.shadow.stack import Layered
 from core.workspace import Workspace
 from core.workspace.names import to_os
 
+GIT_REFUSED = "git_refused"
 SHOWN = 400_000  # characters of commits
 HINT = (
     "Accept the hunks that belong to it, or have the agent commit again what you accepted; "
@@ -51,13 +52,13 @@ class GitState:
             with laid_out(self._workspace, self._seen, rel) as laid:
                 outcome = judged(laid, self._accepted(laid))
                 if outcome.refused:
-                    raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code="git_refused")
-                prepared = Prepared(self._workspace, self._seen, laid, outcome, place)
+                    raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
+                prepared = GitLayer(self._workspace, self._seen, laid, outcome, place)
                 prepared.write()
                 return (*outcome.notes, *_left(prepared.left))
         except GitFailed as problem:
             raise ReviewConflict(
-                f"{rel} can't be accepted: {problem.message}", hint=HINT, code="git_refused"
+                f"{rel} can't be accepted: {problem.message}", hint=HINT, code=GIT_REFUSED
             ) from problem
 
     def preview(self, rel: str) -> GitPreview:
@@ -71,7 +72,7 @@ class GitState:
         except (AgentTuiError, OSError) as problem:
             return GitPreview(root=rel, refused=str(problem))
 
-    def _accepted(self, laid: Laid) -> Accepted:
+    def _accepted(self, laid: LaidRepository) -> Accepted:
         return Accepted(self._workspace, self._contents, self._seen, self._state, laid)
 
     def _is_removal(self, rel: str) -> bool:
@@ -83,7 +84,7 @@ class GitState:
             raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
 
 
-def _preview(laid: Laid, outcome: Outcome) -> GitPreview:
+def _preview(laid: LaidRepository, outcome: Outcome) -> GitPreview:
     moves = []
     for name in sorted({*outcome.before, *outcome.after}):
         old, new = outcome.before.get(name, ""), outcome.after.get(name, "")
@@ -102,7 +103,7 @@ def _preview(laid: Laid, outcome: Outcome) -> GitPreview:
     )
 
 
-def _shown(laid: Laid, oids: list[str]) -> str:
+def _shown(laid: LaidRepository, oids: list[str]) -> str:
     asked = "".join(f"{each}\n" for each in oids).encode()
     show = ("log", "--no-walk=unsorted", "--stdin", "--no-color", "--no-show-signature", f"--format={_FORMAT}")
     safe = ("--no-ext-diff", "--no-textconv", "--no-renames", "-m", "--first-parent")

@@ -205,13 +205,13 @@ def test_n5_what_was_staged_and_rejected_is_taken_out_of_the_index(project):
 )
 def test_n5_what_is_staged_and_nowhere_in_the_review_is_told_before(project, command, told):
     run(project, command)
-    assert told in project.shadow.git_preview(".git").notes
+    assert told in project.shadow.bulks.git.preview(".git").notes
     assert told in project.shadow.resolve_bulk(".git").excerpt
 
 
 def test_n5_what_git_complains_of_is_one_line(project):
     run(project, "echo x > .git/shallow; echo y > .git/info/grafts")
-    refused = project.shadow.git_preview(".git").refused
+    refused = project.shadow.bulks.git.preview(".git").refused
     assert "shallow" in refused
     assert "\n" not in refused
     assert "hint:" not in refused
@@ -222,14 +222,14 @@ def test_n5_nothing_is_told_of_what_is_staged_as_it_was_accepted(project):
     project.shadow.resolve("")
     for path in list(project.state.changes):
         project.shadow.resolve(path)
-    assert project.shadow.git_preview(".git").notes == ()
+    assert project.shadow.bulks.git.preview(".git").notes == ()
 
 
 @pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
 def test_n5_git_goes_on_looking_at_every_file(project, mark):
     on_disk(project, "git update-index --skip-worktree b.py")
     run(project, f"git update-index {mark} a.py")
-    assert project.shadow.git_preview(".git").notes == ("git was told not to look at a.py: that is taken back",)
+    assert project.shadow.bulks.git.preview(".git").notes == ("git was told not to look at a.py: that is taken back",)
     project.shadow.resolve_bulk(".git")
     on_disk(project, "echo more >> a.py; echo more >> b.py")
     assert on_disk(project, "git status --short") == " M a.py\n"
@@ -337,11 +337,11 @@ def test_n5_a_repository_inside_and_a_new_one_are_held_to_the_same(project):
 def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_them(project):
     two_hunks(project)
     run(project, f"{GIT} commit -qam 'Improve a'; git tag v1")
-    waits = project.shadow.git_preview(".git")
+    waits = project.shadow.bulks.git.preview(".git")
     assert "a.py waits in the review" in waits.refused
     judge_halves(project)
     before = project.files()
-    shown = project.shadow.git_preview(".git")
+    shown = project.shadow.bulks.git.preview(".git")
     assert (shown.refused, shown.commits) == ("", 1)
     assert "Improve a" in shown.text
     assert EVIL not in shown.text  # what is asked about is what will be
@@ -349,3 +349,35 @@ def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_
     assert [move.split(":")[0] for move in shown.moves] == ["HEAD", "refs/heads/main", "refs/tags/v1"]
     assert "made again" in shown.notes[0]
     assert project.files() == before
+
+
+def test_n5_what_was_made_ready_before_the_verdict_counts_only_while_nothing_has_changed(project):
+    half_accepted(project, f"{GIT} commit -qam good")
+    ready = project.shadow.bulks.ready(".git")
+    assert "made again" in ready.notes[0]
+    project.shadow.undo()
+    project.shadow.resolve("a.py")
+    record = project.shadow.resolve_bulk(".git", ready=ready)
+    assert "made again" not in record.excerpt
+    assert on_disk(project, "git show HEAD:a.py") == (project.root / "a.py").read_text()
+
+
+def test_n5_what_was_made_ready_for_nothing_leaves_nothing(project):
+    half_accepted(project, f"{GIT} commit -qam good")
+    before = sorted(project.shadow.layers.place.iterdir())
+    ready = project.shadow.bulks.ready(".git")
+    on_disk(project, f"echo mine > mine; git add mine; {GIT} commit -qm mine")
+    with pytest.raises(ReviewConflict, match="changed in the project"):
+        project.shadow.resolve_bulk(".git", ready=ready)
+    assert project.shadow.bulks.ready(".git") is None
+    assert sorted(project.shadow.layers.place.iterdir()) == before
+
+
+def test_n5_git_s_refusal_is_said_before_the_verdict_and_leaves_nothing(project):
+    project.shadow.write("a.py", EVIL.encode())
+    run(project, f"{GIT} commit -qam evil")
+    before = sorted(project.shadow.layers.place.iterdir())
+    with pytest.raises(ReviewConflict, match=r"a\.py waits in the review"):
+        project.shadow.bulks.ready(".git")
+    assert sorted(project.shadow.layers.place.iterdir()) == before
+    assert project.shadow.layers.open == ()
