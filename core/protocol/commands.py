@@ -161,7 +161,8 @@ class HunkResolve(Command, frozen=True, kw_only=True, tag="hunk.resolve"):
 
 class HunkSplit(Command, frozen=True, kw_only=True, tag="hunk.split"):
     """Make two or more hunks of one. `line`: the line of the hunk (1-indexed, on its longer side) that begins the
-    second; 0 = at the unchanged lines in it if there are any, else in the middle."""
+    second; 0 = at the unchanged lines in it if there are any, else in the middle. Of a hunk that `moves`: make a
+    new file and a deletion of the rename."""
 
     path: str
     hunk: str
