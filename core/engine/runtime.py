@@ -86,7 +86,9 @@ class SessionRuntime:
         blobs = BlobStore(directory.blobs)
         self.shadow = Shadow(around.workspace, blobs, self.emit, self.review)
         self.flagging = Flagging(self.review, blobs, self.emit_apart)
-        self.plans = PlanStore(PlanFolder(around.workspace))
+        folder = PlanFolder(around.workspace)
+        folder.sweep()
+        self.plans = PlanStore(folder)
         self.boxes = around.boxes
         self.permits = Permits(self)
         self.terminal = Terminal(self._ground())

@@ -8,12 +8,17 @@ command line names makes no difference.
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
+from time import time
 
 from core.errors import PathRefused
 from core.workspace.names import PLAN_SUFFIX, PLANS, from_os, is_plan
+from core.workspace.renaming import is_of_a_plan
 from core.workspace.tree import Workspace
 
 LARGEST_PLAN = 1_000_000  # bytes
+_LONGEST_WRITE = 60.0  # seconds
 
 
 class PlanFolder:
@@ -54,6 +59,15 @@ class PlanFolder:
                 f"{PLANS} can't be listed: {error.strerror}.", hint="Plans need a directory there, not a link."
             ) from error
         return [name for name in found if is_plan(f"{PLANS}/{name}")]
+
+    def sweep(self) -> None:
+        """Remove what a process left that was killed while it wrote a plan: whatever is older than a write can last."""
+        oldest = time() - _LONGEST_WRITE
+        with suppress(PathRefused, OSError), self._workspace.directory(f"{PLANS}/.") as (folder, _):
+            for name in filter(is_of_a_plan, map(os.fsencode, os.listdir(folder))):  # noqa: PTH208  # by descriptor
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and found.st_mtime < oldest:
+                    os.unlink(name, dir_fd=folder)
 
     def _plan(self, rel: str) -> str:
         path = self._workspace.relative(rel)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ Place = tuple[int, bytes]  # an open directory, and a name in it
 _LINUX, _MACOS = ("renameat2", 1, 2), ("renameatx_np", 4, 2)  # the call; its flags for "only if free" and "exchange"
 _NO_SUCH_CALL = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+_OF_A_PLAN = re.compile(rb"\.agent-tui-plan-[0-9a-f]{16}\.tmp")
 Rename = Callable[[int, bytes, int, bytes, int], int]
 
 
@@ -24,8 +26,18 @@ def temporary_name(number: bytes = b"") -> bytes:
     return b".agent-tui-%s.tmp" % (number or secrets.token_bytes(8)).hex().encode()
 
 
+def plan_name() -> bytes:
+    """A temporary name for a plan: no promotion has one, so nothing of the user's ever has it."""
+    return b".agent-tui-plan-%s.tmp" % secrets.token_bytes(8).hex().encode()
+
+
+def is_of_a_plan(name: bytes) -> bool:
+    """Whether a name is one that `plan_name` gives."""
+    return _OF_A_PLAN.fullmatch(name) is not None
+
+
 def is_temporary(name: str) -> bool:
-    """Whether a name is one that `temporary_name` gives."""
+    """Whether a name is one that `temporary_name` or `plan_name` gives."""
     return name.startswith(".agent-tui-") and name.endswith(".tmp")
 
 

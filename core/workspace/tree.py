@@ -21,7 +21,7 @@ from core.errors import PathRefused
 from core.protocol.review import FileState
 from core.workspace import levers, names
 from core.workspace.beneath import DIRECTORY, LinkTarget, follow, open_direct, resolve
-from core.workspace.renaming import temporary_name
+from core.workspace.renaming import plan_name
 from core.workspace.roots import refuse_too_wide
 
 Kind = Literal["file", "directory", "symlink", "other"]
@@ -249,7 +249,7 @@ class Workspace:
 
         For files that are the program's own business (plans); accepted changes go through the journal instead.
         """
-        temporary = temporary_name()
+        temporary = plan_name()
         try:
             self.make_directories(self.missing_directories(rel))
             with self.directory(rel) as (descriptor, name):

@@ -121,7 +121,7 @@ PROJECT: dict[str, frozenset[str]] = {
         "Transfer._make Transfer._put Transfer._remove Transfer.do Transfer.remove_empty Transfer.save _unlink copy "
         "lay_in room_for"
     ),
-    "core.workspace.plan_folder": words("PlanFolder.write"),
+    "core.workspace.plan_folder": words("PlanFolder.sweep PlanFolder.write"),
     "core.workspace.renaming": words("move_to_free_name"),
     "core.workspace.tree": words(
         "Workspace._open Workspace.make_directories Workspace.remove_directories Workspace.write_atomic write_new"

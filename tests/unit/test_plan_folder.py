@@ -145,3 +145,43 @@ def test_n1_plans_are_made_read_changed_and_listed_where_they_belong(project):
     assert store(project).load(f"{project}/{made.path}").name == "Other"
     assert folder(project).read(PATH) is None
     assert folder(project).names("docs") == []
+
+
+def test_n15_what_a_killed_write_of_a_plan_left_goes_and_nothing_else(project):
+    folder(project).write(PATH, TEXT.encode())
+    plans = project / ".cursor/plans"
+    left, fresh = plans / ".agent-tui-plan-0123456789abcdef.tmp", plans / ".agent-tui-plan-fedcba9876543210.tmp"
+    kept = [plans / ".agent-tui-0123456789abcdef.tmp", plans / ".agent-tui-plan-mine.tmp", plans / "old.txt", fresh]
+    for each in (left, *kept):
+        each.write_text("part")
+    for each in (left, *kept[:-1]):
+        os.utime(each, (1, 1))
+    folder(project).sweep()
+    assert not left.exists()
+    assert all(each.exists() for each in kept)
+    assert folder(project).read(PATH) == TEXT.encode()
+
+
+def test_n15_the_sweep_passes_no_link(project, tmp_path):
+    left = tmp_path / "outside" / ".agent-tui-plan-0123456789abcdef.tmp"
+    left.write_text("part")
+    os.utime(left, (1, 1))
+    (project / ".cursor").mkdir()
+    (project / ".cursor/plans").symlink_to(tmp_path / "outside")
+    folder(project).sweep()
+    assert left.exists()
+
+
+def test_n15_a_plan_is_written_under_a_name_that_the_sweep_knows(project, monkeypatch):
+    def killed(*_arguments: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    folder(project).write(PATH, TEXT.encode())
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            folder(project).write(PATH, b"new")
+    (left,) = (project / ".cursor/plans").glob(".agent-tui-*")
+    os.utime(left, (1, 1))
+    folder(project).sweep()
+    assert not left.exists()
