@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from core.protocol.queries import Tree, TreeEntry
 from tests.tui.panes_case import MARKS, tree_app
-from tui.widgets.tree import SHOWN, FileTree
+from tui.widgets.tree import DEEPEST, SHOWN, FileTree
 
 
 async def settle(pilot: Pilot[None], *keys: str) -> FileTree:
@@ -161,6 +161,22 @@ async def marked(pilot: Pilot[None]) -> None:
     await open_shop(pilot)
     pilot.app.query_one(FileTree).set_marks(MARKS)
     await settle(pilot)
+
+
+async def test_n15_directories_in_directories_are_opened_only_so_far_and_that_is_said():
+    app = tree_app()
+    deepest = "/".join("d" * (DEEPEST + 1))
+    for count in range(DEEPEST + 20):
+        app.project["/".join(["d"] * count)] = [("d", "directory", False)]
+    async with app.run_test(size=(160, 40)) as pilot:
+        tree = await settle(pilot)
+        tree.reveal("d/" * 2_000 + "leaf")
+        await settle(pilot)
+        assert tree.cursor_node.data.path == deepest
+        assert "find what is deeper by its name" in tree.cursor_node.data.name
+        await settle(pilot, "right", "enter")
+        assert max(map(len, names(tree))) == len(deepest)
+        assert app.posted == []
 
 
 @pytest.mark.parametrize("size", [(120, 40)])

@@ -27,6 +27,7 @@ from tui.widgets.code_view import cells
 from tui.work import begin
 
 SLICE: Final = 500
+DEEPEST: Final = 100  # directories in directories that are opened: Textual's tree calls itself for each
 SHOWN: Final = 5_000  # entries of one directory; nobody reads on, and `find` knows the rest
 MARKS: Final = {
     "create": ("+", "$text-success"),
@@ -49,6 +50,13 @@ class Place:
 
     def __post_init__(self) -> None:
         self.name = self.name or named(self.entry.name) or "‹unnamed›"
+        if self.entry.kind == "directory" and not self.is_opened:
+            self.name = f"{self.name}/ … find what is deeper by its name"
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether it is a directory that can be opened here."""
+        return self.entry.kind == "directory" and self.path.count("/") < DEEPEST
 
 
 Node = TreeNode[Place]
@@ -163,9 +171,8 @@ class FileTree(TreeWidget[Place]):
                 old.data.entry = entry
                 continue
             place = Place(f"{path}/{entry.name}" if path else entry.name, entry)
-            is_directory = entry.kind == "directory"
             before = index if index < len(node.children) else None
-            node.add(Text(place.name), place, before=before, allow_expand=is_directory)
+            node.add(Text(place.name), place, before=before, allow_expand=place.is_opened)
             if index % SLICE == SLICE - 1:
                 await asyncio.sleep(0)  # keys and frames come between two slices
 
@@ -241,6 +248,8 @@ class FileTree(TreeWidget[Place]):
     async def _reveal(self, path: str) -> None:
         node = self.root
         for part in path.split("/"):
+            if not node.allow_expand:
+                break
             if node.data is not None and not node.data.is_read:
                 node.data.is_read = True
                 await self._fill(node)
