@@ -41,6 +41,7 @@ class Sorting:
         self._hidden: dict[str, Top] = {}
         self._dropped: list[str] = []
         self._stripped: list[str] = []
+        self._shut: list[str] = []
         self._large: list[str] = []
         self._bare: list[str] = []
         self._closed: set[str] = set()
@@ -101,6 +102,7 @@ class Sorting:
         for paths, what in (
             (self._dropped, "not kept (no regular file, link or directory, or its path is too long)"),
             (self._stripped, "kept without its setuid, setgid or sticky bits"),
+            (self._shut, "kept so that its owner can read it, and not shut"),
             (self._large, f"larger than {LARGEST >> 20} MB: decided as a whole, without its lines"),
             (self._bare, "an empty directory, or a directory's mode: git does not know it, it is decided by itself"),
         ):
@@ -161,9 +163,12 @@ class Sorting:
                 self.unhidden.add(each)
 
     def _stay(self, found: Found, cls: PathClass) -> None:
-        if found.mode & 0o7000 and found.kind == "file":
-            self._stripped.append(found.path)
-            self.at(found.path).chmod(found.mode & 0o777)
+        if found.kind == "file" and found.mode & 0o7400 != 0o400:
+            if found.mode & 0o7000:
+                self._stripped.append(found.path)
+            if not found.mode & 0o400:
+                self._shut.append(found.path)
+            self.at(found.path).chmod(found.mode & 0o777 | 0o400)  # it is read again: compared, copied, accepted
         node = self._seen.node(found.path)
         if node is not None and not self.is_closed(found.path) and self._is_as_before(found, node):
             self.at(found.path).unlink()

@@ -19,6 +19,7 @@ from core.shadow.view import Shadow
 from core.workspace.removing import remove_tree
 from tests.unit.shadow.desk import Desk
 from tests.unit.shadow.layer import ORIGIN, Layer
+from tests.unit.shadow.mounted import needs_mounts, run
 
 
 def can_make_whiteouts() -> bool:
@@ -371,3 +372,14 @@ def test_layers_in_memory_where_the_state_can_hold_none(desk, monkeypatch):
         assert (shadow.read("node_modules/x"), shadow.read("a"), desk.state.bulks) == (None, b"two\n", ())
     finally:
         places.forget_place(desk.session / "layers")
+
+
+@needs_mounts
+def test_n4_a_file_that_a_command_shut_is_kept_so_that_it_can_be_read_again(desk):
+    desk.put(".gitignore", b"out/\n")
+    recorded = run(desk, "mkdir out; echo one > out/a; echo s > out/s; chmod 000 out/a; chmod 4050 out/s")
+    assert "out/a, out/s: kept so that its owner can read it, and not shut." in recorded.notes
+    run(desk, "rm -f out/a; echo two > out/a; chmod 000 out/a", "c2")
+    desk.shadow.resolve_bulk("out")
+    assert (desk.root / "out/a").read_bytes() == b"two\n"
+    assert [(desk.root / name).stat().st_mode & 0o7777 for name in ("out/a", "out/s")] == [0o400, 0o450]
