@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk
+from core.secrets import masked
 from core.shadow.lines import Encoding, encoding_of, has_bom, split_lines, text_of
 from core.shadow.marks import marks
 
@@ -56,13 +57,13 @@ def difference(change: Change, old: bytes, new: bytes, *, context: int = 3, note
 
 
 def excerpt(change: Change, chosen: tuple[Hunk, ...], old: bytes, new: bytes, *, limit: int = 40) -> str:
-    """The lines of some hunks as `-` and `+` lines, at most `limit` of them: to tell which ones were meant."""
+    """The lines of some hunks as `-` and `+` lines, at most `limit` of them, without keys: to tell which were meant."""
     if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         return ""
     before = _Side(split_lines(old), encoding_of(old), "lf")
     after = _Side(split_lines(new), encoding_of(new), "lf")
     rows = (row for index, hunk in enumerate(chosen) for row in _hunk_lines(index, hunk, before, after))
-    shown = [("-" if row.kind == "removed" else "+") + row.text[:200] for row in islice(rows, limit + 1)]
+    shown = [("-" if row.kind == "removed" else "+") + masked(row.text)[:200] for row in islice(rows, limit + 1)]
     return "\n".join((*shown[:limit], "…") if len(shown) > limit else shown)
 
 

@@ -56,6 +56,18 @@ async def test_n14_k2_a_key_that_the_model_repeats_is_in_no_log_and_no_output(pr
     assert KEY not in server.answered[1].raw.decode()
 
 
+async def test_n14_what_is_noted_of_an_accepted_edit_holds_no_key_nor_the_beginning_of_one(project):
+    contents = f"KEY = '{KEY}'\n{'x' * (199 - len(KEY) // 2)}{KEY}\n"
+    steps = [Step(calls=[Call(name="write", arguments={"file_path": "conf.py", "contents": contents})]), "Done."]
+    async with provider_server(steps) as server:
+        arguments = ("--model", "openai/m", "--accept", "all", "--output-format", "json")
+        await run(project, "-p", "Write it.", *arguments, env=environment(server))
+    assert (project / "conf.py").read_text() == contents
+    noted = {name: data for name, data in kept(project).items() if not re.search(r"/(blobs|layers)/", name)}
+    assert any(name.endswith("journal.jsonl") for name in noted)
+    assert {name for name, data in noted.items() if KEY[: len(KEY) // 2].encode() in data} == set()
+
+
 async def test_n14_a_key_that_stands_in_the_rules_of_a_project_is_neither_kept_nor_sent(project):
     (project / "AGENTS.md").write_text(f"Call the service with {KEY}.\n")
     (project / ".cursor" / "rules").mkdir(parents=True)
