@@ -14,7 +14,9 @@ from core.exits import ExitCode
 from core.shadow.disk import walked
 from core.tools.ripgrep import waits_for_rules
 from core.workspace import Workspace
+from core.workspace.removing import remove_tree
 from core.workspace.withheld import withheld_paths
+from tests.support.deep import deepen
 from tests.support.program import ask, environment, run
 from tests.support.provider_streams import Call, Step
 from tests.support.trust import trust
@@ -86,14 +88,11 @@ async def test_n15_named_pipes_do_not_hold_up_the_commands_that_look_at_a_projec
 
 @pytest.fixture
 def deep(project) -> Iterator[Path]:
-    """Directories, one in the other, and a file in the last. (The usual way to remove them is recursive.)"""
-    place = project
-    for _ in range(DEPTH):
-        place = place / "d"
-        place.mkdir()
-    (place / "deep.txt").write_text("two\n")
+    """Directories, one in the other, and a file in the last."""
+    deepen(project, DEPTH, "deep.txt")
+    (project / ("d/" * DEPTH) / "deep.txt").write_text("two\n")
     yield project
-    subprocess.run(["rm", "-rf", str(project / "d")], check=True)
+    remove_tree(project / "d")
 
 
 async def test_n15_directories_as_deep_as_a_path_can_be_are_looked_through(deep):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from core.protocol.events import CheckpointCreated
 from core.shadow.overlay import make_whiteout
 from core.workspace.removing import remove_tree
 from tests.support.deep import deepen
@@ -36,17 +37,24 @@ def small(upper: Path) -> None:
     (upper / "a").write_text("a")
 
 
+def checkpoint(desk: Desk, name: str) -> None:
+    generated = desk.shadow.checkpoints.freeze(name, len(desk.events))
+    desk.emit(CheckpointCreated(id=name, seq=len(desk.events), prompt=name, generated=generated))
+
+
 def reviewed(desk: Desk, levels: int) -> list[tuple[str, Step]]:
     """Files that are reviewed one by one, and their removal."""
     return [
         ("a deep file", command(desk, lambda upper: deepen(upper, levels, "x"))),
         ("another command", command(desk, small)),
+        ("checkpoint", lambda: checkpoint(desk, "first")),
         ("another deep file", command(desk, lambda upper: deepen(upper, levels, "y"))),
         ("reading it", lambda: desk.shadow.read("d/" * levels + "x")),
         ("accept", lambda: desk.shadow.resolve("")),
         ("remove all", command(desk, lambda upper: make_whiteout(upper / "d"))),
         ("a command over that", command(desk, small)),
         ("accept the removal", lambda: desk.shadow.resolve("")),
+        ("rewind", lambda: desk.shadow.checkpoints.restore("first")),
     ]
 
 
@@ -65,11 +73,12 @@ def generated(desk: Desk, levels: int) -> list[tuple[str, Step]]:
         ("another command", command(desk, small)),
         ("install more", install("y")),
         ("look", desk.shadow.check_bulks),
-        ("checkpoint", lambda: desk.shadow.layers.freeze("checkpoint", 1)),
+        ("checkpoint", lambda: checkpoint(desk, "first")),
         ("install over a checkpoint", install("z")),
         ("accept", lambda: desk.shadow.resolve_bulk("node_modules")),
         ("undo", desk.shadow.undo),
         ("reject", lambda: desk.shadow.resolve_bulk("node_modules", "reject")),
+        ("rewind", lambda: desk.shadow.checkpoints.restore("first")),
     ]
 
 
