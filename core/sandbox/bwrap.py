@@ -23,7 +23,7 @@ from core.sandbox.launched_box import LaunchedBox
 from core.sandbox.launcher import FILTER, READY, STATUS
 from core.sandbox.machine.toolchains import credentials
 from core.sandbox.masking.layer import lay
-from core.sandbox.masking.settling import masks_beside, settle
+from core.sandbox.masking.settling import gone_with_their_directory, masks_beside, settle
 from core.sandbox.mounts import mounts_below
 from core.sandbox.runner import shell
 from core.sandbox.seccomp import FAMILIES, NETWORK
@@ -220,13 +220,15 @@ def copy_place(spec: BoxSpec, scratch: Path) -> Path:
 
 def give_back(copy: Copy, upper: Path | None, *, mounted: bool) -> tuple[str, ...]:
     """Write what changed into the layer, if there is one, and be rid of the copy. Notes for the user."""
+    gone: tuple[str, ...] = ()
     try:
         if upper is not None:
             write_differences(copy, upper, mounted=mounted)
+            gone = gone_with_their_directory(upper, copy.withheld)
     finally:
         discard(copy.root)
     held = ", ".join(sorted(os.fsdecode(each) for each in copy.held))
-    return (f"Read-only in this tier, since too large to copy: {held}",) if held else ()
+    return (*gone, *((f"Read-only in this tier, since too large to copy: {held}",) if held else ()))
 
 
 def _begin(processes: int) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 from core.sandbox.box import BoxSpec
 from core.sandbox.copies import discard, is_opaque
 
+_NAMED = 5
+
 
 def masks_beside(upper: Path) -> Path:
     """On the file system of the layer: with three of them, files would show other inode numbers than outside."""
@@ -28,7 +30,20 @@ def settle(spec: BoxSpec) -> tuple[str, ...]:
     finally:
         discard(masks_beside(spec.upper))
     shown = ", ".join(os.fsdecode(path) for path in written)
-    return (f"What it wrote there is dropped, since these files are kept from commands: {shown}",) if shown else ()
+    told = (f"What it wrote there is dropped, since these files are kept from commands: {shown}",) if shown else ()
+    return told + gone_with_their_directory(spec.upper, [os.fsencode(path) for path in spec.masked])
+
+
+def gone_with_their_directory(upper: Path, kept: Sequence[bytes]) -> tuple[str, ...]:
+    """A note when a command deleted or moved directories that hold files which are kept from it: it saw empty ones."""
+    gone = [os.fsdecode(path) for path in kept if _is_gone(os.fsencode(upper), path)]
+    if not gone:
+        return ()
+    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+    named = f"{', '.join(sorted(gone)[:_NAMED])}{more}"
+    return (
+        f"Accepting a deletion deletes files that are kept from commands, and what was moved of them is empty: {named}",
+    )
 
 
 def _take_out(upper: bytes, masked: Sequence[bytes]) -> list[bytes]:
@@ -46,6 +61,18 @@ def _take_out(upper: bytes, masked: Sequence[bytes]) -> list[bytes]:
         if found.st_size and not stat.S_ISCHR(found.st_mode):
             written.append(path)
     return written
+
+
+def _is_gone(upper: bytes, path: bytes) -> bool:
+    """Whether a directory above the path is deleted or replaced."""
+    above = upper
+    for part in path.split(b"/")[:-1]:
+        above = os.path.join(above, part)
+        if not os.path.lexists(above):
+            return False
+        if not stat.S_ISDIR(os.lstat(above).st_mode) or is_opaque(above):
+            return True
+    return False
 
 
 def _above_is_kept(upper: bytes, path: bytes) -> bool:

@@ -76,6 +76,18 @@ async def test_n4_what_a_command_writes_in_place_of_a_secret_is_dropped_and_said
         assert ran.exit.notes[0].endswith("kept from commands: local/.env")
 
 
+@pytest.mark.parametrize("command", ["rm -rf local", "mv local moved || rm -rf local"])
+async def test_n4_a_secret_that_goes_with_its_directory_is_named(own: Boxed, command: str):
+    own.write("work/project/local/deep/.env", SECRET)
+    own.write("work/project/.gitignore", "local/\nmoved/\n")
+    (own.workspace / ".git").mkdir()
+    ran = await own.run(command, **kept_from(own))
+    assert any(note.endswith("what was moved of them is empty: local/deep/.env") for note in ran.exit.notes)
+    assert (own.workspace / "local/deep/.env").read_text() == SECRET
+    ran = await own.run("touch local/other; rm -f local/deep/.env; mkdir new", **kept_from(own))
+    assert not any("deletion" in note for note in ran.exit.notes)
+
+
 async def test_n4_a_secret_that_is_made_between_two_commands_cannot_be_read(own: Boxed):
     own.write("work/project/.gitignore", "local/\n")
     own.write("work/project/local/plain", "plain\n")
