@@ -19,20 +19,25 @@ _SECRET = re.compile(
 _SECRET_IF_IGNORED = re.compile(
     r".+\.(env|pem|key|p12|pfx|tfvars|tfstate)|\.npmrc|(secrets?|credentials?)(\.[\w-]+)?\.(json|ya?ml|toml|ini|txt)"
     r"|service[-_]?account[\w-]*\.json|kubeconfig|.*[-_.]secrets?|\.?secrets?|client_secret[\w.-]*\.json|\.dev\.vars"
+    r"|credentials|\.vault-token|\.s3cfg|\.boto|\.?rclone\.conf|\.databrickscfg|application_default_credentials\.json"
+    r"|[\w.-]*firebase-adminsdk[\w.-]*\.json"
 )
+# What editors and careful people make of a name when they keep a copy beside it: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
+_COPY = re.compile(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|save))")
 # Part of every name that may be one: most names are none, and this is told fast.
-_HINT = re.compile(r"(?i)env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account")
+_HINT = re.compile(
+    r"(?i)env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
+    r"databricks|firebase"
+)
 
 Ignored = Callable[[str, bool], bool]
 
 
 def is_secret(rel: str, ignored: Ignored) -> bool:
     """Whether a workspace-relative path names such a file. `ignored(rel, is_dir)`: whether git ignores it."""
-    name = folded(rel.rpartition("/")[2])
-    if _HARMLESS.search(name):
-        return False
-    return _SECRET.fullmatch(name) is not None or (
-        _SECRET_IF_IGNORED.fullmatch(name) is not None and ignored(rel, False)
+    names = _names(rel.rpartition("/")[2])
+    return any(_SECRET.fullmatch(name) for name in names) or (
+        any(_SECRET_IF_IGNORED.fullmatch(name) for name in names) and ignored(rel, False)
     )
 
 
@@ -40,6 +45,12 @@ def may_be_secret(name: str) -> bool:
     """Whether a name is worth a closer look."""
     if name.isascii() and not _HINT.search(name):
         return False
+    return any(_SECRET.fullmatch(each) or _SECRET_IF_IGNORED.fullmatch(each) for each in _names(name))
+
+
+def _names(name: str) -> list[str]:
+    """The name, and what it is a copy of; without those that are harmless."""
     name = folded(name)
-    found = _SECRET.fullmatch(name) or _SECRET_IF_IGNORED.fullmatch(name)
-    return found is not None and not _HARMLESS.search(name)
+    found = _COPY.fullmatch(name)
+    original = next(filter(None, found.groups())) if found else name
+    return [each for each in dict.fromkeys((name, original)) if not _HARMLESS.search(each)]

@@ -123,6 +123,24 @@ def test_p20_secrets_are_told_by_their_names(name, ignored, secret):
 
 
 @pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        *(
+            (name, True)
+            for name in (".env~", ".env.bak", ".env.swp", "..env.swp", "#.env#", "id_rsa.bak", ".id_rsa.swp")
+        ),
+        *((name, True) for name in ("a.pem.old", "terraform.tfstate.backup", ".npmrc~", "credentials.json.orig")),
+        *((name, True) for name in ("credentials", ".s3cfg", ".boto", ".vault-token", "rclone.conf", ".databrickscfg")),
+        *((name, True) for name in ("application_default_credentials.json", "app-firebase-adminsdk-1a.json")),
+        *((name, False) for name in (".env.example~", "id_rsa.pub.bak", "a.py~", "environment.bak", "~", "##", ".bak")),
+    ],
+)
+def test_n4_a_copy_of_a_secret_and_what_clouds_keep_are_known_by_their_names(name, secret):
+    assert is_secret(f"local/{name}", lambda _path, _is_dir: True) is secret
+    assert may_be_secret(name) is secret
+
+
+@pytest.mark.parametrize(
     "name",
     [
         *(".env", ".env.local", ".envrc.private", "id_rsa", "id_ed25519_sk", ".netrc", "_netrc", ".pypirc"),
