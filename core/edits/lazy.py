@@ -116,8 +116,10 @@ def _unmarked(path: str, text: str, new: Sequence[str], hunks: Spliced | None) -
 
 
 def _plain(new: Sequence[str], own: Collection[str], path: str) -> list[str]:
-    """The draft without a comment on top that only names the file, and with every elided body on a line of its own."""
-    named = _NAMED.fullmatch(new[0]) if new and new[0].strip() not in own else None
+    """The draft without a comment on top that only names the file, and with every elided body on a line of its own.
+    The first line of a longer comment is a part of that."""
+    longer = len(new) > 1 and new[1][:1] == new[0][:1] and not new[1][:1].isalnum() and not is_marker(new[1])
+    named = _NAMED.fullmatch(new[0]) if new and new[0].strip() not in own and not longer else None
     if named and path and PurePath(named["path"]).name == PurePath(path).name:
         new = new[1:]
     rows = [(line, spread_out(line, level_of(new))) for line in new]

@@ -184,17 +184,17 @@ def _cut_off(laid: Laid) -> str:
 
 def _left_open(laid: Laid) -> str:
     """Lines before or after the draft, where it has no marker: they may be kept, or be what goes. One thing shown alone
-    needs no markers around it; who marks what stands before it also marks what stands after."""
+    needs no markers around it, when one right below its head tells that the head only says where."""
     filled = [token for token in laid.tokens if token.text.strip()]
     shown = [index for index, row in enumerate(laid.rows) if row.token is not None]
     if not filled or not shown:
         return ""
-    alone = single([token.text for token in filled if token.kind == "line"])
-    ends = []
-    if filled[0].kind != "marker" and not alone:
-        ends.append(laid.rows[: shown[0]])
-    if filled[-1].kind != "marker" and not (alone and filled[0].kind != "marker"):
-        ends.append(laid.rows[shown[-1] + 1 :])
+    kinds = [token.kind for token in filled]
+    headed = kinds[0] != "marker" and "marker" in kinds[1:3]
+    if headed and single([token.text for token in filled if token.kind == "line"]):
+        return ""
+    ends = [laid.rows[: shown[0]]] if kinds[0] != "marker" else []
+    ends += [laid.rows[shown[-1] + 1 :]] if kinds[-1] != "marker" else []
     for rows in ends:
         kept = [row.old for row in rows if row.old is not None and telling(laid.lines.bodies[row.old])]
         if 0 < len(kept) <= MOST_OPEN:

@@ -83,7 +83,7 @@ def is_marker(line: str) -> bool:
         if _code(words) or (not comment and _SPREAD.fullmatch(inner)):
             return False
         return bool((starts and ends) or _KEYWORD.search(words))
-    return bool(comment) and _SAID.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
+    return comment not in ("", '"', "'") and _SAID.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
 
 
 def may_be_marker(line: str) -> bool:
@@ -132,6 +132,7 @@ def _inner(text: str) -> tuple[str, str]:
         rest = re.sub(r"""["']\s*:.*$""", "", rest)
         again = _OPEN.match(rest)
         rest = _CLOSE.sub("", rest[again.end() :] if again else rest, count=1)
+        opened = again or opened
     return rest.strip(), opened[0].strip() if opened else ""
 
 

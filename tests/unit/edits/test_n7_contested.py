@@ -199,3 +199,23 @@ def test_n7_the_place_with_more_of_the_context_is_not_left_for_a_cheaper_one(for
     ).replace("      )\n", "        )\n      )\n\n      expect(container).toBeDefined()\n", 1)
     draft = "// ...\n" + "\n".join(head.split("\n")[5:]) + "\n".join(new.split("\n")[:-4]) + "\n// ...\n"
     assert made(head + old, draft, format_, "transition.test.tsx") in (None, head + new)
+
+
+def test_n7_the_first_line_of_a_licence_that_names_the_file_is_a_line():
+    head = "# urllib3/filepost.py\n# Copyright 2011 (see CONTRIBUTORS.txt)\n#\n# This is part of urllib3.\n\n"
+    text = "import codecs\nimport mimetools\nimport mimetypes\n\nwriter = codecs.lookup('utf-8')[3]\n"
+    draft = head + "import codecs\nimport mimetools\nimport mimetypes\n# ... unchanged ...\n"
+    assert made(text, draft, "lazy", "urllib3/filepost.py") == head + text
+
+
+def test_n7_a_head_that_is_cut_off_below_does_not_say_that_what_stands_before_it_stays():
+    text = "const lerna = require('./lerna.json')\n\nmodule.exports = {\n  preset: 'ts-jest',\n  globals: {\n    __DEV__: true,\n    __VERSION__: lerna.version,\n    __BROWSER__: false,\n  },\n}\n"
+    draft = "module.exports = {\n  preset: 'ts-jest',\n  globals: {\n    __DEV__: true,\n    __VERSION__: require('./package.json').version,\n    // ... unchanged ...\n"
+    assert made(text, draft, "lazy", "jest.config.js") is None
+
+
+@FORMATS
+def test_n7_an_entry_with_the_words_of_a_marker_is_no_marker(format_: str):
+    text = "def make(name):\n    \"\"\"Make one.\"\"\"\n    result = dict(\n        name=name,\n        rest={'HttpOnly': None},\n        rfc2109=False,)\n\n    badargs = set(kwargs) - set(result)\n    return result\n"
+    new = "def make(name):\n    \"\"\"Make one.\"\"\"\n    result = {\n        'name': name,\n        'rest': {'HttpOnly': None},\n        'rfc2109': False,\n    }\n\n    badargs = set(kwargs) - set(result)\n"
+    assert made(text, new + "# no changes after\n", format_, "cookies.py") == new + "    return result\n"
