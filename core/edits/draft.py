@@ -29,6 +29,8 @@ _HINT: Final = (
     "start=-1 end=-1 appends. Nothing was changed."
 )
 _OPENED = re.compile(r"<file_edit\b([^>]*)>[ \t]*\r?\n?")
+_CLOSING = re.compile(r"</file_edit>")
+_CLOSING_LINE = re.compile(r"^[ \t]*</file_edit>", re.MULTILINE)
 _NUMBER = re.compile(r"[+-]?\d+$")
 
 
@@ -45,7 +47,7 @@ def parse_drafts(content: str) -> tuple[Draft, ...]:
     """Every draft of a text, in order. Raises `EditError`."""
     drafts, place = [], 0
     while found := _OPENED.search(content, place):
-        stop = re.compile(r"^[ \t]*</file_edit>|</file_edit>", re.MULTILINE).search(content, found.end())
+        stop = _closed(content, found.end())
         if stop is None:
             line = content.count("\n", 0, found.start()) + 1
             raise EditError(f"The <file_edit> in line {line} is not closed.", hint=_HINT)
@@ -54,6 +56,15 @@ def parse_drafts(content: str) -> tuple[Draft, ...]:
     if not drafts:
         raise EditError("There is no <file_edit> in the text.", hint=_HINT)
     return tuple(drafts)
+
+
+def _closed(content: str, start: int) -> re.Match[str] | None:
+    """Where a draft ends: at a closing tag that begins a line; at one within a line if there is no other before the
+    next draft, as content may speak of the tag."""
+    inline, own = _CLOSING.search(content, start), _CLOSING_LINE.search(content, start)
+    if inline is None or own is None:
+        return inline
+    return inline if _OPENED.search(content, inline.end(), own.start()) else own
 
 
 def _draft(given: dict[str, str], body: str) -> Draft:

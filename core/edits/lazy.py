@@ -26,7 +26,7 @@ from core.edits.lazy_checks import Laid, doubt_of
 from core.edits.lazy_definition import one_definition
 from core.edits.lazy_indents import fitted, level_of
 from core.edits.lazy_keys import key_of
-from core.edits.lazy_markers import goes_on, is_marker, may_be_marker, removed_thing, spread_out
+from core.edits.lazy_markers import is_marker, may_be_marker, may_be_remark, removed_thing, spread_out
 from core.edits.lazy_matches import Token, depth_of, depths_of
 from core.edits.line_edit import as_lines
 from core.edits.lines import Lines, split_lines
@@ -93,8 +93,8 @@ def edit_lazy(text: str, code_edit: str, path: str = "") -> LazyResult:
 
 def check_sentences(new: Sequence[str], own: Collection[str]) -> None:
     """Raises when what looks like a marker may be a part of a longer comment."""
-    for index, row in enumerate(new):
-        if goes_on(new, index) and row.strip() not in own:
+    for row in new:
+        if may_be_remark(row) and row.strip() not in own:
             raise undecided(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
 
 

@@ -6,7 +6,6 @@ A line that the file itself has is never a marker.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 _OPEN = re.compile(
     r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|<%#|\{\{!--|\{\{/\*|\{#|\{-|\(\*|#+|--+|%+|;+|\.\.(?=\s+(?:[^\s.]|\.{3}\s*$))|(?:REM|rem)\b|\*|['"]{1,3})\s*"""
@@ -61,7 +60,6 @@ _SPREAD = re.compile(r"\.{3}[\w.]+")
 _BRACED = re.compile(r"(?P<head>.*\S\s*\{)\s*(?P<said>/\*.*\*/|//.*|#.*|\.\.\.|…)\s*(?P<close>\}[;,)]*)?\s*")
 _COLONED = re.compile(r"(?P<head>\s*(?:(?:async\s+)?def|class|if|for|while|with)\b.*:)\s*(?P<said>\.\.\.|…|#.*)\s*")
 _LONGEST = 120
-_COMMENT = re.compile(r"\s*(?://+|#+|\*|--|;+)\s")
 _SENTENCE = 7  # words
 
 
@@ -92,12 +90,10 @@ def may_be_marker(line: str) -> bool:
     return 0 < len(text) <= _LONGEST and not is_marker(text) and _BARE.fullmatch(text) is not None
 
 
-def goes_on(rows: Sequence[str], index: int) -> bool:
-    """Whether what looks like a marker may be a sentence of a comment that began in the line before."""
-    if not index or is_marker(rows[index - 1]) or len(rows[index].split()) < _SENTENCE:
-        return False
-    above, here = (_COMMENT.match(row) for row in rows[index - 1 : index + 1])
-    return above is not None and here is not None and above[0] == here[0] and is_marker(rows[index])
+def may_be_remark(line: str) -> bool:
+    """Whether what looks like a marker without dots is so long that it may be a sentence of a comment."""
+    said = is_marker(line) and not _DOTS.search(line) and not _BARE.fullmatch(_inner(line.strip())[0])
+    return said and len(line.split()) >= _SENTENCE
 
 
 def spread_out(line: str, level: str) -> list[str]:

@@ -11,17 +11,19 @@ from core.edits.hunks.readings import Reading
 MARGIN: Final = 30  # what every other reading has to be worse by; where the change itself costs much:
 _WIDE: Final = 45
 _PART: Final = 0.35
+_TIED: Final = 10
 _NOTHING_KEPT: Final = 20  # a marker that stands for nothing
 _NEVER: Final = 10**9
 
 
 class Choice(NamedTuple):
     """One reading of each piece, what they cost, and whether every other choice that makes another file is clearly
-    worse: a change that costs much is made of more guesses."""
+    worse: a change that costs much is made of more guesses. `tied`: one is hardly worse."""
 
     readings: list[Reading]
     cost: int
     sure: bool
+    tied: bool
 
 
 def chosen(options: Sequence[Sequence[Reading]], lines: Sequence[str]) -> Choice | None:
@@ -36,13 +38,14 @@ def chosen(options: Sequence[Sequence[Reading]], lines: Sequence[str]) -> Choice
     if best >= _NEVER:
         return None
     picked = _picked(options, ahead)
-    rivals = (
-        (mine, other)
+    rivals = [
+        (total - best, mine, other)
         for option, totals, mine in zip(options, sums, picked, strict=True)
         for other, total in zip(option, totals, strict=True)
         if total < best + max(MARGIN, min(_WIDE, _PART * mine.cost)) and other != mine
-    )
-    return Choice(picked, best, all(alike(mine, other, lines) for mine, other in rivals))
+    ]
+    others = [worse for worse, mine, other in rivals if not alike(mine, other, lines)]
+    return Choice(picked, best, not others, min(others, default=_TIED) < _TIED)
 
 
 def _totals(options: Sequence[Sequence[Reading]], *, flipped: bool = False) -> list[list[int]]:

@@ -15,7 +15,7 @@ from typing import Final
 from core.edits.hunks.readings import TooLong
 from core.edits.hunks.splice import Spliced, laid_hunks, unlaid
 from core.edits.lazy_indents import fitted
-from core.edits.lazy_markers import goes_on, is_marker, may_be_marker
+from core.edits.lazy_markers import is_marker, may_be_marker, may_be_remark
 from core.edits.lines import Lines
 
 _SAID: Final = 100  # what speaks against a line of text that says that something stays
@@ -39,7 +39,7 @@ def lay(lines: Lines, rows: Sequence[str], *, open_ends: bool) -> Spliced | None
     if not asis.taken or not _alike(rows, lines):
         return others[0]
     exact = any(row[:1].isspace() and row in lines.bodies for row in rows if row.strip())
-    return asis if exact else others[0]._replace(sure=False, contested=True)
+    return asis if exact else others[0]._replace(sure=False, contested=True, outlined=False)
 
 
 def _alike(rows: Sequence[str], lines: Lines) -> bool:
@@ -70,7 +70,7 @@ def _meanings(rows: Sequence[str], own: Counter[str]) -> Iterator[list[bool]]:
     markers = _markers(rows)
     places: dict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
-        if markers[index] and (row.rstrip() in own or may_be_marker(row) or goes_on(rows, index)):
+        if markers[index] and (row.rstrip() in own or may_be_marker(row) or may_be_remark(row)):
             places[row.rstrip()].append(index)
     ways = [
         [taken for size in range(min(own[text], len(each)) + 1) for taken in combinations(each, size)]

@@ -24,13 +24,15 @@ _FEW: Final = 6
 
 class Spliced(NamedTuple):
     """What a draft makes of a text. `sure`: nothing else that it could make comes near; `contested`: but something else
-    speaks against it; `doubts`: of its pieces; `outlined`: every piece begins with something that has a name; `headed`:
-    one is a single line that stays; `whole`: every piece ends where that does; `marked`: there is a marker."""
+    speaks against it; `tied`: something else is as good; `doubts`: of its pieces; `outlined`: every piece begins with
+    something that has a name; `headed`: one is a single line that stays; `whole`: every piece ends where that does;
+    `marked`: there is a marker."""
 
     text: str
     cost: int
     sure: bool
     contested: bool
+    tied: bool
     doubts: tuple[Doubt | None, ...]
     outlined: bool
     headed: bool
@@ -51,11 +53,12 @@ class Spliced(NamedTuple):
 
     def allows(self, before: str, after: str) -> bool:
         """Whether what was made of an outline in another way may be taken: where heads of what stays tell the places,
-        where it is the same, and, unless something speaks against that, where its parts are whole or nothing goes."""
+        where it is the same, and, unless something speaks against that, where its parts are whole and may as well lie
+        elsewhere, or where nothing goes."""
         if self.headed or after == self.text:
             return True
         rest = iter(after.split("\n"))
-        return not self.contested and (self.whole or all(line in rest for line in before.split("\n")))
+        return not self.contested and ((self.whole and self.tied) or all(line in rest for line in before.split("\n")))
 
 
 def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, open_ends: bool) -> Spliced | None:
@@ -86,6 +89,7 @@ def laid_hunks(lines: Lines, rows: Sequence[str], marked: Sequence[bool], *, ope
         cost=choice.cost,
         sure=told and not against,
         contested=against,
+        tied=choice.tied,
         doubts=tuple(doubt_of(reading, index.lines, outlined=outline) for reading in choice.readings),
         outlined=outline,
         headed=any(_heads(reading, index.lines, most=2 if outline else 1) for reading in choice.readings),
@@ -108,6 +112,7 @@ def unlaid(rows: Sequence[str], marked: Sequence[bool]) -> Spliced:
         cost=0,
         sure=False,
         contested=False,
+        tied=True,
         doubts=(None,),
         outlined=outlined(pieces),
         headed=False,

@@ -216,6 +216,12 @@ def test_n7_a_head_that_is_cut_off_below_does_not_say_that_what_stands_before_it
 
 @FORMATS
 def test_n7_an_entry_with_the_words_of_a_marker_is_no_marker(format_: str):
-    text = "def make(name):\n    \"\"\"Make one.\"\"\"\n    result = dict(\n        name=name,\n        rest={'HttpOnly': None},\n        rfc2109=False,)\n\n    badargs = set(kwargs) - set(result)\n    return result\n"
+    text = 'def make(name):\n    """Make one."""\n    result = dict(\n        name=name,\n        rest={\'HttpOnly\': None},\n        rfc2109=False,)\n\n    badargs = set(kwargs) - set(result)\n    return result\n'
     new = "def make(name):\n    \"\"\"Make one.\"\"\"\n    result = {\n        'name': name,\n        'rest': {'HttpOnly': None},\n        'rfc2109': False,\n    }\n\n    badargs = set(kwargs) - set(result)\n"
     assert made(text, new + "# no changes after\n", format_, "cookies.py") == new + "    return result\n"
+
+
+def test_n7_a_draft_does_not_end_at_a_closing_tag_that_its_code_speaks_of():
+    text = "def test():\n    draft = '<file_edit path=\"a.py\">x</file_edit>'\n    run(draft)\n    assert ran()\n\n\ndef rest():\n    stay()\n"
+    draft = "def test():\n    draft = '<file_edit path=\"a.py\">x</file_edit>'\n    run(draft, once=True)\n    assert ran()\n\n\n# no changes after\n"
+    assert made(text, draft, "draft", "test_a.py") == text.replace("run(draft)", "run(draft, once=True)")
