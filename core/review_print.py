@@ -105,7 +105,7 @@ class _Verdicts:
     async def _why_left(self, bulk: Bulk) -> str:
         if bulk.kind == "git" and self._options.verdict == "accept":
             found = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
-            return found.preview.refused if isinstance(found, q.GitPreviewed) else ""
+            return (found.preview.refused if isinstance(found, q.GitPreviewed) else "") or bulk.conflict
         return bulk.conflict
 
     def _wanted(self) -> set[str]:

@@ -275,6 +275,16 @@ def test_n5_the_printed_review_shows_the_commits_and_a_verdict_says_why_it_was_n
     assert not [path for path, data in tree(project).items() if b"REJECTED" in data]
 
 
+def test_n5_a_state_of_git_that_the_project_moved_on_below_is_left_with_the_reason(project):
+    identity = "git -c user.name=t -c user.email=t@example.org"
+    subprocess.run(["sh", "-c", f"git init -q; git add .; {identity} commit -qm first"], cwd=project, check=True)
+    program("box", "run", "--keep", ".", f"{identity} commit -q --allow-empty -m theirs", cwd=project)
+    subprocess.run(["sh", "-c", f"{identity} commit -q --allow-empty -m mine"], cwd=project, check=True)
+    left = program("review", ".", "--accept", ".git", cwd=project)
+    assert left.returncode == 4
+    assert "changed in the project since the command" in left.stderr
+
+
 def test_standard_output_and_standard_error_are_kept_apart_and_the_report_can_go_to_a_file(project, tmp_path):
     command = "echo out; printf 'err\\377' >&2; printf '\\376out'; touch new"
     words = [*PROGRAM, "box", "run", "--report", "report", ".", command]
