@@ -22,8 +22,9 @@ Blob = Callable[[str], bytes]
 class Allowance(Struct, kw_only=True):
     """What an action may do to the disk. `exact`: the states that a path may have afterwards (None = absent), beside
     the one that it has. `loose`: paths that may change in a way that is not foreseen byte by byte; then the agent's
-    marks that come have to be in `gained` and the user's that go in `lost`. `generated`: what git ignores may change,
-    as a whole; `git`: so may its own files."""
+    marks that come have to be in `gained` and the user's that go in `lost`, or in another file if the path is one of
+    `moved`: the new paths of renames, whose lines go back where they were when that is undone. `generated`: what git
+    ignores may change, as a whole; `git`: so may its own files."""
 
     exact: dict[str, list[Entry | None]] = field(default_factory=dict)
     loose: set[str] = field(default_factory=set)
@@ -31,6 +32,7 @@ class Allowance(Struct, kw_only=True):
     git: bool = False
     gained: set[bytes] = field(default_factory=set)
     lost: set[bytes] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
 
     def is_loose(self, path: str) -> bool:
         return path in self.loose or (self.generated and is_generated(path)) or (self.git and path.startswith(".git/"))
@@ -44,6 +46,7 @@ class Oracle:
         self.disk = disk
         self.accepted: set[bytes] = set()
         self.written: set[str] = set()
+        self.moved: set[str] = set()
         self.before: dict[str, dict[str, Entry | None]] = {}
         self.exposed: set[str] = set()
 
@@ -51,16 +54,20 @@ class Oracle:
         """Another one with the same expectations."""
         other = Oracle(self.disk)
         other.accepted, other.written, other.before = set(self.accepted), set(self.written), dict(self.before)
-        other.exposed = set(self.exposed)
+        other.exposed, other.moved = set(self.exposed), set(self.moved)
         return other
 
     def check(self, found: Tree, may: Allowance) -> list[str]:
         """The differences that `may` does not allow; what is found is what is expected from now on."""
         faults = []
+        self.moved |= may.moved
         for path in sorted(found.keys() | self.disk.keys()):
             was, now = self.disk.get(path), found.get(path)
             if was != now:
-                faults += self._judged(path, was, now, may)
+                elsewhere = (
+                    {each for other in found.values() for each in _users(other)} if path in self.moved else set()
+                )
+                faults += self._judged(path, was, now, may, elsewhere)
                 if not _PLAN.fullmatch(path):
                     self.written.add(path)
         self.disk = found
@@ -68,7 +75,9 @@ class Oracle:
         self.exposed |= {name for name, rule in BY_RULE.items() if rule not in rules}
         return faults
 
-    def _judged(self, path: str, was: Entry | None, now: Entry | None, may: Allowance) -> list[str]:
+    def _judged(
+        self, path: str, was: Entry | None, now: Entry | None, may: Allowance, elsewhere: set[bytes]
+    ) -> list[str]:
         if _PLAN.fullmatch(path) and (now is None or now.kind == "file"):
             return []
         if path in may.exact and any(_same(now, each) for each in may.exact[path]):
@@ -80,7 +89,7 @@ class Oracle:
         came, went = _agents(now) - _agents(was), _users(was) - _users(now)
         strange = set() if is_generated(path) else came - may.gained - self.accepted
         faults = [f"{path}: the agent's {each!r} came, and nobody accepted it" for each in strange]
-        faults += [f"{path}: the user's {each!r} is lost" for each in went - may.lost]
+        faults += [f"{path}: the user's {each!r} is lost" for each in went - may.lost - elsewhere]
         self.accepted |= came
         return faults
 
@@ -150,6 +159,7 @@ def _allow(may: Allowance, change: Change, chosen: list[Hunk], disk: Tree, blob:
         may.lost |= marks(b"".join(old[each.old_start - 1 :][: each.old_lines]), b"us")
     if change.renamed_from:
         may.exact.setdefault(change.renamed_from, []).append(None)
+        may.moved.add(change.path)
 
 
 def entry(state: FileState, blob: Blob) -> Entry | None:
