@@ -225,3 +225,10 @@ def test_n7_a_draft_does_not_end_at_a_closing_tag_that_its_code_speaks_of():
     text = "def test():\n    draft = '<file_edit path=\"a.py\">x</file_edit>'\n    run(draft)\n    assert ran()\n\n\ndef rest():\n    stay()\n"
     draft = "def test():\n    draft = '<file_edit path=\"a.py\">x</file_edit>'\n    run(draft, once=True)\n    assert ran()\n\n\n# no changes after\n"
     assert made(text, draft, "draft", "test_a.py") == text.replace("run(draft)", "run(draft, once=True)")
+
+
+@FORMATS
+def test_n7_a_draft_that_only_shows_what_is_there_adds_nothing(format_: str):
+    text = "load\nload\n}\n}\nload\n"
+    done = made(text, "// no changes before\n}\n}\nload\n// no changes here\n", format_, "store.py")
+    assert done in (None, text)
