@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from core.clock import monotonic
+from core.workspace.secret_names import is_secret, may_be_secret
 
 _VERSIONS = ("bin", "completions", "libexec", "plugins", "shims", "version", "versions")
 _CONDA = ("bin", "condabin", "conda-meta", "envs", "etc", "include", "lib", "libexec", "share", "ssl")
@@ -104,7 +105,14 @@ def _credentials_below(top: str) -> Iterator[str]:
         except OSError:
             continue
         for name, path, is_dir in found:
-            if name.lower() in _CREDENTIALS or name in _CREDENTIALS:
+            if _is_credential(name):
                 yield path
             elif is_dir and depth < _DEPTH and name not in _NOT_SEARCHED:
                 waiting.append((path, depth + 1))
+
+
+def _is_credential(name: str) -> bool:
+    """Of the names that a project's secrets have, those count that are hardly ever anything else."""
+    if name in _CREDENTIALS or name.lower() in _CREDENTIALS:
+        return True
+    return may_be_secret(name) and is_secret(name, lambda _path, _is_dir: False)

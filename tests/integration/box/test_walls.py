@@ -270,6 +270,9 @@ async def test_n11_of_toolchains_what_runs_is_there_and_credentials_are_not(boxe
         ".asdf/installs/nodejs/20/etc/npmrc",
         ".sdkman/etc/config",
         ".local/share/mise/installs/node/20/etc/npmrc",
+        ".local/bin/.env",
+        ".pyenv/versions/3/id_ed25519",
+        ".npm-global/lib/.env.bak",
     )
     tools = (
         ".local/share/uv/tools/a/bin/t",
