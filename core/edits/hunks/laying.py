@@ -61,7 +61,7 @@ def _best(lines: Lines, rows: Sequence[str], open_ends: bool) -> Spliced | None:
     if not laid:
         return None
     rivals = [each for each in laid if each.text != laid[0].text and each.cost < laid[0].cost + _APART]
-    return laid[0]._replace(sure=laid[0].sure and not rivals)
+    return laid[0]._replace(sure=laid[0].sure and not rivals, contested=laid[0].contested or bool(rivals))
 
 
 def _meanings(rows: Sequence[str], own: Counter[str]) -> Iterator[list[bool]]:
