@@ -47,9 +47,9 @@ class Change(NamedTuple):
     spans: tuple[Span, ...]
 
 
-def changes(repository: Path, chance: random.Random, *, commits: int) -> Iterator[Change]:
-    """The changes of up to `commits` commits, drawn at random."""
-    listed = _git(repository, "rev-list", "--no-merges", "--all").decode().split()
+def changes(repository: Path, chance: random.Random, *, commits: int, until: str = "--all") -> Iterator[Change]:
+    """The changes of up to `commits` commits, drawn at random from those up to a commit (default: from all)."""
+    listed = _git(repository, "rev-list", "--no-merges", until).decode().split()
     for commit in chance.sample(listed, min(commits, len(listed))):
         shown = _git(
             repository, "diff-tree", "-r", "-p", "-U0", "--diff-filter=M", "--full-index", "--no-commit-id",

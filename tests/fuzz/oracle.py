@@ -23,7 +23,8 @@ class Allowance(Struct, kw_only=True):
     """What an action may do to the disk. `exact`: the states that a path may have afterwards (None = absent), beside
     the one that it has. `loose`: paths that may change in a way that is not foreseen byte by byte; then the agent's
     marks that come have to be in `gained` and the user's that go in `lost`, or in another file if the path is one of
-    `moved`: the new paths of renames, whose lines go back where they were when that is undone. `generated`: what git
+    `moved` (the new paths of renames, whose lines go back where they were when that is undone) or generated (commands
+    copy lines into what git ignores). `generated`: what git
     ignores may change, as a whole; `git`: so may its own files."""
 
     exact: dict[str, list[Entry | None]] = field(default_factory=dict)
@@ -64,9 +65,8 @@ class Oracle:
         for path in sorted(found.keys() | self.disk.keys()):
             was, now = self.disk.get(path), found.get(path)
             if was != now:
-                elsewhere = (
-                    {each for other in found.values() for each in _users(other)} if path in self.moved else set()
-                )
+                copied = path in self.moved or is_generated(path)
+                elsewhere = {mark for each in found.values() for mark in _users(each)} if copied else set()
                 faults += self._judged(path, was, now, may, elsewhere)
                 if not _PLAN.fullmatch(path):
                     self.written.add(path)
