@@ -147,6 +147,8 @@ def _strict(hay: Haystack, old: str, new: str, whole_lines: bool) -> Iterator[tu
 
 
 def _exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
+    if "\n" in text and "\r" not in text:  # a file whose lines all end with "\n" goes on with that
+        new = to_lf(new)
     for start in _occurrences(text, old, whole_lines):
         end = start + len(old)
         fitted = carry_endings(old, new, ending_near(text, end)) if "\r" in text else new

@@ -87,3 +87,9 @@ def test_n7_a_blank_line_after_a_replaced_one_that_the_model_did_not_know_stays(
     old = "        rows = file.read()\n    return rows"
     new = "        rows = file.read().lower()\n    return rows"
     assert str_replace(TEXT, old, new).text == TEXT.replace("file.read()", "file.read().lower()")
+
+
+@pytest.mark.parametrize(("text", "ends"), [("a\nb\n", "\n"), ("a\r\nb\r\n", "\r\n")])
+@pytest.mark.parametrize("given", ["\n", "\r\n"])
+def test_n7_new_lines_end_as_those_of_the_file_do(text: str, ends: str, given: str):
+    assert str_replace(text, "a", f"x{given}y{given}a").text == f"x{ends}y{ends}a{ends}b{ends}"
