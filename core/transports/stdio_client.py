@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -97,7 +98,7 @@ class StdioClient:
         number = self._next()
         queue = self._streams[number] = asyncio.Queue()
         try:
-            self._say({"id": number, "subscribe": {"session": session, "after": after, "brief": brief}})
+            await self._say({"id": number, "subscribe": {"session": session, "after": after, "brief": brief}})
             while True:
                 item = await queue.get()
                 if isinstance(item, Reject):
@@ -118,26 +119,20 @@ class StdioClient:
         number = self._next()
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._say({"id": number, verb: record})
-            await self._drain()
+            await self._say({"id": number, verb: record})
             return await future
         finally:
             self._waiting.pop(number, None)
 
-    def _say(self, line: dict[str, Any]) -> None:
+    async def _say(self, line: dict[str, Any]) -> None:
         stdin = self._process.stdin
-        if self._gone or stdin is None or stdin.is_closing():
-            raise self._lost()
-        stdin.write(encoded(line) + b"\n")
-
-    async def _drain(self) -> None:
-        stdin = self._process.stdin
-        try:
-            if stdin is not None:
+        if not self._gone and stdin is not None and not stdin.is_closing():
+            stdin.write(encoded(line) + b"\n")
+            with suppress(ConnectionError):
                 await stdin.drain()
-        except ConnectionError:
-            await asyncio.wait({self._reading}, timeout=1.0)
-            raise self._lost() from None
+                return
+        await asyncio.wait({self._reading}, timeout=1.0)  # what it said last may still be on its way
+        raise self._lost()
 
     def _lost(self, why: str = "") -> EngineGone:
         said = "\n".join(self._last_words)

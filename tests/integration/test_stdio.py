@@ -117,6 +117,18 @@ async def test_a_program_that_is_no_engine_says_why(project):
         await connect(Options(front="screen", directory=project, program=("/nowhere/python",)))
 
 
+async def test_an_engine_whose_input_is_closed_before_it_is_asked_says_why(project):
+    broken = (sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit('no engine here')")
+    client = await connect(Options(front="screen", directory=project, program=broken))
+    client._process.stdin.close()
+    with pytest.raises(EngineGone) as lost:
+        await client.submit(cmd.SessionOpen())
+    assert "no engine here" in lost.value.detail
+    with pytest.raises(EngineGone, match="no engine here"):
+        await anext(client.events("s"))
+    await client.close()
+
+
 async def test_the_engine_ignores_the_terminals_signals_and_ends_with_its_client(project):
     client = await connect(options(project))
     session = await opened(client)
