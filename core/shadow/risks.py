@@ -75,12 +75,12 @@ class Risks:
         path = change.path
         if change.pending.kind == "symlink" and (risk := self._of_link(path, change.pending)):
             return risk
-        if by_git := next((risk for at, risk in self._reached().items() if at == "." or _is_at(path, at)), ""):
+        if by_git := next((risk for at, risk in self._reached().items() if _is_at(path, at)), ""):
             return by_git
-        if self._settings == "." or (self._settings and _is_at(path, self._settings)):
+        if _is_at(path, self._settings):
             return "says what this program does, in all of your projects: your settings lead here"
         for place, link in aliases:
-            if place == "." or _is_at(path, place):
+            if _is_at(path, place):
                 alias = f"{link}/{path}" if place == "." else link + path[len(place) :]
                 lever = lever_of(alias)
                 if lever is not None and lever.is_red:
@@ -195,4 +195,5 @@ def _changed(path: Path) -> int:
 
 
 def _is_at(path: str, place: str) -> bool:
-    return path == place or path.startswith(f"{place}/")
+    """Whether a path is a place or lies below it; "." = the project, "" = no place."""
+    return place in (".", path) or path.startswith(f"{place}/")
