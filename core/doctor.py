@@ -180,7 +180,7 @@ def _table(found: Models) -> Iterator[tuple[str, str]]:
 
 
 def _standing(status: ProviderStatus, found: Models) -> str:
-    from core.providers.discovery import NOT_LISTENING
+    from core.providers.catalog.discovery import NOT_LISTENING
 
     count = sum(model.id.startswith(f"{status.id}/") for model in found.models)
     if status.problem == NOT_LISTENING and status.local:

@@ -180,6 +180,8 @@ class Turn:
             tools=made.prefix.tools,
             messages=made.dialect.sent(session.state.messages),
             session=session.id,
+            effort=session.route.effort,
+            blobs=session.shadow.blobs.get,
         )
 
     def _retried(self, reception: Reception, attempt: int, wait: float, message: str) -> None:

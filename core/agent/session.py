@@ -49,6 +49,7 @@ from core.protocol.messages import Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.providers.base import Provider
+from core.providers.catalog.capabilities import Capabilities
 from core.sessions.asking import Untold
 from core.sessions.debugging import DebugState
 from core.shadow import Shadow
@@ -158,13 +159,15 @@ class StateView(Protocol):
 class Route(Struct, frozen=True, kw_only=True):
     """Where a job's model calls go. `model` is the provider's name for it, `id` is `provider/name`.
 
-    `window` in tokens, 0 = not known.
+    `window` in tokens, 0 = not known. `effort`: how much it is to think, one that it has; "" = its default.
     """
 
     provider: Provider
     model: str
     id: str
     window: int = 0
+    effort: str = ""
+    capabilities: Capabilities = Capabilities()
 
 
 def as_mode(name: str) -> ModeName:

@@ -19,13 +19,15 @@ from core.agent.session import SessionContext
 from core.dialects.base import CallBegun, CallEnded, Dialect, Heard, Said
 from core.errors import ProviderError, ToolInputInvalid
 from core.ids import new_id
-from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage
+from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
 from core.providers.base import (
+    Answered,
     Delta,
     Finished,
     FinishReason,
     ModelRequest,
     ReasoningDelta,
+    RequestReport,
     TextDelta,
     ToolCallDelta,
     UsageReport,
@@ -109,6 +111,8 @@ class Reception:
         self._thoughts: dict[int, list[str]] = {}
         self._drafts: list[Draft] = []
         self._reason: FinishReason | None = None
+        self._wire: WireAnswer | None = None
+        self.report = RequestReport()
         self._halves = Halves()
         self.usage = Usage()
         documents.begin_attempt()
@@ -139,6 +143,10 @@ class Reception:
                 self._call(replace(delta, arguments=self._halves.join(("call", index), arguments)))
             case UsageReport(usage):
                 self.usage = self._session.priced(self._session.route, usage)
+            case Answered(wire):
+                self._wire = wire
+            case RequestReport():
+                self.report = delta
             case Finished(reason):
                 self._reason = reason
 
@@ -208,7 +216,10 @@ class Reception:
         if ending.problem:
             self._drop_calls_of_text()
         calls = tuple(
-            (ToolCall(id=draft.call, name=_sendable(draft.name), arguments=draft.text()), draft.opened)
+            (
+                ToolCall(id=draft.call, name=_sendable(draft.name), arguments=draft.text(), wire_id=draft.id),
+                draft.opened,
+            )
             for draft in self._drafts
         )
         reasoning = tuple(
@@ -221,6 +232,7 @@ class Reception:
             tool_calls=tuple(call for call, _ in calls),
             model=self._session.route.id,
             dialect=self._dialect.name if any(draft.index < 0 for draft in self._drafts) else "",
+            wire=self._wire,
         )
         return Answer(
             message=message,

@@ -386,7 +386,7 @@ def _with_limits(loaded: LoadedSettings, options: EngineOptions) -> Settings:
 
 def _keep(command: cmd.ProviderConfigure, settings: Settings) -> None:
     """Store the key for the address it is meant for; remember the address and the model."""
-    from core.providers.keys import store_key
+    from core.providers.connection.keys import store_key
     from core.providers.registry import base_url_of, split
 
     provider = ProviderSettings(base_url=command.base_url) if command.base_url else None

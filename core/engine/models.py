@@ -17,13 +17,13 @@ def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
 
 
 def _cost(model: str, usage: Usage) -> float | None:
-    from core.providers.pricing import cost
+    from core.providers.catalog.pricing import cost
 
     return cost(model, usage)
 
 
 def _window(model: str) -> int:
-    from core.providers.pricing import context_window
+    from core.providers.catalog.pricing import context_window
 
     return context_window(model)
 

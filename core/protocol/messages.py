@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from msgspec import Struct
 
+Wire = Literal["chat", "responses", "messages"]
 
-class ToolCall(Struct, frozen=True, kw_only=True):
-    """`id` is ours and unique in the session; `arguments` is the JSON text exactly as the model wrote it."""
+
+class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A picture or a PDF that goes with a message; its bytes are the session's blob `digest` (SHA-256, hex).
+
+    `media_type`: image/png, image/jpeg, image/gif, image/webp or application/pdf. `size` in bytes, `width` and `height`
+    in pixels (0: a PDF), `pages` of a PDF (0: not known, or a picture).
+    """
+
+    digest: str
+    media_type: str
+    name: str = ""
+    size: int = 0
+    width: int = 0
+    height: int = 0
+    pages: int = 0
+
+
+class WireAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer as its API gave it, to be sent back unchanged and in order.
+
+    `items`: the output items (responses), content blocks (messages) or the one message (chat). `binding`: the digest of
+    all that had been sent before it, to which its reasoning is bound; "" = its reasoning is bound to nothing.
+    """
+
+    wire: Wire
+    items: tuple[dict[str, Any], ...]
+    binding: str = ""
+
+
+class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`id` is ours and unique in the session; `arguments` is the JSON text exactly as the model wrote it.
+
+    `wire_id`: the provider's own id of the call, under which its result goes back beside the answer's own items.
+    """
 
     id: str
     name: str
     arguments: str
+    wire_id: str = ""
 
 
 class ReasoningBlock(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`signature` and `redacted` are opaque data that a provider wants back unchanged."""
+    """What a model thought, as it can be shown. `signature` and `redacted` are opaque, and of older sessions only."""
 
     text: str = ""
     signature: str = ""
@@ -26,10 +62,14 @@ class UserMessage(Struct, frozen=True, kw_only=True, tag="user", tag_field="role
 
     content: str
     origin: str = "user"
+    attachments: tuple[Attachment, ...] = ()
 
 
 class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_field="role", omit_defaults=True):
-    """`dialect`: the dialect in which `tool_calls` stand in the text of `content`, "" = they are function calls."""
+    """`dialect`: the dialect in which `tool_calls` stand in the text of `content`, "" = they are function calls.
+
+    `model`: `provider/name` of the model that answered; `wire`: its answer as it came, None = nothing to be kept of it.
+    """
 
     content: str = ""
     reasoning: tuple[ReasoningBlock, ...] = ()
@@ -37,12 +77,14 @@ class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_f
     model: str = ""
     interrupted: bool = False
     dialect: str = ""
+    wire: WireAnswer | None = None
 
 
-class ToolMessage(Struct, frozen=True, kw_only=True, tag="tool", tag_field="role"):
+class ToolMessage(Struct, frozen=True, kw_only=True, tag="tool", tag_field="role", omit_defaults=True):
     call_id: str
     content: str
     is_error: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
 
 Message = UserMessage | AssistantMessage | ToolMessage

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from core.protocol.messages import Message, Usage
+from core.errors import StateError
+from core.protocol.messages import Message, Usage, WireAnswer
 
-FinishReason = Literal["stop", "tool_calls", "length", "refused"]
+FinishReason = Literal["stop", "tool_calls", "length", "refused", "context_full", "paused"]
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool as the model is told of it; `parameters` is a JSON Schema object."""
+    """A tool as the model is told of it; `parameters` is a JSON Schema object.
+
+    `freeform`: the one argument that a model may write as free text where its API has such tools, "" = none.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    freeform: str = ""
+
+
+def no_blobs(digest: str) -> bytes:
+    """The attachments of a request that has none."""
+    raise StateError(f"The bytes of an attachment ({digest[:12]}) are not there.", hint="Attach it again.")
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """One model call. `system`, `tools` and the head of `messages` are the stable prefix that caches hit.
 
-    `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing.
+    `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing. `effort`:
+    one that the model has (see `Capabilities`), "" = its default. `blobs` gives an attachment's bytes.
+    `private`: the API is asked to keep nothing, and told nothing that names the session.
     """
 
     model: str
@@ -32,8 +44,10 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     max_tokens: int = 0
     temperature: float | None = None
-    reasoning_effort: str = ""
+    effort: str = ""
     session: str = ""
+    blobs: Callable[[str], bytes] = no_blobs
+    private: bool = False
 
 
 class TextDelta(Struct, frozen=True):
@@ -41,10 +55,7 @@ class TextDelta(Struct, frozen=True):
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """`signature`/`redacted` are opaque and come whole, with the text (or nothing) that they belong to.
-
-    `index` numbers the reasoning blocks of one answer.
-    """
+    """Reasoning as it can be shown. `index` numbers the reasoning blocks of one answer."""
 
     text: str = ""
     signature: str = ""
@@ -67,13 +78,29 @@ class UsageReport(Struct, frozen=True):
     usage: Usage
 
 
+class RequestReport(Struct, frozen=True, kw_only=True):
+    """What became of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent.
+
+    `cache_miss`: what the API says about why its cache was not hit, "" = nothing.
+    """
+
+    dropped_reasoning: int = 0
+    cache_miss: str = ""
+
+
+class Answered(Struct, frozen=True):
+    """The whole answer as it came; just before `Finished`, from a wire that wants it back."""
+
+    wire: WireAnswer
+
+
 class Finished(Struct, frozen=True):
     """Always the last delta. A stream that ends without it was cut."""
 
     reason: FinishReason
 
 
-Delta = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | Finished
+Delta = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | RequestReport | Answered | Finished
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):

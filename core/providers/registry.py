@@ -18,9 +18,9 @@ from msgspec import Struct
 from core.config import ProviderSettings, Settings
 from core.errors import ConfigError
 from core.protocol.queries import Models
-from core.providers import keys
 from core.providers.base import Provider
-from core.providers.endpoint import Endpoint
+from core.providers.connection import keys
+from core.providers.connection.endpoint import Endpoint
 from core.secrets import remember
 
 Kind = Literal["openai", "anthropic"]
@@ -74,15 +74,15 @@ def resolve(model_id: str, settings: Settings | None = None) -> tuple[Provider, 
     _remember_keys(settings)
     provider, name = split(model_id, settings)
     if provider == SCRIPTED:
-        from core.providers.scripted import ScriptedProvider
+        from core.providers.scripted.provider import ScriptedProvider
 
         return ScriptedProvider.from_file(name), name
     endpoint = endpoint_of(provider, settings)
     if kind_of(provider, settings) == "anthropic":
-        from core.providers.anthropic import AnthropicProvider
+        from core.providers.anthropic.provider import AnthropicProvider
 
         return AnthropicProvider(endpoint), name
-    from core.providers.openai import OpenAIProvider
+    from core.providers.openai.provider import OpenAIProvider
 
     return OpenAIProvider(endpoint), name
 
@@ -197,8 +197,9 @@ def preload(model_id: str, settings: Settings | None = None) -> None:
     provider = model_id.partition("/")[0]
     if provider == SCRIPTED:
         return
-    from core.providers import lean_import, pricing
-    from core.providers.endpoint import warm_up
+    from core.providers.catalog import pricing
+    from core.providers.connection import lean_import
+    from core.providers.connection.endpoint import warm_up
 
     sdk = kind_of(provider, settings or Settings())
     warm_up(lean_import.load(sdk), sdk)
@@ -207,7 +208,7 @@ def preload(model_id: str, settings: Settings | None = None) -> None:
 
 
 async def discover(settings: Settings, *, probe: bool = True) -> Models:
-    """See `core.providers.discovery`."""
-    from core.providers.discovery import discover as discovered
+    """See `core.providers.catalog.discovery`."""
+    from core.providers.catalog.discovery import discover as discovered
 
     return await discovered(settings, probe=probe)

@@ -287,6 +287,7 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.StepRetried: turns.step_retried,
     ev.MessageAppended: turns.message_appended,
     ev.ContextCompacted: turns.compacted,
+    ev.ReasoningDropped: turns.reasoning_dropped,
     ev.DocumentStarted: turns.document_started,
     ev.DocumentFinished: turns.document_finished,
     ev.ToolRequested: turns.tool_requested,

@@ -15,6 +15,7 @@ from core.errors import StateError
 from core.protocol import events as ev
 from core.protocol.documents import Todo
 from core.protocol.messages import Message
+from core.sessions.turns import without_reasoning
 
 if TYPE_CHECKING:
     from core.sessions.fold import SessionState
@@ -124,6 +125,8 @@ def _messages(records: Iterable[ev.Envelope]) -> list[Message]:
                 found.append(message)
             case ev.ContextCompacted(messages=messages):
                 found += messages
+            case ev.ReasoningDropped():
+                found[:] = without_reasoning(found)
             case _:
                 raise StateError(f"record {record.seq} of the session log is no message.")
     return found

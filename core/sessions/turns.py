@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
 from core.protocol import events as ev
 from core.protocol.documents import AnyDocument, TerminalCommand
-from core.protocol.messages import Usage
+from core.protocol.messages import AssistantMessage, Message, Usage
 from core.sessions.asking import heard
 from core.sessions.steering import settled
 from core.sessions.usage import total
@@ -91,6 +94,16 @@ def compacted(state: SessionState, envelope: ev.Envelope, event: ev.ContextCompa
     state.message_branch.go_to(0)
     state.message_branch.add(envelope.seq)
     state.context_used = event.after_tokens
+
+
+def reasoning_dropped(state: SessionState, envelope: ev.Envelope, _: ev.ReasoningDropped) -> None:
+    state.messages[:] = without_reasoning(state.messages)
+    state.message_branch.add(envelope.seq)
+
+
+def without_reasoning(messages: Iterable[Message]) -> list[Message]:
+    """The same messages, whose answers go back as what they said and called alone."""
+    return [replace(each, wire=None) if isinstance(each, AssistantMessage) else each for each in messages]
 
 
 def _is_apart(state: SessionState, envelope: ev.Envelope) -> bool:

@@ -86,7 +86,7 @@ def test_no_setting_and_no_code_turns_the_check_of_certificates_off():
         for word in call.keywords
         if word.arg in {"verify", "verify_ssl", "check_hostname", "cert_reqs"} and "http" in ast.unparse(call).lower()
     }
-    assert given == {("core.providers.endpoint", "not plain")}  # plain: http to this machine
+    assert given == {("core.providers.connection.endpoint", "not plain")}  # plain: http to this machine
 
 
 def test_d8_no_duration_is_taken_from_the_clock_on_the_wall():
@@ -101,7 +101,7 @@ def test_d8_no_duration_is_taken_from_the_clock_on_the_wall():
 
 
 # How old a kept finding is, and a date that a server names.
-AGES = frozenset({"core.sandbox.tiers", "core.providers.failures"})
+AGES = frozenset({"core.sandbox.tiers", "core.providers.connection.failures"})
 
 
 def pair(node: ast.BinOp) -> tuple[ast.expr, ast.expr]:

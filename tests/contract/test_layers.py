@@ -93,7 +93,7 @@ SLOW = (
     "watchfiles",
 )
 # Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
-SHARED = {"ruamel": {"core.plans.yaml_tree", "core.providers.script_file", "core.prompts.command_texts"}}
+SHARED = {"ruamel": {"core.plans.yaml_tree", "core.providers.scripted.script_file", "core.prompts.command_texts"}}
 
 
 def unit(module: str) -> str:

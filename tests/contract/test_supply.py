@@ -34,8 +34,8 @@ SAME = {
 # Needed although no import statement names it: a program that is run, a library that is imported by a name in a table.
 NAMED_ELSEWHERE = {
     "ripgrep": ("core/tools/ripgrep.py", '"rg"'),
-    "openai": ("core/providers/lean_import.py", '"openai"'),
-    "anthropic": ("core/providers/lean_import.py", '"anthropic"'),
+    "openai": ("core/providers/connection/lean_import.py", '"openai"'),
+    "anthropic": ("core/providers/connection/lean_import.py", '"anthropic"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.
 GIVEN = {"gitpython"}

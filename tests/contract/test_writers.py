@@ -41,7 +41,7 @@ WRITERS: dict[str, str] = {
     "core.permissions.audit": STATE,
     "core.permissions.identity": KERNEL,
     "core.permissions.state_file": STATE,
-    "core.providers.private_file": "keys that the user pasted, in the state directory (0600)",
+    "core.providers.connection.private_file": "keys that the user pasted, in the state directory (0600)",
     "core.sandbox.boxed_process": STARTS,
     "core.sandbox.bwrap": BOX,
     "core.sandbox.cgroups": "control groups of this program's own",

@@ -14,7 +14,7 @@ from core.cli import parse
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
-from core.providers.scripted import ScriptedProvider
+from core.providers.scripted.provider import ScriptedProvider
 from core.resuming import with_session
 from tui.app import AgentApp
 from tui.bridge import Wish

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from core.config import ProviderSettings, Settings
-from core.providers import discovery
+from core.providers.catalog import discovery
 from core.providers.registry import KNOWN, discover
 from tests.support.provider_server import provider_server
 

@@ -5,8 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-from core.providers.endpoint import Endpoint
-from core.providers.openai import OpenAIProvider
+from core.providers.connection.endpoint import Endpoint
+from core.providers.openai.provider import OpenAIProvider
 from tests.support import provider_server
 from tests.support.provider_calls import ask
 

@@ -16,7 +16,7 @@ from core.agent.session import Route
 from core.errors import ProviderError
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage
-from core.providers.failures import Api, from_exception
+from core.providers.connection.failures import Api, from_exception
 from core.sessions.store import SessionStore
 from tests.support.agent_case import Case
 from tests.support.program import PROGRAM, environment

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.protocol.messages import Message, Usage, UserMessage
-from core.providers.anthropic import AnthropicProvider
+from core.providers.anthropic.provider import AnthropicProvider
 from core.providers.base import (
     Delta,
     Finished,
@@ -18,8 +18,8 @@ from core.providers.base import (
     ToolSpec,
     UsageReport,
 )
-from core.providers.endpoint import Endpoint
-from core.providers.openai import OpenAIProvider
+from core.providers.connection.endpoint import Endpoint
+from core.providers.openai.provider import OpenAIProvider
 from core.secrets import Secret
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Dialect

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from core.protocol.events.base import Decision, Event, ModeName, ToolStatus, TurnEnd
 from core.protocol.events.checkpoint import CheckpointCreated, CheckpointRestored, ConversationRewound, LeftAlone
-from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, RulesLoaded
+from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, ReasoningDropped, RulesLoaded
 from core.protocol.events.debug import (
     FixJudged,
     HypothesesSet,
@@ -168,6 +168,7 @@ AnyEvent = (
     | SubagentMerged
     | ContextMeasured
     | ContextCompacted
+    | ReasoningDropped
     | RulesLoaded
     | Notice
     | ErrorRaised
@@ -244,6 +245,7 @@ __all__ = [
     "PromptSuggested",
     "QuestionAnswered",
     "QuestionAsked",
+    "ReasoningDropped",
     "ReproduceEnded",
     "ReproduceRequested",
     "RulesLoaded",

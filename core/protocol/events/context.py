@@ -26,6 +26,15 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"
     after_tokens: int
 
 
+class ReasoningDropped(Event, frozen=True, kw_only=True, tag="reasoning.dropped"):
+    """The model's API no longer takes the reasoning of the answers so far: they go back without it from now on.
+
+    `answers` is how many had any. What was said and done in them stays.
+    """
+
+    answers: int
+
+
 class LoadedRule(Struct, frozen=True, kw_only=True):
     path: str
     kind: Literal["always", "globs", "agents_md", "user"]

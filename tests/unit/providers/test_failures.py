@@ -5,7 +5,7 @@ import email.utils
 import pytest
 
 from core.errors import ContextOverflow, ProviderError
-from core.providers.failures import Api, detail_of, from_event, from_exception, from_status, retry_after
+from core.providers.connection.failures import Api, detail_of, from_event, from_exception, from_status, retry_after
 from core.secrets import Secret
 
 API = Api(label="OpenAI", base_url="https://x/v1", model="gpt-9", key="environment variable OPENAI_API_KEY")
@@ -114,7 +114,7 @@ def test_the_servers_words_are_found_in_every_shape(body, detail):
 
 
 def test_v1_retry_after_is_read_in_seconds_milliseconds_and_as_a_date(monkeypatch):
-    monkeypatch.setattr("core.providers.failures.time.time", lambda: 1_700_000_000.0)
+    monkeypatch.setattr("core.providers.connection.failures.time.time", lambda: 1_700_000_000.0)
     assert retry_after({"retry-after": "7"}) == 7
     assert retry_after({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
     assert retry_after({"retry-after": email.utils.formatdate(1_700_000_030, usegmt=True)}) == 30

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from core.errors import ConfigError, StateError
-from core.providers import keys
-from core.providers.keys import KEYRING, find_key, store_key
+from core.providers.connection import keys
+from core.providers.connection.keys import KEYRING, find_key, store_key
 from core.secrets import Secret, redact
 from core.user_dirs import state_dir
 

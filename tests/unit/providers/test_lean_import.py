@@ -9,7 +9,7 @@ import pytest
 ASK = """
 import asyncio, json, sys
 import msgspec
-from core.providers import lean_import
+from core.providers.connection import lean_import
 if {plain}:
     plainly = lean_import.load_plain("{sdk}")
     lean_import.load = lambda sdk: plainly
@@ -77,7 +77,7 @@ def test_the_lean_import_streams_the_same_with_a_fraction_of_the_modules(sdk):
 )
 def test_all_of_the_sdk_can_still_be_had_after_a_lean_import(sdk, uses):
     code = f"""
-from core.providers import lean_import
+from core.providers.connection import lean_import
 client = lean_import.load("{sdk}")
 assert lean_import.load("{sdk}") is client
 import {sdk}
@@ -93,7 +93,7 @@ print(type(real.{"chat.completions" if sdk == "openai" else "messages"}).__name_
 def test_an_sdk_of_another_shape_is_imported_plainly(sdk):
     code = f"""
 import sys
-from core.providers import lean_import
+from core.providers.connection import lean_import
 def broken(package):
     raise RuntimeError("an __init__ of another shape")
 lean_import._relative_imports = broken
@@ -108,7 +108,7 @@ print(any(isinstance(each, lean_import.WaitingFinder) for each in sys.meta_path)
 def test_an_sdk_that_is_already_there_is_taken_as_it_is():
     code = """
 import openai
-from core.providers import lean_import
+from core.providers.connection import lean_import
 assert lean_import.load("openai").AsyncOpenAI is openai.AsyncOpenAI
 print(any(isinstance(each, lean_import.WaitingFinder) for each in __import__("sys").meta_path))
 """
@@ -118,7 +118,7 @@ print(any(isinstance(each, lean_import.WaitingFinder) for each in __import__("sy
 def test_two_threads_may_load_at_once():
     code = """
 import threading
-from core.providers import lean_import
+from core.providers.connection import lean_import
 found = []
 threads = [threading.Thread(target=lambda: found.append(lean_import.load("anthropic"))) for _ in range(4)]
 [each.start() for each in threads]; [each.join() for each in threads]
@@ -130,8 +130,9 @@ print(len(found), len(set(map(id, found))))
 def test_no_sdk_is_imported_by_the_modules_that_wrap_it():
     code = """
 import sys
-import core.providers.openai, core.providers.anthropic, core.providers.registry, core.providers.discovery
-import core.providers.scripted, core.providers.pricing, core.providers.keys
+import core.providers.openai.provider, core.providers.anthropic.provider, core.providers.registry
+import core.providers.catalog.discovery
+import core.providers.scripted.provider, core.providers.catalog.pricing, core.providers.connection.keys
 slow = ("openai", "anthropic", "httpx2", "pydantic", "keyring", "genai_prices", "ruamel")
 print([name for name in slow if name in sys.modules])
 """

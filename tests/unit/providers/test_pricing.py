@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from core.protocol.messages import Usage
-from core.providers import pricing
+from core.providers.catalog import pricing
 
 
 def test_cached_and_written_tokens_have_prices_of_their_own():
@@ -43,7 +43,7 @@ WINDOWS = {
 
 def test_windows_are_known_before_the_price_list_is_there_and_agree_with_it():
     code = (
-        "import sys; from core.providers import pricing\n"
+        "import sys; from core.providers.catalog import pricing\n"
         f"print([pricing.context_window(each) for each in {list(WINDOWS)!r}], 'genai_prices' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,11 +4,11 @@ import pytest
 
 from core.config import ProviderSettings, Settings
 from core.errors import ConfigError
-from core.providers.anthropic import AnthropicProvider
-from core.providers.keys import store_key
-from core.providers.openai import OpenAIProvider
+from core.providers.anthropic.provider import AnthropicProvider
+from core.providers.connection.keys import store_key
+from core.providers.openai.provider import OpenAIProvider
 from core.providers.registry import base_url_of, default_model, endpoint_of, kind_of, resolve, split
-from core.providers.scripted import ScriptedProvider
+from core.providers.scripted.provider import ScriptedProvider
 
 PLAIN = Settings()
 CUSTOM = Settings(

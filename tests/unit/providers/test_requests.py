@@ -5,9 +5,10 @@ import json
 import pytest
 
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, ToolMessage, UserMessage
-from core.providers import anthropic_request, openai_request
+from core.providers.anthropic import request as anthropic_request
 from core.providers.base import ModelRequest, ToolSpec
-from core.providers.wire_text import arguments_text, clean, tool_name
+from core.providers.openai import chat_request as openai_request
+from core.providers.wire.wire_text import arguments_text, clean, tool_name
 
 SPECS = tuple(ToolSpec(name=name, description=name, parameters={"type": "object"}) for name in ("a", "b"))
 
@@ -57,7 +58,7 @@ class TestChatCompletions:
     def test_what_was_not_asked_for_is_not_sent(self):
         body = openai(user(), tools=(), system="")
         assert body.keys() == {"model", "messages", "stream", "stream_options"}
-        body = openai(user(), temperature=0.0, reasoning_effort="low")
+        body = openai(user(), temperature=0.0, effort="low")
         assert (body["temperature"], body["reasoning_effort"]) == (0.0, "low")
 
     def test_a_longer_history_begins_with_the_shorter_one(self):
@@ -158,7 +159,7 @@ class TestMessages:
         ],
     )
     def test_thinking_is_asked_for_in_the_way_of_the_model(self, model, fixed):
-        body = anthropic(user(), model=model, reasoning_effort="high", temperature=0.5)
+        body = anthropic(user(), model=model, effort="high", temperature=0.5)
         assert body["thinking"]["type"] == ("enabled" if fixed else "adaptive")
         assert "temperature" not in body
         assert body.get("output_config") == (None if fixed else {"effort": "high"})
@@ -167,7 +168,7 @@ class TestMessages:
 
     def test_without_an_effort_nothing_is_said_of_thinking(self):
         assert not anthropic(user(), temperature=0.5).keys() & {"thinking", "output_config"}
-        assert "thinking" not in anthropic(user(), model="claude-3-7-x", reasoning_effort="high", max_tokens=1500)
+        assert "thinking" not in anthropic(user(), model="claude-3-7-x", effort="high", max_tokens=1500)
 
 
 @pytest.mark.parametrize("build", [openai, anthropic])

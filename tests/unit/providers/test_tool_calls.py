@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.protocol.messages import AssistantMessage, ToolCall, UserMessage
-from core.providers.tool_calls import CallNormaliser, known_ids
+from core.providers.wire.tool_calls import CallNormaliser, known_ids
 
 
 def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[str, Any]:

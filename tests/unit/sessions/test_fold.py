@@ -3,7 +3,7 @@ from __future__ import annotations
 from core.engine.recovery import INTERRUPTED, close_open_turn, with_results
 from core.protocol import events as ev
 from core.protocol.documents import Text
-from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
+from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage, WireAnswer
 from core.sessions.fold import SessionState, fold
 
 CALL = ToolCall(id="call_1", name="read_file", arguments="{}")
@@ -110,3 +110,14 @@ def test_usage_adds_up_over_turns_and_an_unknown_price_stays_unknown():
     state = fold(envelopes(events))
     assert (state.usage.prompt_tokens, state.usage.cost) == (6, 0.25)
     assert fold(envelopes(events[2:])).usage.cost is None
+
+
+def test_reasoning_that_is_no_longer_taken_goes_and_what_was_said_stays():
+    wire = WireAnswer(wire="messages", items=({"type": "thinking"},), binding="b")
+    more: list[ev.AnyEvent] = [
+        ev.MessageAppended(message=AssistantMessage(content="said", wire=wire)),
+        ev.ReasoningDropped(answers=1),
+        ev.MessageAppended(message=AssistantMessage(content="later", wire=wire)),
+    ]
+    state = fold(envelopes(EVENTS + more))
+    assert state.messages[-2:] == [AssistantMessage(content="said"), AssistantMessage(content="later", wire=wire)]

@@ -6,7 +6,7 @@ from typing import Any, Final, assert_never
 
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.providers.base import ModelRequest, ToolSpec
-from core.providers.wire_text import arguments_text, clean, tool_name
+from core.providers.wire.wire_text import arguments_text, clean, tool_name
 
 OFFICIAL_HOST: Final = "api.openai.com"
 NO_OUTPUT: Final = "(no output)"
@@ -26,8 +26,8 @@ def body_of(request: ModelRequest, *, official: bool) -> dict[str, Any]:
         body["max_completion_tokens" if official else "max_tokens"] = request.max_tokens
     if request.temperature is not None:
         body["temperature"] = request.temperature
-    if request.reasoning_effort:
-        body["reasoning_effort"] = request.reasoning_effort
+    if request.effort:
+        body["reasoning_effort"] = request.effort
     if official and request.session:
         body["prompt_cache_key"] = request.session
     return body

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from core.providers.script_file import ScriptCondition
+from core.providers.scripted.script_file import ScriptCondition
 
 _QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _STEERED: Final = re.compile(r"\A<system_reminder>\nThe user sent this while you were working")

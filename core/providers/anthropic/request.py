@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.providers.base import ModelRequest
-from core.providers.wire_text import arguments_object, clean, tool_name
+from core.providers.wire.wire_text import arguments_object, clean, tool_name
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
@@ -54,7 +54,7 @@ def answer_limit(model: str) -> int:
 
 def _thinking(request: ModelRequest, max_tokens: int) -> dict[str, Any]:
     """Older models take a number of tokens for thinking, newer ones decide within an effort."""
-    effort = request.reasoning_effort
+    effort = request.effort
     if effort not in _BUDGETS:
         return {}
     if not _FIXED_BUDGET.search(request.model):

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from core.errors import ProviderError
-from core.providers.failures import Api, detail_of, from_event
+from core.providers.connection.failures import Api, detail_of, from_event
 from core.secrets import redact
 
 MAX_BODY: Final = 65_536

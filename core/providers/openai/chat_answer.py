@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from core.protocol.messages import Usage
 from core.providers.base import Delta, Finished, FinishReason, ReasoningDelta, TextDelta, UsageReport
-from core.providers.tool_calls import CallNormaliser
+from core.providers.wire.tool_calls import CallNormaliser
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from core.errors import ContextOverflow, ProviderError
 from core.providers.base import Delta, ModelRequest
-from core.providers.endpoint import Endpoint
-from core.providers.event_stream import refuse_other, stream_class
-from core.providers.failures import cut, from_exception
-from core.providers.openai_answer import ChatAnswer
-from core.providers.openai_request import OFFICIAL_HOST, body_of
-from core.providers.sdk_provider import END, SdkProvider, next_of
-from core.providers.tool_calls import known_ids
+from core.providers.connection.endpoint import Endpoint
+from core.providers.connection.event_stream import refuse_other, stream_class
+from core.providers.connection.failures import cut, from_exception
+from core.providers.connection.sdk_provider import END, SdkProvider, next_of
+from core.providers.openai.chat_answer import ChatAnswer
+from core.providers.openai.chat_request import OFFICIAL_HOST, body_of
+from core.providers.wire.tool_calls import known_ids
 
 _OPTIONAL: Final = ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature")
 _LIMITS: Final = ("max_completion_tokens", "max_tokens")

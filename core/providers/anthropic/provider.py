@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from core.providers.anthropic_answer import MessageAnswer
-from core.providers.anthropic_request import body_of
+from core.providers.anthropic.answer import MessageAnswer
+from core.providers.anthropic.request import body_of
 from core.providers.base import Delta, ModelRequest
-from core.providers.event_stream import refuse_other, stream_class
-from core.providers.failures import cut, from_status
-from core.providers.sdk_provider import END, SdkProvider, next_of
-from core.providers.tool_calls import known_ids
+from core.providers.connection.event_stream import refuse_other, stream_class
+from core.providers.connection.failures import cut, from_status
+from core.providers.connection.sdk_provider import END, SdkProvider, next_of
+from core.providers.wire.tool_calls import known_ids
 
 _GRACE_SECONDS: Final = 0.5  # for the end of the stream, once the message itself is whole
 

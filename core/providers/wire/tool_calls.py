@@ -13,7 +13,7 @@ from typing import Any
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
-from core.providers.wire_text import is_call_id
+from core.providers.wire.wire_text import is_call_id
 
 
 def known_ids(messages: tuple[Message, ...]) -> set[str]:

@@ -17,13 +17,13 @@ import msgspec
 from core.config import Settings
 from core.errors import AgentTuiError
 from core.protocol.queries import ModelChoice, Models, ProviderStatus
-from core.providers import keys
 from core.providers.base import ModelInfo
-from core.providers.endpoint import Endpoint, is_loopback
-from core.providers.failures import one_line
-from core.providers.pricing import context_window
+from core.providers.catalog.pricing import context_window
+from core.providers.connection import keys
+from core.providers.connection.endpoint import Endpoint, is_loopback
+from core.providers.connection.failures import one_line
+from core.providers.connection.sdk_provider import model_infos
 from core.providers.registry import KNOWN, SCRIPTED, default_model, endpoint_of, kind_of, provider_ids
-from core.providers.sdk_provider import model_infos
 from core.secrets import Secret
 
 LOCAL_SECONDS: Final = 0.3

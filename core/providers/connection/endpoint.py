@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from core.errors import ProviderError
 from core.providers.base import Provider
-from core.providers.failures import Api
-from core.providers.lean_import import Sdk
+from core.providers.connection.failures import Api
+from core.providers.connection.lean_import import Sdk
 from core.secrets import Secret
 
 STALL_SECONDS: Final = 120.0

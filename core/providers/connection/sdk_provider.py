@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
-from core.providers import lean_import
 from core.providers.base import Delta, ModelInfo, ModelRequest
-from core.providers.endpoint import Endpoint, http_client, time_limits, with_near_names
-from core.providers.failures import Api, from_exception
-from core.providers.lean_import import Sdk
+from core.providers.connection import lean_import
+from core.providers.connection.endpoint import Endpoint, http_client, time_limits, with_near_names
+from core.providers.connection.failures import Api, from_exception
+from core.providers.connection.lean_import import Sdk
 
 END: Final = object()
 

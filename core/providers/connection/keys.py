@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from core.errors import ConfigError, StateError
-from core.providers.endpoint import is_loopback
-from core.providers.private_file import read_private, write_private
+from core.providers.connection.endpoint import is_loopback
+from core.providers.connection.private_file import read_private, write_private
 from core.secrets import Secret
 from core.user_dirs import state_dir
 

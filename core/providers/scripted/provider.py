@@ -46,10 +46,10 @@ from core.providers.base import (
     ToolCallDelta,
     UsageReport,
 )
-from core.providers.failures import Api, cut, from_status
-from core.providers.script_file import Script, ScriptFault, ScriptStep, ScriptTurn, read_script
-from core.providers.script_scene import Scene, scenes
-from core.providers.tool_calls import CallNormaliser, known_ids
+from core.providers.connection.failures import Api, cut, from_status
+from core.providers.scripted.script_file import Script, ScriptFault, ScriptStep, ScriptTurn, read_script
+from core.providers.scripted.script_scene import Scene, scenes
+from core.providers.wire.tool_calls import CallNormaliser, known_ids
 
 SPEED_VARIABLE: Final = "AGENT_TUI_SCRIPT_SPEED"
 CHARACTERS_PER_TOKEN: Final = 4

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from core.protocol.messages import Usage
 from core.providers.base import Delta, Finished, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta, UsageReport
-from core.providers.openai_answer import count
-from core.providers.tool_calls import CallNormaliser
+from core.providers.openai.chat_answer import count
+from core.providers.wire.tool_calls import CallNormaliser
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",

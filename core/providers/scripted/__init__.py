@@ -1,0 +1,1 @@
+"""The provider that plays a script: demo and tests."""
