@@ -18,6 +18,7 @@ import pytest
 
 from core import config
 from core.cli import parse
+from core.config import narrowing
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
@@ -135,7 +136,7 @@ def test_every_setting_is_explained_with_its_default():
 def test_what_a_project_may_narrow_is_told():
     section = text_of(DOCS / "configuration.md").split("## What a project may narrow", 1)[1].split("\n## ", 1)[0]
     told = set(re.findall(r"`([a-z_.]+)`", "\n".join(line for line in section.splitlines() if line.startswith("- "))))
-    heard = {f"{table}.{key}" if table else key for table, key in {*config._NARROWER, *config._ADDED}}
+    heard = {f"{table}.{key}" if table else key for table, key in {*narrowing.NARROWER, *narrowing.ADDED}}
     assert heard <= told
     assert {each for each in told if "." in each or each == "mode"} == heard
 

@@ -1,0 +1,57 @@
+"""A project's file may only narrow the user's settings.
+
+A project is somebody else's text until its user says otherwise, so nothing in `.agent-tui/config.toml` can choose a
+model, a server, a key or a laxer policy: such lines are ignored and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from core.config.problems import keys
+from core.config.settings import LoadedSettings, Settings
+from core.modes import Mode
+
+_STRICTER = {"auto": 0, "confirm": 1, "human": 2}
+
+
+def _lower_limit(mine: float, theirs: float) -> bool:
+    return theirs > 0 and (mine == 0 or theirs < mine)
+
+
+# Which keys of a project's file are heard, and when the project's value is narrower than the user's.
+NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
+    ("", "mode"): lambda _mine, theirs: theirs is Mode.ASK,
+    ("limits", "max_steps"): _lower_limit,
+    ("limits", "max_cost"): _lower_limit,
+    ("limits", "max_tokens"): _lower_limit,
+    ("commands", "policy"): lambda mine, theirs: _STRICTER[theirs] > _STRICTER[mine],
+    ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
+    ("context", "compact_at"): lambda mine, theirs: theirs < mine,
+}
+# What a project's file adds to the user's: rules that ask or refuse.
+ADDED = frozenset({("permissions", "ask"), ("permissions", "deny")})
+
+
+def narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: str) -> LoadedSettings:
+    """The user's settings with the project's narrower values in them."""
+    notices: list[str] = []
+    for section, key in keys(table):
+        holder = getattr(mine, section) if section else mine
+        offered = getattr(theirs, section) if section else theirs
+        narrower = NARROWER.get((section, key))
+        dotted = f"{section}.{key}" if section else key
+        if (section, key) in ADDED:
+            both = tuple(dict.fromkeys((*getattr(holder, key), *getattr(offered, key))))
+            mine = msgspec.structs.replace(mine, **{section: msgspec.structs.replace(holder, **{key: both})})
+        elif narrower is None:
+            notices.append(f"{name}: `{dotted}` was ignored: only your own configuration can set it.")
+        elif narrower(getattr(holder, key), getattr(offered, key)):
+            changed = msgspec.structs.replace(holder, **{key: getattr(offered, key)})
+            mine = msgspec.structs.replace(mine, **{section: changed}) if section else changed
+        elif getattr(holder, key) != getattr(offered, key):
+            notices.append(f"{name}: `{dotted}` was ignored: a project can only make your settings stricter.")
+    return LoadedSettings(settings=mine, notices=tuple(notices))
