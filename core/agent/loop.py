@@ -9,24 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from core.agent.compaction import compact, is_due, window_of
+from core.agent.compaction import window_of
 from core.agent.context import compose, prepared
 from core.agent.course import Course
 from core.agent.documents import Documents
 from core.agent.gate import Call, run_calls
 from core.agent.late_answers import report_answers
 from core.agent.limits import LimitReached, Spent
+from core.agent.model_calls import ModelCalls
 from core.agent.nudges import Nudges
 from core.agent.prefix import Prepared
 from core.agent.reminders import remind, take_in
 from core.agent.repeats import Repeats
-from core.agent.retry import Backoff
 from core.agent.session import SessionContext
 from core.agent.speaking import hand_in, teller
-from core.agent.streaming import Answer, Reception, truncated_call
+from core.agent.streaming import Answer, truncated_call
 from core.agent.tags import tagged
-from core.clock import monotonic, pause
-from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.clock import monotonic
+from core.errors import AgentTuiError, ProviderError
 from core.faults import keep, told
 from core.prompts import render
 from core.protocol.events import (
@@ -35,14 +35,12 @@ from core.protocol.events import (
     MessageAppended,
     Notice,
     StepFinished,
-    StepRetried,
     StepStarted,
     TurnEnd,
     TurnFinished,
     TurnStarted,
 )
 from core.protocol.messages import UserMessage
-from core.providers.base import ModelRequest
 
 PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
 
@@ -94,8 +92,8 @@ class Turn:
     async def work(self) -> None:
         """All steps. How it ended is in `end`; only an interrupt comes out as an exception."""
         try:
-            made = await self._open()
-            while await self._step(made) or self.session.state.steers:
+            model = ModelCalls(self.session, self.documents, self.spent, await self._open())
+            while await self._step(model) or self.session.state.steers:
                 pass
             self.spent.check_end()
             self.end = ("done", "")
@@ -130,75 +128,19 @@ class Turn:
             self.session.emit(MessageAppended(message=message))
         return await prepared(self.session)
 
-    async def _step(self, made: Prepared) -> bool:
+    async def _step(self, model: ModelCalls) -> bool:
         """One model call and its tools. False: the turn is done."""
         self.course.take_in()
         report_answers(self.session)
         take_in(self.session)
         self.spent.check()
-        await self._make_room(made)
+        await model.make_room()
         self.session.emit(StepStarted(step=self.spent.begin_step()))
-        answer = await self._answer(made)
-        self._account(made, answer)
+        answer = await model.answer()
+        self._account(model.made, answer)
         if answer.calls:
-            return await self._run(made, answer)
+            return await self._run(model.made, answer)
         return self.nudges.goes_on(answer) or await self.course.goes_on(answer.message.content, over=answer.over)
-
-    async def _answer(self, made: Prepared) -> Answer:
-        """The model's answer, after as many attempts as are reasonable."""
-        reached, route = self.session.reached, self.session.route.id
-        backoff, shortened = Backoff(answered=route in reached), False
-        while True:
-            reception = Reception(self.session, self.documents, made.dialect)
-            try:
-                answer = await reception.receive(self._request(made))
-                reached.add(route)
-                return answer
-            except ContextOverflow as overflow:
-                if shortened:
-                    self._abandon(reception, "the conversation is too long")
-                    raise _too_long(overflow) from None
-                self._retried(reception, 1, 0.0, overflow.message)
-                await self._compact(made)
-                shortened = True
-            except ProviderError as error:
-                wait = backoff.pause(error)
-                if wait is None:
-                    self._abandon(reception, error.message)
-                    raise
-                self._retried(reception, backoff.attempt, wait, error.message)
-                await pause(wait)
-            except asyncio.CancelledError:
-                self._abandon(reception, "cancelled by the user.")
-                raise
-
-    def _request(self, made: Prepared) -> ModelRequest:
-        session = self.session
-        return ModelRequest(
-            model=session.route.model,
-            system=made.prefix.system,
-            tools=made.prefix.tools,
-            messages=made.dialect.sent(session.state.messages),
-            session=session.id,
-            effort=session.route.effort,
-            blobs=session.shadow.blobs.get,
-        )
-
-    def _retried(self, reception: Reception, attempt: int, wait: float, message: str) -> None:
-        """The attempt is void and another one follows; what it cost counts all the same."""
-        self.spent.add(reception.usage)
-        void = self.documents.void_attempt()
-        delay = round(wait * 1000)
-        self.session.emit(
-            StepRetried(step=self.spent.steps, attempt=attempt, delay_ms=delay, message=message, void_documents=void)
-        )
-
-    def _abandon(self, reception: Reception, why: str) -> None:
-        message = reception.abandon(why)
-        if message is not None:
-            self.session.emit(MessageAppended(message=message))
-        self.spent.add(reception.usage)
-        self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage))
 
     def _account(self, made: Prepared, answer: Answer) -> None:
         """Record the answer and what it took. An answer that says nothing at all is no message."""
@@ -233,18 +175,3 @@ class Turn:
         if truncated:
             remind(self.session, render("reminders/truncated", call=True))
         return not hand_in(self.documents, made.dialect, calls) or await self.course.goes_on("", over=True)
-
-    async def _make_room(self, made: Prepared) -> None:
-        if is_due(self.session, self.session.meter.tokens(made.size, self.session.state.messages)):
-            await self._compact(made)
-
-    async def _compact(self, made: Prepared) -> None:
-        self.spent.add(await compact(self.session, made.size))
-        take_in(self.session)
-
-
-def _too_long(overflow: ContextOverflow) -> ContextOverflow:
-    return ContextOverflow(
-        f"The conversation does not fit into the model's window, even shortened: {overflow.message}",
-        hint="Start a new session, attach less, or choose a model with a larger window.",
-    )

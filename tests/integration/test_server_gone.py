@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from core.agent import loop, retry
+from core.agent import model_calls, retry
 from core.agent.session import Route
 from core.errors import ProviderError
 from core.protocol import events as ev
@@ -40,7 +40,7 @@ def clock(monkeypatch):
         now[0] += seconds
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(loop, "pause", pause)
+    monkeypatch.setattr(model_calls, "pause", pause)
     return now
 
 
@@ -62,7 +62,7 @@ async def test_n16c_a_server_that_is_gone_for_a_while_does_not_end_the_turn(
                 stack_has_server.append(await stack.enter_async_context(provider_server(["Two."], port=first.port)))
 
         stack_has_server: list[object] = []
-        monkeypatch.setattr(loop, "pause", pause)
+        monkeypatch.setattr(model_calls, "pause", pause)
         finished = await case.turn("two")
         await provider.close()
     assert (finished.reason, finished.message) == ("done", "")
@@ -83,7 +83,7 @@ async def test_n16c_a_rate_limit_of_a_minute_does_not_end_the_turn(tmp_path, clo
             if clock[0] >= 60:
                 server.steps[:] = [Step(text="At last.")]
 
-        monkeypatch.setattr(loop, "pause", pause)
+        monkeypatch.setattr(model_calls, "pause", pause)
         finished = await case.turn("one")
         await provider.close()
     assert (finished.reason, finished.message) == ("done", "")

@@ -1,0 +1,103 @@
+"""The model calls of a turn: one a step, tried again as often as is reasonable, and room made for them before.
+
+What went wrong on the way is told as events; what comes out is an answer, or the error that ends the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.agent.compaction import compact, is_due
+from core.agent.documents import Documents
+from core.agent.limits import Spent
+from core.agent.prefix import Prepared
+from core.agent.reminders import take_in
+from core.agent.retry import Backoff
+from core.agent.session import SessionContext
+from core.agent.streaming import Answer, Reception
+from core.clock import pause
+from core.errors import ContextOverflow, ProviderError
+from core.protocol.events import MessageAppended, StepFinished, StepRetried
+from core.providers.base import ModelRequest
+
+
+class ModelCalls:
+    """Those of one turn. `made` is what they begin with: another one, when another model goes on."""
+
+    def __init__(self, session: SessionContext, documents: Documents, spent: Spent, made: Prepared) -> None:
+        self.session = session
+        self.documents = documents
+        self.spent = spent
+        self.made = made
+
+    async def answer(self) -> Answer:
+        """The model's answer, after as many attempts as are reasonable."""
+        reached, route = self.session.reached, self.session.route.id
+        backoff, shortened = Backoff(answered=route in reached), False
+        while True:
+            reception = Reception(self.session, self.documents, self.made.dialect)
+            try:
+                answer = await reception.receive(self._request())
+                reached.add(route)
+                return answer
+            except ContextOverflow as overflow:
+                if shortened:
+                    self._abandon(reception, "the conversation is too long")
+                    raise _too_long(overflow) from None
+                self._retried(reception, 1, 0.0, overflow.message)
+                await self._compact()
+                shortened = True
+            except ProviderError as error:
+                wait = backoff.pause(error)
+                if wait is None:
+                    self._abandon(reception, error.message)
+                    raise
+                self._retried(reception, backoff.attempt, wait, error.message)
+                await pause(wait)
+            except asyncio.CancelledError:
+                self._abandon(reception, "cancelled by the user.")
+                raise
+
+    def _request(self) -> ModelRequest:
+        session = self.session
+        return ModelRequest(
+            model=session.route.model,
+            system=self.made.prefix.system,
+            tools=self.made.prefix.tools,
+            messages=self.made.dialect.sent(session.state.messages),
+            session=session.id,
+            effort=session.route.effort,
+            blobs=session.shadow.blobs.get,
+        )
+
+    def _retried(self, reception: Reception, attempt: int, wait: float, message: str) -> None:
+        """The attempt is void and another one follows; what it cost counts all the same."""
+        self.spent.add(reception.usage)
+        void = self.documents.void_attempt()
+        delay = round(wait * 1000)
+        self.session.emit(
+            StepRetried(step=self.spent.steps, attempt=attempt, delay_ms=delay, message=message, void_documents=void)
+        )
+
+    def _abandon(self, reception: Reception, why: str) -> None:
+        message = reception.abandon(why)
+        if message is not None:
+            self.session.emit(MessageAppended(message=message))
+        self.spent.add(reception.usage)
+        self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage))
+
+    async def make_room(self) -> None:
+        """Before a step: a history that fills the window is made shorter."""
+        if is_due(self.session, self.session.meter.tokens(self.made.size, self.session.state.messages)):
+            await self._compact()
+
+    async def _compact(self) -> None:
+        self.spent.add(await compact(self.session, self.made.size))
+        take_in(self.session)
+
+
+def _too_long(overflow: ContextOverflow) -> ContextOverflow:
+    return ContextOverflow(
+        f"The conversation does not fit into the model's window, even shortened: {overflow.message}",
+        hint="Start a new session, attach less, or choose a model with a larger window.",
+    )
