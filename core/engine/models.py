@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from core.config import Settings
 from core.protocol.messages import Usage
 from core.providers.base import Provider
+from core.providers.catalog.capabilities import Capabilities
 
 
 def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
@@ -28,6 +29,12 @@ def _window(model: str) -> int:
     return context_window(model)
 
 
+def _capabilities(model: str, settings: Settings) -> Capabilities:
+    from core.providers.registry import capabilities
+
+    return capabilities(model, settings)
+
+
 def _preload(model: str) -> None:
     from core.providers.registry import preload
 
@@ -44,12 +51,14 @@ def _default(settings: Settings) -> str:
 class ModelAccess:
     """`resolve(id, settings)`: the provider and its own name for the model, or `ConfigError`/`ProviderError`.
 
-    `cost` in US dollars, None = not known; `window` in tokens, 0 = not known; `preload` may take its time;
+    `cost` in US dollars, None = not known; `window` in tokens, 0 = not known; `capabilities(id, settings)`: what is
+    known of a model here, without asking; `preload` may take its time;
     `default(settings)`: the model to use when none was chosen, "" = nothing is configured.
     """
 
     resolve: Callable[[str, Settings], tuple[Provider, str]] = _resolve
     cost: Callable[[str, Usage], float | None] = _cost
     window: Callable[[str], int] = _window
+    capabilities: Callable[[str, Settings], Capabilities] = _capabilities
     preload: Callable[[str], None] = _preload
     default: Callable[[Settings], str] = _default

@@ -88,4 +88,6 @@ class Routes:
     def _made(self, name: str, window: int = 0) -> Route:
         models = self._session.models
         provider, model = models.resolve(name, self._session.settings)
-        return Route(provider=provider, model=model, id=name, window=window or models.window(name))
+        able = models.capabilities(name, self._session.settings)
+        window = window or able.context_window or models.window(name)
+        return Route(provider=provider, model=model, id=name, window=window, capabilities=able)

@@ -17,14 +17,17 @@ from msgspec import Struct
 
 from core.config import ProviderSettings, Settings
 from core.errors import ConfigError
+from core.protocol.messages import Wire
 from core.protocol.queries import Models
 from core.providers.base import Provider
+from core.providers.catalog.capabilities import Capabilities, capabilities_of, catalogue
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint
 from core.secrets import remember
 
 Kind = Literal["openai", "anthropic"]
 SCRIPTED: Final = "scripted"
+OPENAI_HOST: Final = "api.openai.com"
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
 
@@ -121,6 +124,25 @@ def kind_of(provider: str, settings: Settings) -> Kind:
     return chosen or (KNOWN[provider].kind if provider in KNOWN else "openai")
 
 
+def wire_of(provider: str, settings: Settings) -> Wire:
+    """The protocol that a provider speaks by itself. Raises `ConfigError` for an address that is none."""
+    if kind_of(provider, settings) == "anthropic":
+        return "messages"
+    return "responses" if _host(base_url_of(provider, settings)) == OPENAI_HOST else "chat"
+
+
+def capabilities(model_id: str, settings: Settings) -> Capabilities:
+    """What `provider/name` can do, as far as it is known here; nothing is asked. Never slow, raises nothing."""
+    try:
+        provider, name = split(model_id, settings)
+        if provider == SCRIPTED:
+            return Capabilities()
+        origin = base_url_of(provider, settings)
+        return capabilities_of(provider, name, wire=wire_of(provider, settings), origin=origin)
+    except ConfigError:
+        return Capabilities()
+
+
 def endpoint_of(provider: str, settings: Settings) -> Endpoint:
     """Where a provider is and how its key is found. Raises `ConfigError` for an address that is none."""
     configured, known = _configured(provider, settings), KNOWN.get(provider)
@@ -201,6 +223,7 @@ def preload(model_id: str, settings: Settings | None = None) -> None:
     from core.providers.connection import lean_import
     from core.providers.connection.endpoint import warm_up
 
+    catalogue()
     sdk = kind_of(provider, settings or Settings())
     warm_up(lean_import.load(sdk), sdk)
     if provider not in pricing.FREE:

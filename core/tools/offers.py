@@ -5,17 +5,12 @@ The other formats are understood all the same, under whatever name a model calls
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from core.config import EditFormat, Settings
+from core.providers.catalog.capabilities import known_as
 
-# What models were trained on, by their name without the provider; the first that fits counts.
-FAMILIES: Final[tuple[tuple[re.Pattern[str], EditFormat], ...]] = (
-    (re.compile(r"claude|sonnet|opus|haiku"), "str_replace"),
-    (re.compile(r"(?:^|[/-])(?:gpt|chatgpt|codex|o\d)\b"), "patch"),
-)
 OTHERS: Final[EditFormat] = "search_replace"
 # The name under which a format's tool is offered, and that tool.
 OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
@@ -36,5 +31,4 @@ def edit_format(model: str, settings: Settings) -> EditFormat:
 
 def by_name(model: str) -> EditFormat:
     """The format that models of this name are best at."""
-    name = model.partition("/")[2].lower() or model.lower()
-    return next((edits for pattern, edits in FAMILIES if pattern.search(name)), OTHERS)
+    return known_as(model).edits or OTHERS

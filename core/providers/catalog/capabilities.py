@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from core.config import EditFormat
 from core.protocol.messages import Wire
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Thinking = Literal["adaptive", "between_tools", "enabled", "disabled"]
+FILE: Final = Path(__file__).with_name("models.toml")
+# Servers of this machine: they choose the window themselves, and ask for no money.
+LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What one model takes. `efforts` from the least to the most, () = it has none to choose; `default_effort`: what it
-    takes when none is sent, "" = not known. `thinking`: the types of thinking that can be asked for, the best first.
+    """What one model takes. `efforts` from the least to the most, () = it has none to choose; "none" = it need not
+    think. `default_effort`: what it takes when none is sent, "" = not known. `thinking`: the types of thinking that can
+    be asked for, the best first.
 
     `sampling`: whether `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window`
-    and `max_output` in tokens, 0 = not known. `wire`: the protocol it speaks, None = its provider's.
+    and `max_output` in tokens, 0 = not known. `wire`: the protocol it speaks, None = its provider's. `edits`: the edit
+    format that it is best at, "" = no particular one.
     """
 
     efforts: tuple[Effort, ...] = ()
@@ -31,3 +42,83 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     context_window: int = 0
     max_output: int = 0
     wire: Wire | None = None
+    edits: EditFormat | Literal[""] = ""
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """`patterns`: globs that the name has to fit, one of each group."""
+
+    patterns: tuple[tuple[str, ...], ...]
+    capabilities: Capabilities
+
+    def fits(self, name: str) -> bool:
+        return all(any(fnmatchcase(name, pattern) for pattern in group) for group in self.patterns)
+
+
+class Catalogue(Struct, frozen=True, kw_only=True):
+    """The data file. `not_chat`: patterns of models that one can't converse with."""
+
+    not_chat: tuple[str, ...]
+    models: tuple[Listed, ...]
+
+
+def capabilities_of(provider: str, model: str, *, wire: Wire, origin: str = "") -> Capabilities:
+    """What `model` takes at a provider that speaks `wire` by itself ("responses": OpenAI's own host, or one that says
+    it speaks it). `origin`: the provider's base URL, under which its models endpoint told. Never slow; `wire` of the
+    result is never None."""
+    listed = _at_host(known_as(model), wire)
+    return replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
+
+
+@lru_cache(maxsize=256)
+def known_as(model: str) -> Capabilities:
+    """What the data file says of a model of this name, wherever it runs; `wire` is its maker's."""
+    name = own_name(model)
+    return next((each.capabilities for each in catalogue().models if each.fits(name)), Capabilities())
+
+
+def _at_host(found: Capabilities, wire: Wire) -> Capabilities:
+    """The same at a host that speaks `wire`: what only its maker's own API has is not there elsewhere."""
+    if wire == "messages":
+        if found.wire == "messages":
+            return found
+        found = replace(found, efforts=(), default_effort="", thinking=(), sampling=True)
+        return replace(found, wire=wire, freeform_tools=False)
+    if wire == "responses" and found.wire in {"responses", "chat"}:
+        return found
+    plain = replace(found, wire=wire, thinking=(), pdf=False)
+    return plain if wire == "responses" else replace(plain, freeform_tools=False)
+
+
+def is_chat(model: str) -> bool:
+    """Whether one can converse with a model of this name."""
+    name = own_name(model)
+    return not any(fnmatchcase(name, pattern) for pattern in catalogue().not_chat)
+
+
+def own_name(model: str) -> str:
+    """A model's name without the makers and routers before it."""
+    return model.rpartition("/")[2].lower()
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The data file, read at its first use (some milliseconds)."""
+    import tomllib
+
+    data = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    listed = [each for family in data["family"] for each in _listed(family)]
+    return Catalogue(not_chat=tuple(data["not_chat"]), models=tuple(listed))
+
+
+def _listed(family: dict[str, Any]) -> list[Listed]:
+    """The models of a family, each with what holds for all of them."""
+    variants = family.pop("models", None) or [{"names": ["*"]}]
+    shared = tuple(family.pop("names"))
+    return [
+        Listed(
+            patterns=(shared, tuple(variant.pop("names"))),
+            capabilities=msgspec.convert(family | variant, Capabilities),
+        )
+        for variant in variants
+    ]

@@ -18,6 +18,7 @@ from core.config import Settings
 from core.errors import AgentTuiError
 from core.protocol.queries import ModelChoice, Models, ProviderStatus
 from core.providers.base import ModelInfo
+from core.providers.catalog.capabilities import is_chat
 from core.providers.catalog.pricing import context_window
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_loopback
@@ -29,10 +30,6 @@ from core.secrets import Secret
 LOCAL_SECONDS: Final = 0.3
 REMOTE_SECONDS: Final = 2.5
 MAX_BYTES: Final = 4_000_000
-_OTHER_THAN_CHAT: Final = re.compile(
-    r"embed|whisper|tts|dall-e|image|audio|realtime|moderation|transcribe|davinci|babbage|sora|rerank|^ft:gpt-3",
-    re.IGNORECASE,
-)
 NOT_LISTENING: Final = "Nothing listens there."
 Found = tuple[ProviderStatus, list[ModelChoice]]
 
@@ -100,7 +97,7 @@ async def _listed(endpoint: Endpoint, secret: Secret | None, kind: str, *, local
         return f"{one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
     if status != 200:
         return f"It answers with status {status}.", []
-    return "", [info for info in model_infos(body) if not _OTHER_THAN_CHAT.search(info.name)]
+    return "", [info for info in model_infos(body) if is_chat(info.name)]
 
 
 def _credentials(secret: Secret, kind: str) -> dict[str, str]:

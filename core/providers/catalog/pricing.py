@@ -1,31 +1,20 @@
 """What a call cost and how large a model's window is, from the price list of genai-prices.
 
 Importing the list costs a fifth of a second: `load` does it, in the thread that imports the SDK, so that `cost` finds
-it ready. `context_window` never imports it: until the list is there, a small table of families answers.
+it ready. `context_window` never imports it: the list is only asked for models that the data file does not know.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from functools import lru_cache
 from typing import Final
 
 from core.protocol.messages import Usage
+from core.providers.catalog.capabilities import LOCAL, known_as
 
-FREE: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
+FREE: Final = LOCAL
 _LISTED: Final = frozenset({"openai", "anthropic"})
-_FAMILIES: Final = (
-    (re.compile(r"claude-(3|opus-4-[015]\b|(opus|sonnet|haiku)-4-[05]\b|(opus|sonnet)-4-20|haiku-4)"), 200_000),
-    (re.compile(r"claude-"), 1_000_000),
-    (re.compile(r"gpt-4\.1"), 1_000_000),
-    (re.compile(r"gpt-4o|gpt-4-turbo|o1-mini|gpt-5(\.\d)?-chat"), 128_000),
-    (re.compile(r"^o[134](-|$)"), 200_000),
-    (re.compile(r"gpt-5(\.[0-3])?(-|$)"), 400_000),
-    (re.compile(r"gpt-(5|[6-9])"), 1_000_000),
-    (re.compile(r"gpt-4"), 8_192),
-    (re.compile(r"gpt-3\.5"), 16_385),
-)
 
 
 def load() -> None:
@@ -61,7 +50,7 @@ def context_window(model_id: str) -> int:
     provider, _, name = model_id.partition("/")
     if provider in FREE:
         return 0
-    return _listed_window(provider, name) or next((size for family, size in _FAMILIES if family.search(name)), 0)
+    return known_as(name).context_window or _listed_window(provider, name)
 
 
 def _listed_window(provider: str, name: str) -> int:

@@ -37,7 +37,7 @@ WINDOWS = {
     "openai/gpt-5-mini": 400_000,
     "openai/gpt-4": 8_192,
     "ollama/gpt-4": 0,
-    "openai/qwen": 0,
+    "openai/no-such-model": 0,
 }
 
 
