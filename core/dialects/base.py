@@ -120,7 +120,8 @@ def as_json(arguments: Mapping[str, object]) -> str:
 def spoken(messages: Sequence[Message], written: Written) -> tuple[Message, ...]:
     """A history for a model that knows no function calls: calls are text, results are the user's words.
 
-    Roles alternate, as strict servers demand. `written` is a call as text, for what was said in another dialect.
+    Roles alternate, as strict servers demand. `written` is a call as text, for what was said in another dialect. An
+    answer whose text is not what the model wrote is no longer the one that came over the wire.
     """
     found: list[Message] = []
     for message in messages:
@@ -130,7 +131,9 @@ def spoken(messages: Sequence[Message], written: Written) -> tuple[Message, ...]
             case AssistantMessage():
                 said = _as_said(message, written)
                 if said.strip():
-                    _append(found, replace(message, content=said, tool_calls=()))
+                    as_it_came = said == message.content and not any(call.wire_id for call in message.tool_calls)
+                    wire = message.wire if as_it_came else None
+                    _append(found, replace(message, content=said, tool_calls=(), wire=wire))
     return tuple(found)
 
 
@@ -143,6 +146,7 @@ def _as_said(message: AssistantMessage, written: Written) -> str:
 def _append(found: list[Message], message: UserMessage | AssistantMessage) -> None:
     last = found[-1] if found else None
     if isinstance(last, UserMessage | AssistantMessage) and type(last) is type(message):
-        found[-1] = replace(last, content=f"{last.content}\n\n{message.content}")
+        joined = replace(last, content=f"{last.content}\n\n{message.content}")
+        found[-1] = replace(joined, wire=None) if isinstance(joined, AssistantMessage) else joined
     else:
         found.append(message)

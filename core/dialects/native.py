@@ -54,4 +54,4 @@ def _without_call_text(message: Message) -> Message:
         return message
     listener: Listener = CommandListener() if message.dialect == "command" else TagListener()
     heard = [*listener.feed(message.content), *listener.finish()]
-    return replace(message, content="".join(each.text for each in heard if isinstance(each, Said)).strip())
+    return replace(message, content="".join(each.text for each in heard if isinstance(each, Said)).strip(), wire=None)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from core.dialects.native import NativeDialect
-from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from core.dialects.tags import TagDialect
+from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, WireAnswer
 from tests.support.heard import calls, prose
 from tests.support.history import faults
 
@@ -32,3 +35,14 @@ def test_calls_that_stood_in_the_text_are_said_once():
 def test_a_history_without_dialects_is_sent_as_it_is():
     history = (UserMessage(content="a"), AssistantMessage(content="<execute_bash>", tool_calls=(CALL,)))
     assert NativeDialect().sent(history) == history
+
+
+def test_an_answer_goes_back_as_it_came_only_where_its_text_is_still_what_came():
+    wire = WireAnswer(wire="chat", items=({"role": "assistant"},))
+    tagged = AssistantMessage(content="<execute_bash>ls</execute_bash>", tool_calls=(CALL,), dialect="tags", wire=wire)
+    native = AssistantMessage(content="I look.", tool_calls=(replace(CALL, wire_id="call_1"),), wire=wire)
+    plain, asked = AssistantMessage(content="Done.", wire=wire), UserMessage(content="a")
+    history = (tagged, asked, native, asked, plain, asked, plain, plain)
+    assert [each.wire for each in NativeDialect().sent(history)[::2]] == [None, wire, wire, wire]
+    kept = [each.wire for each in TagDialect().sent(history) if isinstance(each, AssistantMessage)]
+    assert kept == [wire, None, wire, None]

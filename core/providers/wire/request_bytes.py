@@ -1,0 +1,231 @@
+"""Request bodies that are made by appending: what was encoded for one request is reused for the next.
+
+A body is a head (model, system prompt, tools), the array of the history, and a tail of options that may vary. Head and
+array of a request are a literal prefix of those of the next one as long as the history only grows, so caches hit and
+what a model thought stays bound to the bytes before it. The history is compared with the one before it from its
+beginning, by identity (messages are immutable); from the first difference on it is encoded anew. So bytes and digests
+are a function of the request alone, and a request costs as much as what is new in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from operator import is_
+from typing import Any, Final, Protocol
+
+from msgspec import Struct, field
+
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, WireAnswer
+from core.providers.base import ModelRequest
+from core.wellformed import encoded
+
+MAX_HISTORIES: Final = 8  # whose bytes a provider keeps
+_DIGEST_BYTES: Final = 16
+
+
+class SentCall(Struct, frozen=True, kw_only=True):
+    """How a tool call was put: under which `id` its result belongs, and whether it was a free-text call."""
+
+    id: str
+    freeform: bool = False
+
+
+class Encoded(Struct, frozen=True, kw_only=True):
+    """What some messages become. `items`: elements of the request's array, JSON-ready; `calls`: the tool calls among
+    them by our own id. `dropped_reasoning`: answers whose reasoning could not be sent."""
+
+    items: Sequence[Mapping[str, Any]] = ()
+    calls: Mapping[str, SentCall] = field(default_factory=dict)
+    dropped_reasoning: int = 0
+
+
+class Preceding(Protocol):
+    """What stands before the messages that are being encoded."""
+
+    @property
+    def binding(self) -> str:
+        """The digest of head and array so far."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the array has no element yet."""
+        ...
+
+    def call(self, call_id: str) -> SentCall | None:
+        """How our call `call_id` was put, None if it was not."""
+        ...
+
+
+class Wire(Protocol):
+    """One protocol's way to write one request. `array` is the name of the history's field; `key` holds whatever the
+    items depend on besides the messages and the head."""
+
+    array: str
+
+    @property
+    def key(self) -> Hashable: ...
+
+    def head(self) -> Mapping[str, Any]:
+        """The fields before the array."""
+        ...
+
+    def encode(self, messages: Sequence[Message], before: Preceding) -> Encoded:
+        """A unit of the history (see `unit_end`) as elements of the array. It may depend on nothing but the unit, what
+        stands before it, the head, and the key."""
+        ...
+
+
+def returnable(message: AssistantMessage, wire: str, model: str, *, binding: str) -> WireAnswer | None:
+    """An answer as it came, if it may go back like that: over the wire and to the model (`provider/name`) that gave it,
+    and if its reasoning is bound, then to just what stands before it (`binding`)."""
+    answer = message.wire
+    if answer is None or answer.wire != wire or message.model != model:
+        return None
+    return answer if answer.binding in {"", binding} else None
+
+
+class RequestBytes(Struct, frozen=True, kw_only=True):
+    """A request but for its tail. `prefix`: head and array without its closing bracket; `binding`: their digest.
+
+    `call_ids`: every id that a tool call of the history has. `dropped_reasoning`: answers sent without their reasoning.
+    """
+
+    prefix: bytes
+    binding: str
+    call_ids: frozenset[str] = frozenset()
+    dropped_reasoning: int = 0
+
+    def body(self, tail: Mapping[str, Any]) -> bytes:
+        """The whole body, with the fields of `tail` after the array."""
+        return b"".join((self.prefix, b"],", encoded(tail)[1:]) if tail else (self.prefix, b"]}"))
+
+
+def unit_end(messages: Sequence[Message], start: int) -> int:
+    """Where the unit that begins at `start` ends: the results of a step stay together, with whatever came between
+    them; any other message is a unit. A unit never reaches beyond an assistant's message."""
+    end = start + 1
+    if isinstance(messages[start], ToolMessage):
+        for place in range(end, len(messages)):
+            if isinstance(messages[place], AssistantMessage):
+                break
+            if isinstance(messages[place], ToolMessage):
+                end = place + 1
+    return end
+
+
+class _Part(Struct, frozen=True):
+    """The messages up to `end` are encoded: `data` are those of one unit; `digest` covers everything up to here."""
+
+    end: int
+    data: bytes
+    calls: Mapping[str, SentCall]
+    dropped_reasoning: int
+    digest: Any
+
+
+class _History:
+    """One history as it was last encoded. It is what its wire sees of what stands before a unit (`Preceding`)."""
+
+    def __init__(self, key: Hashable, head: bytes) -> None:
+        self.made_for = (key, head)
+        self._head = head
+        self._digest = hashlib.blake2b(head, digest_size=_DIGEST_BYTES)
+        self._messages: tuple[Message, ...] = ()
+        self._parts: list[_Part] = []
+
+    @property
+    def binding(self) -> str:
+        return str((self._parts[-1].digest if self._parts else self._digest).hexdigest())
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(part.data for part in self._parts)
+
+    def call(self, call_id: str) -> SentCall | None:
+        return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
+
+    def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
+        """Encode what is new in `messages`."""
+        self._keep(messages)
+        place = self._parts[-1].end if self._parts else 0
+        while place < len(messages):
+            end = unit_end(messages, place)
+            self._parts.append(self._part(wire.encode(messages[place:end], self), end))
+            place = end
+        self._messages = messages
+        return RequestBytes(
+            prefix=self._head + b",".join(part.data for part in self._parts if part.data),
+            binding=self.binding,
+            call_ids=frozenset(self._call_ids()),
+            dropped_reasoning=sum(part.dropped_reasoning for part in self._parts),
+        )
+
+    def _keep(self, messages: tuple[Message, ...]) -> None:
+        """Drop the parts that do not hold for `messages`."""
+        kept = _common(self._messages, messages)
+        while self._parts and self._parts[-1].end > kept:
+            self._parts.pop()
+        self._messages = messages[: self._parts[-1].end] if self._parts else ()
+        first = len(self._parts)
+        while first and not isinstance(messages[self._start(first - 1)], AssistantMessage):
+            first -= 1
+        for number in range(first, len(self._parts)):  # what came since may belong to a unit that was open
+            if unit_end(messages, self._start(number)) != self._parts[number].end:
+                del self._parts[number:]
+                break
+
+    def _start(self, number: int) -> int:
+        return self._parts[number - 1].end if number else 0
+
+    def _part(self, found: Encoded, end: int) -> _Part:
+        data = b",".join(encoded(item) for item in found.items)
+        digest = (self._parts[-1].digest if self._parts else self._digest).copy()
+        if data:
+            digest.update(data)
+            digest.update(b",")
+        return _Part(end, data, found.calls, found.dropped_reasoning, digest)
+
+    def _call_ids(self) -> set[str]:
+        found: set[str] = set()
+        for part in self._parts:
+            if part.calls:
+                found.update(part.calls)
+                found.update(call.id for call in part.calls.values())
+        return found
+
+
+def _common(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
+    """How many messages both begin with."""
+    shorter = min(len(old), len(new))
+    if all(map(is_, old, new)):
+        return shorter
+    return next((place for place in range(shorter) if not _same(old[place], new[place])), shorter)
+
+
+def _same(one: Message, other: Message) -> bool:
+    """A dialect makes equal messages anew; parsed JSON is compared by identity alone, since 1 == True there."""
+    if one is other:
+        return True
+    return one == other and getattr(one, "wire", None) is getattr(other, "wire", None)
+
+
+class RequestEncoder:
+    """The histories that one provider has sent, the latest of each session and model."""
+
+    def __init__(self) -> None:
+        self._histories: OrderedDict[Hashable, _History] = OrderedDict()
+
+    def encode(self, wire: Wire, request: ModelRequest) -> RequestBytes:
+        """The bytes of a request. Raises what `wire` raises; the next request is not harmed by it."""
+        kind = (request.session, request.model, wire.array)
+        made_for = (wire.key, encoded(wire.head())[:-1] + b',"' + wire.array.encode() + b'":[')
+        history = self._histories.get(kind)
+        if history is None or history.made_for != made_for:
+            history = self._histories[kind] = _History(*made_for)
+        self._histories.move_to_end(kind)
+        while len(self._histories) > MAX_HISTORIES:
+            self._histories.popitem(last=False)
+        return history.advance(wire, request.messages)
