@@ -80,9 +80,9 @@ def connect(server: ProviderServer, dialect: Dialect, **fields: Any) -> OpenAIPr
     given: dict[str, Any] = {
         "id": dialect,
         "label": "The server",
-        "base_url": server.openai_url if dialect == "openai" else server.anthropic_url,
+        "base_url": server.anthropic_url if dialect == "anthropic" else server.openai_url,
         "find_key": lambda: (Secret(KEY), "environment variable TEST_KEY"),
         **fields,
     }
     endpoint = Endpoint(**given)
-    return OpenAIProvider(endpoint) if dialect == "openai" else AnthropicProvider(endpoint)
+    return AnthropicProvider(endpoint) if dialect == "anthropic" else OpenAIProvider(endpoint)

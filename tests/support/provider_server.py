@@ -1,4 +1,4 @@
-"""A real model server on loopback that plays scripted answers in the OpenAI and the Anthropic dialect.
+"""A real model server on loopback that plays scripted answers on three wires: chat completions, responses, messages.
 
 In tests::
 
@@ -6,7 +6,8 @@ In tests::
         ...server.openai_url, server.anthropic_url, server.requests
 
 Each request takes the next step; after the last one the server answers 500 (`repeat=True`: the last one again).
-`GET /v1/models` lists `models`. Standalone, for a terminal or a benchmark::
+`GET /v1/models` lists `models`, `GET /v1/models/{id}` tells what one of them can do. Standalone, for a terminal
+or a benchmark::
 
     python tests/support/provider_server.py --port 8000 --script steps.json     # a list of texts and Step fields
     python tests/support/provider_server.py --port 8000 --tokens 5000 --rate 150
@@ -28,10 +29,17 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.support.model_server.catalog import listed
+from tests.support.model_server.exchange import Exchange
+from tests.support.model_server.step import DEFAULT_USAGE
 from tests.support.provider_streams import Dialect, Step, error_body, events, step_from
 
 Script = Sequence[Step | str | Mapping[str, Any]]
-DIALECTS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
+DIALECTS: dict[str, Dialect] = {
+    "/v1/chat/completions": "openai",
+    "/v1/responses": "responses",
+    "/v1/messages": "anthropic",
+}
 OVER = Step(status=500, error="the script of this server is over")
 
 
@@ -110,9 +118,8 @@ class ProviderServer:
         """Whether the connection can be used again."""
         path = request.path.partition("?")[0]
         dialect = DIALECTS.get(path)
-        if request.method == "GET" and path == "/v1/models":
-            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
-            await _send(writer, 200, json.dumps(listed))
+        if request.method == "GET" and path.startswith("/v1/models"):
+            await _send(writer, *self._models(path.removeprefix("/v1/models").strip("/")))
             return True
         if request.method != "POST" or dialect is None:
             await _send(writer, 404, json.dumps({"detail": "Not Found"}))
@@ -123,21 +130,36 @@ class ProviderServer:
             return True
         return await self._stream(step, dialect, request, reader, writer)
 
+    def _models(self, name: str) -> tuple[int, str]:
+        """Status and body of what is asked about models: all of them, or one."""
+        if not name:
+            found = {"object": "list", "data": [listed(each) for each in self.models], "has_more": False}
+            return 200, json.dumps(found)
+        if name in self.models:
+            return 200, json.dumps(listed(name))
+        error = {"type": "not_found_error", "message": f"model: {name}", "code": "model_not_found"}
+        return 404, json.dumps({"type": "error", "error": error})
+
     def _next_step(self) -> Step:
         place = len(self.answered) - 1
         if place < len(self.steps):
             return self.steps[place]
         return self.steps[-1] if self.repeat and self.steps else OVER
 
+    def _exchange(self, step: Step, request: Request) -> Exchange:
+        usage = DEFAULT_USAGE if step.usage is None else step.usage
+        return Exchange(model=request.json.get("model", ""), number=len(self.answered), usage=usage)
+
     async def _stream(
         self, step: Step, dialect: Dialect, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
         stop = step.cut or step.hang
+        exchange = self._exchange(step, request)
         writer.write(_head(200, "text/event-stream", {**step.headers, "Transfer-Encoding": "chunked"}))
         gone = asyncio.ensure_future(reader.read(1))
         seen = 0
         try:
-            for place, data in events(step, dialect, request.json.get("model", "")):
+            for place, data in events(step, dialect, exchange.model, exchange):
                 seen += place == stop
                 if stop and (stop == "before" or seen > 2):
                     return await self._stopped(step, gone, writer)
