@@ -47,6 +47,12 @@ class PathRefused(AgentTuiError):
     code = "path_refused"
 
 
+class AttachmentRefused(AgentTuiError):
+    """A file can't go with a message as a picture or a PDF: it is none, it is damaged, or it is too large."""
+
+    code = "attachment_refused"
+
+
 class CommandRejected(AgentTuiError):
     """A command of a client can't be carried out in the present state; nothing was changed."""
 

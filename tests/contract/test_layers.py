@@ -31,6 +31,7 @@ LADDER: tuple[frozenset[str], ...] = (
     ),
     frozenset(
         {
+            "core.attachments",
             "core.config",
             "core.faults",
             "core.git",
@@ -80,6 +81,7 @@ LADDER: tuple[frozenset[str], ...] = (
 STRANGERS = LADDER[2]
 SEEN_BY_TUI = ("core.protocol", "core.errors", "core.names", "core.lookalikes")
 SLOW = (
+    "PIL",
     "anthropic",
     "genai_prices",
     "git",
@@ -87,6 +89,7 @@ SLOW = (
     "keyring",
     "litestar",
     "openai",
+    "pypdf",
     "rapidfuzz",
     "ruamel",
     "tree_sitter",

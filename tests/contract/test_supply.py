@@ -22,7 +22,19 @@ STALE = "run `make lock`, which works the hashes out anew"
 # The locks serve every platform; these never come to one that the program runs on.
 ELSEWHERE = re.compile(r"sys_platform == '(win32|emscripten)'")
 # Whatever is not here is refused until somebody has read it: no GPL, no AGPL, no FSL.
-FREE = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "Unlicense"}
+FREE = {
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "MIT-CMU",
+    "MPL-2.0",
+    "PSF-2.0",
+    "Unlicense",
+}
 # How a classifier or an old free text says the same.
 SAME = {
     "Apache 2.0": "Apache-2.0",
@@ -36,6 +48,7 @@ NAMED_ELSEWHERE = {
     "ripgrep": ("core/tools/ripgrep.py", '"rg"'),
     "openai": ("core/providers/connection/lean_import.py", '"openai"'),
     "anthropic": ("core/providers/connection/lean_import.py", '"anthropic"'),
+    "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.
 GIVEN = {"gitpython"}

@@ -26,6 +26,7 @@ WRITERS: dict[str, str] = {
     "core.agent.prefix": STATE,
     "core.agent.probe_room": LAYERS,
     "core.agent.spill": STATE,
+    "core.attachments.pdf": STARTS,
     "core.box_run": STATE,
     "core.demo": "copies of the sample project, in the state directory",
     "core.doctor": SCRATCH,
