@@ -12,7 +12,7 @@ from textual.widgets import Input, TextArea
 
 from tui.keymap import MOVES
 from tui.sight import sight
-from tui.strokes import APART, Kind, Stroke, Strokes
+from tui.strokes import APART, BY_HAND, Kind, Stroke, Strokes
 
 if TYPE_CHECKING:
     from tui.app import AgentApp
@@ -21,13 +21,15 @@ TEXTS: Final = (Input, TextArea)
 
 
 class KeyDoor:
-    """One app's. `let` says whether Textual goes on with an event as it would by itself."""
+    """One app's. `let` says whether Textual goes on with an event as it would by itself. `is_by_hand`: the key that is
+    being answered came so long after the one before it that no paste holds both."""
 
     def __init__(self, app: AgentApp) -> None:
         self._app = app
         self.strokes = Strokes(act=self._act, write=self._write, wait=self._wait)
         self._timer: Timer | None = None
-        self._struck = 0.0
+        self._struck = self._last = 0.0
+        self.is_by_hand = True
 
     def since_struck(self) -> float:
         """Seconds since the key or button that is being answered was struck."""
@@ -64,6 +66,7 @@ class KeyDoor:
         self._struck = event.time
         focused = self._focused()
         event.aim = focused  # type: ignore[attr-defined]
+        self.is_by_hand, self._last = event.time - self._last >= BY_HAND, event.time
         if event.is_printable and event.character and not isinstance(focused, TEXTS) and self._has_keys(focused):
             self.strokes.strike(Stroke(event.character, event.time, self._kind(event), event))
             return False

@@ -91,3 +91,11 @@ def test_t7_on_a_real_terminal_a_burst_is_sent_once_and_whole(tmp_path, struck):
         terminal.write(struck.encode())
         terminal.wait_for(lambda _: sent.exists() and bool(sent.read_text()))
     assert sent.read_text() == struck.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+async def test_a_key_is_by_hand_when_none_came_right_before_it(stage):
+    async with stage(recorded.opening()) as on:
+        first, second, third = Key("a", "a"), Key("b", "b"), Key("enter", "\r")
+        first.time, second.time, third.time = 10.0, 10.001, 11.0
+        told = [on.app.door.let(key) and on.app.door.is_by_hand for key in (first, second, third)]
+        assert told[1:] == [False, True]

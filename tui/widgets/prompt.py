@@ -26,6 +26,7 @@ CHIP_FROM: Final = 4_000
 CHIP_LINES: Final = 80
 HISTORY_KEPT: Final = 500
 BURST: Final = 0.01  # seconds; no hand strikes two keys within it
+FOLLOWING: Final = 0.002  # the same after a pause: only what was read together with the key can still belong to it
 
 _CHIP = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
 _FILE_WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
@@ -124,9 +125,9 @@ class Prompt(TextArea):
         self._enters = 0
         if self.text.strip():
             text = self.expanded
+            self.screen.post_message(self.Submitted(text))  # not bubbled: it would wait for the empty prompt's layout
             self.text = ""
             self._pasted.clear()
-            self.post_message(self.Submitted(text))
         else:
             self.post_message(self.TakeSuggestion())
 
@@ -173,15 +174,16 @@ class Prompt(TextArea):
 
     def action_send(self) -> None:
         """Send what is written; with the completion open, take its choice."""
-        self.call_later(self._enter)
+        app: Any = self.app
+        self.call_later(self._enter, FOLLOWING if app.door.is_by_hand else BURST)
 
-    def _enter(self) -> None:
+    def _enter(self, wait: float) -> None:
         if self.completing:
             self.post_message(self.CompletionKey("send"))
             return
         self._enters += 1
         if self._enters == 1:  # through the queue of the app, behind the keys that wait there
-            self.set_timer(BURST, lambda: self.app.call_later(self.call_later, self._send))
+            self.set_timer(wait, lambda: self.app.call_later(self.call_later, self._send))
 
     def _send(self) -> None:
         if self._enters:
