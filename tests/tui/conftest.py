@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
 from core.protocol.events import AnyEvent
@@ -18,6 +21,8 @@ from tui.bridge import Wish
 from tui.screens.main import MainScreen
 from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
+
+PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
 
 
 class Hand(Pilot[Any]):
@@ -78,6 +83,20 @@ class Stage:
 
 
 Staging = Callable[..., AbstractAsyncContextManager[Stage]]
+
+
+@pytest.fixture(autouse=True)
+def parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A style sheet is parsed once for all apps of a process that have the same variables; else each reads it anew."""
+    parse = Stylesheet._parse_rules
+
+    def parsed(self: Stylesheet, css: str, read_from: CSSLocation, *args: Any, **named: Any) -> list[RuleSet]:
+        key = (css, read_from, args, *sorted(named.items()), *self._variables.items())
+        if key not in PARSED:
+            PARSED[key] = parse(self, css, read_from, *args, **named)
+        return PARSED[key]
+
+    monkeypatch.setattr(Stylesheet, "_parse_rules", parsed)
 
 
 @pytest.fixture(autouse=True)
