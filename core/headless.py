@@ -9,10 +9,11 @@ import asyncio
 import contextlib
 import signal
 import sys
+from math import ceil
 from typing import TextIO
 
 from core.cli import Options
-from core.clock import now_ms
+from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.errors import ConfigError
@@ -87,6 +88,7 @@ class _Run:
         self._engine = engine
         self._session = ""
         self._interrupts = 0
+        self._counting: asyncio.Task[None] | None = None
 
     @property
     def _resumed(self) -> bool:
@@ -126,6 +128,7 @@ class _Run:
             for number in ENDING:
                 loop.remove_signal_handler(number)
             following.cancel()
+            self._end_count()
 
     async def _open(self) -> cmd.Reply:
         options = self._options
@@ -158,15 +161,30 @@ class _Run:
         stream = self._engine.events(self._session, after=after)
         async with contextlib.aclosing(stream):
             async for envelope in stream:
+                self._end_count()
                 self._printer.event(envelope)
                 match envelope.event:
                     case ev.ApprovalResolved(by="program"):
                         refused = True
+                    case ev.StepRetried(delay_ms=delay):
+                        self._counting = asyncio.create_task(self._count_down(delay / 1000))
                     case ev.TurnFinished():
                         break
                     case _:
                         pass
         return refused
+
+    async def _count_down(self, seconds: float) -> None:
+        """Say once a second how much of a wait is left."""
+        end = monotonic() + seconds
+        while (left := end - monotonic()) > 0:
+            self._printer.count_down(ceil(left))
+            await pause(min(left, 1.0))
+
+    def _end_count(self) -> None:
+        if self._counting is not None:
+            self._counting.cancel()
+            self._counting = None
 
     async def _finish(self, *, refused: bool) -> int:
         state = self._engine.state(self._session)

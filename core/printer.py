@@ -27,9 +27,12 @@ _HIDDEN = re.compile(f"[{HIDDEN}]")
 
 
 class Printer(Protocol):
-    """`event` for everything that happens, then `end` once."""
+    """`event` for everything that happens, then `end` once; `count_down` tells a person the seconds that are left of a
+    wait."""
 
     def event(self, envelope: ev.Envelope) -> None: ...
+
+    def count_down(self, seconds: int) -> None: ...
 
     def end(self, response: Response) -> None: ...
 
@@ -120,8 +123,23 @@ class TextPrinter:
         self._noted: set[str] = set()
         self._over = False  # the last line on `err` is one that the next attempt writes over
         self._spoke = False
+        self._counting = False  # the cursor stands in a line that counts down
+
+    def count_down(self, seconds: int) -> None:
+        """One line that is written over, on a terminal; elsewhere the line of the attempt says it all."""
+        if self._tty:
+            self._err.write(f"\r\x1b[K  again in {seconds} s · Ctrl+C stops")
+            self._err.flush()
+            self._counting = True
+
+    def _end_count(self) -> None:
+        if self._counting:
+            self._err.write("\r\x1b[K")
+            self._err.flush()
+            self._counting = False
 
     def event(self, envelope: ev.Envelope) -> None:
+        self._end_count()
         match envelope.event:
             case ev.DocumentStarted(kind="text", id=document):
                 self._printed[document] = 0
@@ -213,6 +231,7 @@ class TextPrinter:
         self._err.flush()
 
     def end(self, response: Response) -> None:
+        self._end_count()
         self._release()
         if self._spoke:
             self._out.write("\n")
@@ -262,6 +281,9 @@ class JsonPrinter:
     def event(self, envelope: ev.Envelope) -> None:
         """Only the end counts."""
 
+    def count_down(self, seconds: int) -> None:
+        """For people only."""
+
     def end(self, response: Response) -> None:
         self._out.write(escaped(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False)) + "\n")
         self._out.flush()
@@ -278,6 +300,9 @@ class StreamPrinter:
 
     def event(self, envelope: ev.Envelope) -> None:
         self._line(encoded(envelope))
+
+    def count_down(self, seconds: int) -> None:
+        """For people only: the event that began the wait says how long it is."""
 
     def end(self, response: Response) -> None:
         self._line(encoded({"type": "result", "response": response}))

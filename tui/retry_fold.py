@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from core.protocol import events
 
 if TYPE_CHECKING:
     from tui.state import ViewState
+
+
+REASONS: Final = {
+    "rate_limited": "rate limit",
+    "overloaded": "overloaded",
+    "model_loading": "model is loading",
+    "unreachable": "not reachable",
+    "stalled": "silent",
+    "stream_cut": "cut off",
+    "server_failed": "server failed",
+}
+
+
+class Waiting(NamedTuple):
+    """For how many ms a model call waits before it is tried again, the seq that said so, and why, in a word or two."""
+
+    delay_ms: int
+    seq: int
+    reason: str
 
 
 def fold_retried(state: ViewState, event: events.StepRetried, envelope: events.Envelope) -> None:
@@ -20,4 +39,4 @@ def fold_retried(state: ViewState, event: events.StepRetried, envelope: events.E
             state.drop(state.by_key[void])
     hint = f"attempt {event.attempt}{f' in {event.delay_ms / 1000:.0f} s' if event.delay_ms else ''}"
     state.add(Block(key, "notice", envelope.turn, text=event.message, hint=hint, level="warning"))
-    state.waiting = (event.delay_ms, envelope.seq)
+    state.waiting = Waiting(event.delay_ms, envelope.seq, REASONS.get(event.code, "failed"))

@@ -19,7 +19,7 @@ from tui.asking_fold import Questions, awaits, fold_asked
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
 from tui.plan_fold import marked
-from tui.retry_fold import fold_retried
+from tui.retry_fold import Waiting, fold_retried
 from tui.review_fold import fold_refused, fold_review
 from tui.rewind_fold import fold_rewind, told_of
 from tui.steering_fold import Said, fold_said
@@ -73,8 +73,8 @@ class Block:
 
 @dataclass(slots=True)
 class ViewState:
-    """The fold. `seq` is the last durable event seen; `blocks` are in the order of the transcript; `waiting`: the ms
-    until a model call is tried again, and the seq that said so."""
+    """The fold. `seq` is the last durable event seen; `blocks` are in the order of the transcript; `waiting`:
+    what a model call waits for that is tried again."""
 
     session: str = ""
     seq: int = 0
@@ -91,7 +91,7 @@ class ViewState:
     running: bool = False
     turn: str = ""
     step: int = 0
-    waiting: tuple[int, int] | None = None
+    waiting: Waiting | None = None
     said: Said = field(default_factory=Said)
     blocks: list[Block] = field(default_factory=list)
     by_key: dict[str, Block] = field(default_factory=dict)

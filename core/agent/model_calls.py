@@ -12,12 +12,12 @@ from core.agent.documents import Documents
 from core.agent.limits import Spent
 from core.agent.prefix import Prepared
 from core.agent.reminders import take_in
-from core.agent.retry import Backoff
+from core.agent.retry import Backoff, retried
 from core.agent.session import SessionContext
 from core.agent.streaming import Answer, Reception
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
-from core.protocol.events import MessageAppended, StepFinished, StepRetried
+from core.protocol.events import MessageAppended, StepFinished
 from core.providers.base import ModelRequest
 
 
@@ -44,7 +44,7 @@ class ModelCalls:
                 if shortened:
                     self._abandon(reception, "the conversation is too long")
                     raise _too_long(overflow) from None
-                self._retried(reception, 1, 0.0, overflow.message)
+                self._retried(reception, 1, 0.0, overflow)
                 await self._compact()
                 shortened = True
             except ProviderError as error:
@@ -52,7 +52,7 @@ class ModelCalls:
                 if wait is None:
                     self._abandon(reception, error.message)
                     raise
-                self._retried(reception, backoff.attempt, wait, error.message)
+                self._retried(reception, backoff.attempt, wait, error)
                 await pause(wait)
             except asyncio.CancelledError:
                 self._abandon(reception, "cancelled by the user.")
@@ -70,14 +70,11 @@ class ModelCalls:
             blobs=session.shadow.blobs.get,
         )
 
-    def _retried(self, reception: Reception, attempt: int, wait: float, message: str) -> None:
+    def _retried(self, reception: Reception, attempt: int, wait: float, error: ProviderError) -> None:
         """The attempt is void and another one follows; what it cost counts all the same."""
         self.spent.add(reception.usage)
         void = self.documents.void_attempt()
-        delay = round(wait * 1000)
-        self.session.emit(
-            StepRetried(step=self.spent.steps, attempt=attempt, delay_ms=delay, message=message, void_documents=void)
-        )
+        self.session.emit(retried(self.spent.steps, attempt, wait, error, void))
 
     def _abandon(self, reception: Reception, why: str) -> None:
         message = reception.abandon(why)

@@ -12,13 +12,15 @@ from typing import Final
 
 from core.clock import monotonic
 from core.errors import ProviderError
+from core.protocol.events import StepRetried
+from core.providers.connection.failures import LONG_WAIT, duration
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 20.0
 FLOOR: Final = 0.5  # seconds that lie between two attempts whatever a server says
 BUDGET: Final = 90.0  # seconds from the first failure of a step to the last attempt
 UNREACHABLE_BUDGET: Final = 2.5  # the same for a server that has not answered yet
-PAID: Final = frozenset({"stream_cut", "stalled", "stream_invalid"})
+PAID: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_malformed"})
 PAID_ATTEMPTS: Final = 6
 
 
@@ -33,7 +35,7 @@ class Backoff:
         self._since: dict[bool, float] = {}
 
     def pause(self, error: ProviderError) -> float | None:
-        """Seconds to wait before the next attempt; None: give up."""
+        """Seconds to wait before the next attempt; None: give up. The error then says why, and what was tried."""
         now, absent = monotonic(), error.code == "unreachable" and not self._answered
         left = self._since.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else BUDGET) - now
         self._answered = self._answered or error.code != "unreachable"
@@ -41,7 +43,28 @@ class Backoff:
         pause = min(FIRST_PAUSE * 2.0 ** (self.attempt - 1), LONGEST_PAUSE) * random.uniform(0.75, 1.25)
         pause = max(pause, FLOOR, error.retry_after or 0.0)
         asked = error.retry_after is not None and error.retry_after > left
-        if not error.retryable or asked or self._paid >= PAID_ATTEMPTS or left < FLOOR:
+        if not error.retryable:
+            return None
+        if asked or self._paid >= PAID_ATTEMPTS or left < FLOOR:
+            error.hint = self._gave_up(error, now)
             return None
         self.attempt += 1
         return min(pause, left)
+
+    def _gave_up(self, error: ProviderError, now: float) -> str:
+        """The hint of an error after which nothing is tried again."""
+        tried = ""
+        if self.attempt > 1:
+            tried = f"It was tried {self.attempt} times in {now - min(self._since.values()):.0f} s. "
+        if (wait := error.retry_after) is not None and wait >= LONG_WAIT:
+            asks = f"It asks to be left alone for {duration(wait)}. At most {BUDGET:.0f} s are waited for a model. "
+            return f"{asks}{tried}Send the prompt again then, or choose another model with /model."
+        return f"{tried}{error.hint}"
+
+
+def retried(step: int, attempt: int, wait: float, error: ProviderError, void: tuple[str, ...]) -> StepRetried:
+    """What is told of an attempt that failed, before the next one begins in `wait` seconds."""
+    delay = round(wait * 1000)
+    return StepRetried(
+        step=step, attempt=attempt, delay_ms=delay, message=error.message, code=error.code, void_documents=void
+    )

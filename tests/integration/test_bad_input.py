@@ -94,7 +94,9 @@ async def test_nothing_listening_is_given_up_after_few_tries_and_visibly(project
 async def test_a_rate_limit_is_waited_for_and_shown(project):
     ended, requests = await ask(project, Step(status=429, error="slow", headers=AT_ONCE), "Hello.")
     assert (ended.code, ended.out, len(requests)) == (ExitCode.DONE, "Hello.\n", 2)
-    assert re.fullmatch(r"! OpenAI limits the rate of requests \(429\): slow\. Attempt 2 in 0\.\d s\.\n", ended.err)
+    assert re.fullmatch(
+        r"! OpenAI \(tiny-1\) limits the rate of requests \(429\): slow\. Attempt 2 in 0\.\d s\.\n", ended.err
+    )
 
 
 async def test_a_rate_limit_of_an_hour_is_told_instead(project):

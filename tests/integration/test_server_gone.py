@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import signal
 import ssl
 import sys
@@ -14,16 +15,19 @@ import pytest
 from core.agent import model_calls, retry
 from core.agent.session import Route
 from core.errors import ProviderError
+from core.exits import ExitCode
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage
+from core.providers.connection import event_stream
 from core.providers.connection.failures import Api, from_exception
 from core.sessions.store import SessionStore
 from tests.support.agent_case import Case
 from tests.support.program import PROGRAM, environment
 from tests.support.provider_calls import Answer, ask, connect
 from tests.support.provider_server import provider_server
-from tests.support.provider_streams import Step
+from tests.support.provider_streams import Call, Step, events
 from tests.support.session_log import scan
+from tests.support.terminals import all_of
 from tests.support.trust import trust
 
 DIALECTS = ("openai", "anthropic")
@@ -122,8 +126,6 @@ async def test_n16c_nothing_or_no_end_mark_without_a_reason_is_none(end):
     "noise", ["data:\n\n", "data: \n\n", "retry: 3000\n\n", "event: ping\ndata: {}\n\n", ": hi\n\n"]
 )
 async def test_n16c_events_that_say_nothing_are_passed_over(dialect, noise):
-    from tests.support.provider_streams import events
-
     raw = noise + noise.join(data.decode() for _, data in events(Step(text="Hello there."), dialect, "m"))
     answer = await answer_of(dialect, Step(raw=raw))
     assert (answer.text, answer.finish) == ("Hello there.", "stop")
@@ -157,6 +159,34 @@ async def test_n16c_an_error_object_in_place_of_a_stream_is_that_error(dialect):
 async def test_n16c_signs_of_life_without_an_answer_end_after_a_limit(dialect, flood):
     error = await failure_of(dialect, Step(raw=": hi\n\n", flood=flood), stall_seconds=0.2)
     assert error.code == "stalled"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("said", ["text", "tool"])
+async def test_an_answer_that_falls_silent_is_ended_after_a_minute(dialect, said, monkeypatch):
+    monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 0.2)
+    step = Step(text="x" * 200, calls=[Call(name="grep", arguments={"pattern": "y" * 200})], hang=said)
+    error = await failure_of(dialect, step)
+    assert (error.code, error.retryable) == ("stalled", True)
+    assert error.message == "The server (tiny-1) sent nothing for 0.2 s."
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_model_may_think_for_longer_before_its_first_word(dialect, monkeypatch):
+    monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 0.05)
+    error = await failure_of(dialect, Step(hang="before"), stall_seconds=0.4)
+    assert error.message == "The server (tiny-1) sent nothing for 0.4 s."
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_sign_of_life_is_not_silence(dialect, monkeypatch):
+    monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 0.5)
+    said = "".join(data.decode() for _, data in events(Step(text="x" * 30), dialect, "m"))
+    head, _, _ = said.partition("finish_reason" if dialect == "openai" else "event: content_block_stop")
+    error = await failure_of(
+        dialect, Step(raw=head.rpartition("\n\n")[0] + "\n\n", flood=": on it\n\n"), stall_seconds=1
+    )
+    assert error.message == "The server (tiny-1) sent nothing for 1 s."
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -214,3 +244,25 @@ async def test_n16c_a_signal_ends_a_prompt_as_the_keyboard_does(tmp_path, number
         )  # fmt: skip
         out, _ = await again.communicate()
         assert (again.returncode, out) == (0, b"Going on.\n")
+
+
+async def test_a_wait_counts_down_on_a_terminal_and_ctrl_c_ends_it_at_once(tmp_path):
+    trust(tmp_path)
+    busy = Step(status=529, error="Overloaded", headers={"Retry-After": "80"})
+    async with provider_server([busy], repeat=True) as server:
+        ours, theirs = pty.openpty()
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM, "-p", "Do it", "--model", "openai/m", cwd=tmp_path, env=environment(server),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=theirs,
+        )  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        while b"again in 79 s" not in shown:
+            shown += await asyncio.to_thread(os.read, ours, 4096)
+        os.kill(process.pid, signal.SIGINT)
+        assert await process.wait() == ExitCode.INTERRUPTED
+    rest = await asyncio.to_thread(all_of, ours)
+    told = (shown + rest).decode()
+    assert "OpenAI (m) is overloaded (529): Overloaded. Attempt 2 in 80.0 s." in told
+    assert "again in 80 s · Ctrl+C stops" in told
+    assert len(server.answered) == 1

@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from tui.crew_fold import at_work
 from tui.keymap import key_of
+from tui.retry_fold import Waiting
 from tui.state import ViewState
 from tui.text import one_line
 
@@ -72,7 +73,7 @@ class StatusBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._state = ViewState()
-        self._waiting: tuple[int, int] | None = None
+        self._waiting: Waiting | None = None
         self._note = "starting…"
         self._frame = 0
         self._timer: Timer | None = None
@@ -84,7 +85,7 @@ class StatusBar(Widget):
         """Draw `state`; `note` is what the bridge is doing ("" = nothing special)."""
         if state.waiting != self._waiting:
             self._waiting = state.waiting
-            self._again = monotonic() + (state.waiting[0] / 1000 if state.waiting else 0.0)
+            self._again = monotonic() + (state.waiting.delay_ms / 1000 if state.waiting else 0.0)
         self._state, self._note = state, note
         moves = state.running or state.runs_command
         self._since = (self._since or monotonic()) if state.runs_command else None
@@ -138,7 +139,8 @@ class StatusBar(Widget):
         if count := len(at_work(state)):
             return f" {count} at work"
         if (left := self._again - monotonic()) > 0 and state.waiting is not None:
-            return f" step {state.step}, again in {ceil(left)} s"
+            key = key_of("app.interrupt", getattr(self.app, "keymap", {})).replace("escape", "esc").capitalize()
+            return f" {state.waiting.reason}: again in {ceil(left)} s · {key} stops"
         return f" step {state.step}" if state.step else ""
 
     def _left(self, room: int) -> Content:

@@ -72,12 +72,13 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step.finished"):
 
 
 class StepRetried(Event, frozen=True, kw_only=True, tag="step.retried"):
-    """A model call failed and is tried again after `delay_ms`; documents begun in it are void."""
+    """A model call failed and is tried again after `delay_ms`; documents begun in it are void. `code`: the error's."""
 
     step: int
     attempt: int
     delay_ms: int
     message: str
+    code: str = ""
     void_documents: tuple[str, ...] = ()
 
 

@@ -58,6 +58,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             key=key,
             variable=self.variable,
             stall_seconds=self.stall_seconds,
+            provider=self.id,
         )
 
     def key(self) -> FoundKey:

@@ -2,6 +2,8 @@
 
 Servers and proxies that call themselves compatible send empty data, lone `retry:` fields and pings to keep a connection
 open; an SDK would take each for a chunk. A page or a JSON object in place of a stream is told by its content type.
+Before its first word a model may read and think for long; once it speaks, a server that sends not one byte for a minute
+(a ping or a comment is one) has gone.
 """
 
 from __future__ import annotations
@@ -9,16 +11,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any, Final
 
 from core.errors import ProviderError
-from core.providers.connection.failures import Api, detail_of, from_event
+from core.providers.connection.failures import Api, SilentTooLong, detail_of, from_event
 from core.secrets import redact
 
 MAX_BODY: Final = 65_536
 BODY_SECONDS: Final = 5.0
+SILENCE_SECONDS: Final = 60.0
+_SPEAKS: Final = re.compile(
+    r'"type": ?"(content_block_delta|response\.[a-z_.]+\.delta)"'
+    r'|"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{'
+)
 _NO_STREAMS: Final = ("text/html", "application/xhtml", "application/json", "application/problem+json")
 
 
@@ -28,14 +36,37 @@ def stream_class(base: Any) -> Any:
 
     class EventStream(base[object]):  # type: ignore[misc]
         is_done = False
+        speaks = False
 
         async def _iter_events(self) -> AsyncIterator[Any]:
+            whole = self.response.aiter_bytes
+            self.response.aiter_bytes = lambda: self._in_time(whole())
             async for event in super()._iter_events():
                 self.is_done = self.is_done or event.data.startswith("[DONE]")
+                self.speaks = self.speaks or _SPEAKS.search(event.data) is not None
                 if event.data.strip() and event.event != "ping":
                     yield event
 
+        async def _in_time(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+            """The bytes as they come. Raises `SilentTooLong`."""
+            seconds = min(SILENCE_SECONDS, _read_limit(self.response))
+            while True:
+                try:
+                    async with asyncio.timeout(seconds if self.speaks else None):
+                        piece = await anext(pieces, None)
+                except TimeoutError:
+                    raise SilentTooLong(seconds) from None
+                if piece is None:
+                    return
+                yield piece
+
     return EventStream
+
+
+def _read_limit(response: Any) -> float:
+    """Seconds that its client waits for a byte."""
+    limits = response.request.extensions.get("timeout") or {}
+    return float(limits.get("read") or SILENCE_SECONDS)
 
 
 async def refuse_other(stream: Any, api: Api) -> None:

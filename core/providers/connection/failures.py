@@ -6,35 +6,29 @@ to look at an error), bodies are cut to one line, and keys are taken out of them
 
 from __future__ import annotations
 
-import email.utils
+import contextlib
 import html
 import json
 import os
 import re
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.providers.connection.refusals import QUOTA, Refusal, is_too_large, refusal_of
+from core.providers.connection.waiting import wanted_wait
 from core.secrets import redact
 
 MAX_DETAIL: Final = 300
+MAX_DEPTH: Final = 8
+MOST_FAULTS: Final = 3
+_SAID: Final = ("error", "message", "detail", "msg", "errors")
 LONG_WAIT: Final = 20.0  # seconds that a person wants to be told of
-_OVERFLOW: Final = re.compile(
-    r"context[ _]length[ _]exceeded|maximum context length|context (window|size|length).{0,60}exceed"
-    r"|exceed.{0,60}context (window|size|length)|prompt is too long|input is too long|too many (input )?tokens"
-    r"|exceeds? the (available|model'?s?) (context|maximum)|model_context_window_exceeded|reduce the length of"
-    r"|input length.{0,40}exceed|request_too_large",
-    re.IGNORECASE | re.DOTALL,
-)
-_QUOTA: Final = re.compile(
-    r"insufficient_quota|exceeded your current quota|credit balance is too low|billing_(error|hard_limit)"
-    r"|payment required|spend_limit",
-    re.IGNORECASE,
-)
-_MODEL: Final = re.compile(r"model", re.IGNORECASE)
+_MODEL: Final = re.compile(r"model|deployment", re.IGNORECASE)
+_PAGE: Final = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
+_DAILY: Final = re.compile(r"PerDay|free-models-per-day")
 _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "TimeoutException"})
 _CONNECTING: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
 _CUT: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
@@ -63,45 +57,93 @@ class Api(Struct, frozen=True, kw_only=True):
     key: str = ""
     variable: str = ""
     stall_seconds: float = 120
+    provider: str = ""
+
+    @property
+    def who(self) -> str:
+        """The provider with its model."""
+        return f"{self.label} ({self.model})" if self.model else self.label
+
+    @property
+    def id(self) -> str:
+        """The model as the configuration names it."""
+        return f"{self.provider or 'PROVIDER'}/{self.model or 'NAME'}"
+
+
+class SilentTooLong(TimeoutError):
+    """A stream that had begun sent nothing for so many `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"nothing for {seconds:g} s")
+        self.seconds = seconds
 
 
 def from_status(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
     """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
     detail = detail_of(body)
-    whole = f"{detail} {json.dumps(body) if isinstance(body, (dict, list)) else body}"
-    if status in {400, 413, 422, 500} and _OVERFLOW.search(whole):
+    whole = f"{detail} {json.dumps(body) if isinstance(body, (dict, list)) else body or ''}"
+    if is_too_large(status, whole):
         return overflow(api, detail)
-    if status == 402 or _QUOTA.search(whole):
-        return _error(
-            f"{api.label} refuses the request: the quota or the credit of this key is used up",
-            detail,
-            code="quota_exhausted",
-            hint="Look at the billing page of the account, or choose another model with /model.",
-        )
-    if status in {401, 403}:
+    wait = wanted_wait(headers, body, whole) if status == 429 or status >= 498 else None
+    passes = status == 429 and wait is not None and not _DAILY.search(whole)  # the quota of a minute comes back
+    if isinstance(body, str) and _PAGE.search(body) and 400 <= status < 500:
+        return _page(status, detail, api)
+    refusal = None if passes else refusal_of(status, whole)
+    if refusal is not None:
+        return _refused(refusal, status, detail, api, wait)
+    error = _by_status(status, detail, whole, api, wait)
+    asked = headers.get("x-should-retry")
+    error.retryable = asked == "true" if asked in {"true", "false"} else error.retryable
+    return error
+
+
+def _by_status(status: int, detail: str, whole: str, api: Api, wait: float | None) -> ProviderError:
+    """What the status alone says."""
+    match status:
+        case 402:
+            return _refused(QUOTA, status, detail, api, wait)
+        case 401 | 403:
+            return _key_rejected(status, detail, api)
+        case 404 | 405:
+            return _not_found(status, detail, whole, api)
+        case _:
+            return _busy(status, detail, wait, api) or _invalid(status, detail, api)
+
+
+def _refused(refusal: Refusal, status: int, detail: str, api: Api, wait: float | None) -> ProviderError:
+    """The error for a reason that is known."""
+    if refusal.code == "key_rejected":
         return _key_rejected(status, detail, api)
-    if status == 404:
-        return _not_found(detail, whole, api)
-    return _busy(status, detail, headers, api) or _invalid(status, detail, api)
+    fields = {"who": api.who, "label": api.label, "model": api.model or "the model", "id": api.id}
+    what = refusal.what.replace("{model!r}", repr(api.model)).format(**fields)
+    hint = refusal.hint.format(**fields, url=redact(api.base_url))
+    text = f"{what} ({status})" if status else what
+    return _error(text, detail, code=refusal.code, hint=hint, retryable=refusal.retryable, retry_after=wait)
 
 
-def _busy(status: int, detail: str, headers: Mapping[str, str], api: Api) -> ProviderError | None:
-    wait = retry_after(headers)
+def _page(status: int, detail: str, api: Api) -> ProviderError:
+    """A web page in place of an answer: another server answers there, or something stands in between."""
+    if status in {404, 405}:
+        return _not_found(status, detail, "", api)
+    hint = f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
+    return _error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
+
+
+def _busy(status: int, detail: str, wait: float | None, api: Api) -> ProviderError | None:
     if status == 429:
-        what, code = f"{api.label} limits the rate of requests (429)", "rate_limited"
-    elif status in {503, 529}:
-        what, code = f"{api.label} is overloaded ({status})", "overloaded"
+        what, code = f"{api.who} limits the rate of requests (429)", "rate_limited"
+    elif status in {498, 503, 529}:
+        what, code = f"{api.who} is overloaded ({status})", "overloaded"
     elif status in {408, 409, 425} or status >= 500:
-        what, code = f"{api.label} failed ({status})", "server_failed"
+        what, code = f"{api.who} failed ({status})", "server_failed"
     else:
         return None
-    when = (
-        f"It asks to be left alone for {_duration(wait)}." if wait and wait >= LONG_WAIT else "Try again in a moment."
-    )
+    when = f"It asks to be left alone for {duration(wait)}." if wait and wait >= LONG_WAIT else "Try again in a moment."
     return _error(what, detail, code=code, hint=when, retryable=True, retry_after=wait)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """ "45 seconds", "5 minutes", "3 hours"."""
     if seconds < 2 * 60:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} hours"
@@ -109,10 +151,10 @@ def _duration(seconds: float) -> str:
 
 def _invalid(status: int, detail: str, api: Api) -> ProviderError:
     if 300 <= status < 400:
-        hint = f"{api.base_url} redirects; set the base URL to the address it leads to."
+        hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
     else:
         hint = "Choose another model with /model if this one does not support what was asked."
-    return _error(f"{api.label} refused the request ({status})", detail, code="request_invalid", hint=hint)
+    return _error(f"{api.who} refused the request ({status})", detail, code="request_invalid", hint=hint)
 
 
 def _key_rejected(status: int, detail: str, api: Api) -> ProviderError:
@@ -120,21 +162,23 @@ def _key_rejected(status: int, detail: str, api: Api) -> ProviderError:
         hint = f"The key is from {api.key}; correct it there."
     else:
         hint = f"No key was found; set {api.variable}." if api.variable else "This server wants a key."
-    what = "rejected the key" if status == 401 else "does not allow this with the key"
-    return _error(f"{api.label} {what} ({status})", detail, code="key_rejected", hint=hint)
+    what = f"{api.who} does not allow this with the key" if status == 403 else f"{api.who} rejected the key"
+    return _error(f"{what} ({status})", detail, code="key_rejected", hint=hint)
 
 
-def _not_found(detail: str, whole: str, api: Api) -> ProviderError:
-    if _MODEL.search(whole):
+def _not_found(status: int, detail: str, whole: str, api: Api) -> ProviderError:
+    if status == 404 and _MODEL.search(whole):
         return _error(
             f"{api.label} has no model {api.model!r}", detail, code="model_unknown", hint="Choose one with /model."
         )
-    hint = f"Check the base URL ({api.base_url}): the path of the API often ends in /v1."
-    return _error(f"{api.label} has no such address (404)", detail, code="address_unknown", hint=hint)
+    hint = f"Check the base URL ({redact(api.base_url)}): the path of the API often ends in /v1."
+    return _error(f"{api.label} has no such address ({status})", detail, code="address_unknown", hint=hint)
 
 
 def overflow(api: Api, detail: str = "") -> ContextOverflow:
-    text = f"The conversation is too large for {api.model or 'the model'}{': ' + detail if detail else '.'}"
+    text = (
+        f"The conversation is too large for {api.who if api.model else 'the model'}{': ' + detail if detail else ''}."
+    )
     return ContextOverflow(text, hint="Shorten it with /compact, or choose a model with a larger window.")
 
 
@@ -143,8 +187,8 @@ def from_event(body: object, api: Api) -> ProviderError:
     found = body.get("error", body) if isinstance(body, dict) else {}
     found = found if isinstance(found, dict) else {}
     words = [str(found.get(key, "")) for key in ("type", "code")]
-    code = found.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else 0
+    code = str(found.get("code", ""))
+    status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 0
     status = status or next((_TYPES[word] for word in reversed(words) if word in _TYPES), 500)
     return from_status(status, body, {}, api)
 
@@ -170,8 +214,9 @@ def _transport(chain: list[BaseException], api: Api, *, started: bool) -> Provid
     if names & _CONNECTING or any(isinstance(each, ConnectionRefusedError) for each in chain):
         return _unreachable(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
+        silent = next((each.seconds for each in chain if isinstance(each, SilentTooLong)), api.stall_seconds)
         return ProviderError(
-            f"{api.label} sent nothing for {api.stall_seconds:g} s.", code="stalled", retryable=True, hint="Try again."
+            f"{api.who} sent nothing for {silent:g} s.", code="stalled", retryable=True, hint="Try again."
         )
     if names & _CUT or isinstance(chain[0], ConnectionError):
         return cut(api, started=started)
@@ -225,42 +270,42 @@ def cut(api: Api, *, started: bool) -> ProviderError:
     )
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server wants to be left alone: `retry-after-ms`, `retry-after` in seconds or as a date."""
-    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
-    try:
-        if milliseconds:
-            return max(0.0, float(milliseconds) / 1000)
-        if value and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
-            return float(value)
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time()) if value else None
-    except (TypeError, ValueError):
-        return None
-
-
 def detail_of(body: object) -> str:
     """The server's own words in one line, without markup and keys; "" if it said nothing."""
     if isinstance(body, (dict, list)):
         return one_line(_message(body) or json.dumps(body))
     text = str(body or "")
-    if re.search(r"<(!doctype|html|head|body)\b", text, re.IGNORECASE):
+    if _PAGE.search(text):
         title = re.search(r"<(title|h1)[^>]*>(.*?)</\1>", text, re.IGNORECASE | re.DOTALL)
         text = title[2] if title else re.sub(r"(?is)<(script|style).*?</\1>|<[^>]*>", " ", text)
         return one_line(html.unescape(re.sub(r"<[^>]*>", " ", text)))
     return one_line(text)
 
 
-def _message(body: Any) -> str:
-    """The first text below the keys that servers use for it."""
+def _message(body: Any, depth: int = 0) -> str:
+    """The first text below the keys that servers use for it. What a router was told by the server behind it says more
+    than its own words; a list of faults says where each is; JSON in a text is looked into."""
+    if depth > MAX_DEPTH:
+        return ""
     if isinstance(body, str):
-        return body
+        return _unpacked(body, depth)
     if isinstance(body, list):
-        return next(filter(None, map(_message, body)), "")
-    if isinstance(body, dict):
-        return next(
-            filter(None, (_message(body.get(key)) for key in ("error", "message", "detail", "msg", "errors"))), ""
-        )
-    return ""
+        return "; ".join([each for each in (_message(each, depth + 1) for each in body[:MOST_FAULTS]) if each])
+    if not isinstance(body, dict):
+        return ""
+    behind = body.get("metadata")
+    if isinstance(behind, dict) and (raw := _message(behind.get("raw"), depth + 1)):
+        return f"{behind['provider_name']}: {raw}" if isinstance(behind.get("provider_name"), str) else raw
+    found = next(filter(None, (_message(body.get(key), depth + 1) for key in _SAID)), "")
+    place = body.get("loc")
+    return f"{'.'.join(map(str, place))}: {found}" if isinstance(place, list) and found else found
+
+
+def _unpacked(text: str, depth: int) -> str:
+    if text.lstrip()[:1] in {"{", "["}:
+        with contextlib.suppress(ValueError, RecursionError):
+            return _message(json.loads(text), depth + 1) or text
+    return text
 
 
 def one_line(text: str) -> str:

@@ -163,7 +163,7 @@ def _failure(fault: ScriptFault, path: str) -> ProviderError:
     status = fault.status or (401 if fault.code == "key_rejected" else 500)
     headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
     body = {"error": {"message": fault.message or "the script says so", "type": fault.code}}
-    error = from_status(status, body, headers, Api(label="The scripted model", base_url=path, model=path))
+    error = from_status(status, body, headers, Api(label="The scripted model", base_url=path))
     if fault.code:
         error.code = fault.code
     return error

@@ -66,3 +66,24 @@ def test_n16c_a_server_that_restarts_while_it_is_busy_is_waited_for(clock):
     assert backoff.pause(ProviderError("busy", code="overloaded", retryable=True)) is not None
     clock[0] += 30
     assert backoff.pause(ProviderError("gone", code="unreachable", retryable=True)) is not None
+
+
+def test_a_wait_that_is_longer_than_the_budget_is_told_with_its_length():
+    error = ProviderError("Busy.", code="rate_limited", retryable=True, retry_after=300, hint="-")
+    assert retry.Backoff().pause(error) is None
+    assert error.hint.startswith("It asks to be left alone for 5 minutes. At most 90 s are waited for a model.")
+    assert error.hint.endswith("Send the prompt again then, or choose another model with /model.")
+
+
+def test_who_gives_up_says_how_often_it_was_tried_and_for_how_long(clock):
+    backoff = retry.Backoff()
+    while True:
+        error = ProviderError("Busy.", code="overloaded", retryable=True, hint="Try again in a moment.")
+        if (pause := backoff.pause(error)) is None:
+            break
+        clock[0] += pause
+    assert error.hint == f"It was tried {backoff.attempt} times in 90 s. Try again in a moment."
+
+
+def test_a_call_that_a_server_could_not_read_is_tried_six_times(clock):
+    assert 10 < waited(clock, "call_malformed") < 40

@@ -5,7 +5,8 @@ import email.utils
 import pytest
 
 from core.errors import ContextOverflow, ProviderError
-from core.providers.connection.failures import Api, detail_of, from_event, from_exception, from_status, retry_after
+from core.providers.connection.failures import Api, detail_of, from_event, from_exception, from_status
+from core.providers.connection.waiting import wanted_wait
 from core.secrets import Secret
 
 API = Api(label="OpenAI", base_url="https://x/v1", model="gpt-9", key="environment variable OPENAI_API_KEY")
@@ -114,12 +115,12 @@ def test_the_servers_words_are_found_in_every_shape(body, detail):
 
 
 def test_v1_retry_after_is_read_in_seconds_milliseconds_and_as_a_date(monkeypatch):
-    monkeypatch.setattr("core.providers.connection.failures.time.time", lambda: 1_700_000_000.0)
-    assert retry_after({"retry-after": "7"}) == 7
-    assert retry_after({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
-    assert retry_after({"retry-after": email.utils.formatdate(1_700_000_030, usegmt=True)}) == 30
-    assert retry_after({"retry-after": "soon"}) is None
-    assert retry_after({}) is None
+    monkeypatch.setattr("core.providers.connection.waiting.time.time", lambda: 1_700_000_000.0)
+    assert wanted_wait({"retry-after": "7"}) == 7
+    assert wanted_wait({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
+    assert wanted_wait({"retry-after": email.utils.formatdate(1_700_000_030, usegmt=True)}) == 30
+    assert wanted_wait({"retry-after": "soon"}) is None
+    assert wanted_wait({}) is None
     assert failure(429, "", retry_after="3").retry_after == 3
 
 
