@@ -59,6 +59,7 @@ async def compose(session: SessionContext, prompt: str, open_files: Sequence[str
     parts: list[str] = []
     if not _told_of_layout(session):
         parts += [tagged("user_info", _user_info(session)), tagged("project_layout", as_data(made.layout))]
+    parts += _if_new(session, "now", _now(session))
     parts += _if_new(session, "git_status", as_data(git))
     parts += _if_new(session, "open_and_recently_viewed_files", as_data("\n".join(open_files[:MAX_OPEN_FILES])))
     attached = attach(FileReader(session), prompt)
@@ -93,11 +94,15 @@ def _user_info(session: SessionContext) -> str:
     return "\n".join(
         (
             f"OS: {platform.system()} {platform.release()}",
-            f"Date: {datetime.now().astimezone():%A, %Y-%m-%d}",
             f"Shell: {as_data(shell)}",
             f"Workspace: {as_data(str(session.workspace.root))}",
         )
     )
+
+
+def _now(session: SessionContext) -> str:
+    """What may change within a session: a prefix that held it would change with it."""
+    return f"Date: {datetime.now().astimezone():%A, %Y-%m-%d}\nModel: {as_data(session.route.id)}"
 
 
 def _if_new(session: SessionContext, tag: str, text: str) -> list[str]:

@@ -208,7 +208,7 @@ class Course:
     @property
     def _has_commands_alone(self) -> bool:
         """Whether the model has no tool for the list, but the shell."""
-        return self._session.settings.dialect_of(self._session.route.id) == "command"
+        return self._session.dialect == "command"
 
     async def _close(self) -> None:
         """The model says that it is done: so is what it worked at, if its command says so, too."""

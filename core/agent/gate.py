@@ -33,6 +33,7 @@ from core.protocol.events import MessageAppended, ToolFinished, ToolRequested, T
 from core.protocol.messages import ToolCall, ToolMessage
 from core.protocol.review import Origin
 from core.tools.base import Outcome, Tool, ToolType
+from core.tools.call_tool import unwrapped
 from core.tools.registry import find_tool, parse_call
 from core.tools.run_terminal_cmd import RunTerminalCmd
 
@@ -64,7 +65,7 @@ class Call:
         self, session: SessionContext, request: ToolCall, opened: Opened, *, truncated: bool = False, problem: str = ""
     ) -> None:
         self.session = session
-        self.request = request
+        self.request = unwrapped(request)
         self.opened = opened
         self.truncated = truncated
         self.problem = problem

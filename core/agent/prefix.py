@@ -46,8 +46,12 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
 def system_prompt(rules: Sequence[Rule]) -> str:
     """It is kept beside the log and sent: a key of ours that a rule holds does not stand in it."""
-    shown = [{"path": attribute(rule.path), "text": as_data(rule.text)} for rule in rules]
-    return masked(render("system", rules=shown))
+    return masked(render("system", rules=shown(rules)))
+
+
+def shown(rules: Sequence[Rule]) -> list[dict[str, str]]:
+    """Rules as a template takes them."""
+    return [{"path": attribute(rule.path), "text": as_data(rule.text)} for rule in rules]
 
 
 def prepare(workspace: Workspace, directory: Path, *, trusted: bool = True, hears: Hears = everything) -> Prepared:

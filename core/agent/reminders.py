@@ -7,7 +7,7 @@ from typing import Any
 
 from core.agent.session import SessionContext
 from core.agent.tags import as_data, tagged
-from core.prompts import render
+from core.prompts import render, tool_text
 from core.protocol.events import CommandRan, HunkEdited, JobEnded, MessageAppended, TerminalReported, VerdictsReported
 from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
@@ -32,8 +32,18 @@ def mode_reminder(session: SessionContext) -> str:
     if mode == told:
         return ""
     session.told["mode"] = mode
-    text = render(f"modes/{mode}", contained=session.contained)
+    text = "\n\n".join(filter(None, (render(f"modes/{mode}", contained=session.contained), _tools_of(session, mode))))
     return render("reminders/mode", mode=mode, previous=told, text=text)
+
+
+def _tools_of(session: SessionContext, mode: str) -> str:
+    """The tools that come with a mode and are in no list; what has commands alone is told of none."""
+    from core.tools.registry import DEFERRED, described
+
+    if mode not in DEFERRED or session.dialect == "command":
+        return ""
+    tools = [{"name": name, "text": described(name, tool_text(name))} for name in DEFERRED[mode]]
+    return render("reminders/mode_tools", tools=tools, in_text=session.dialect == "tags")
 
 
 def take_in(session: SessionContext) -> None:

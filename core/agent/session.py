@@ -21,7 +21,7 @@ from core.agent.prefix import Prepared
 from core.agent.python_room import PythonRoom
 from core.agent.terminal import Terminal
 from core.agent.way_out import WayOut
-from core.config import Settings
+from core.config import DialectName, Settings
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode, granted
@@ -202,6 +202,7 @@ class SessionContext(Struct, kw_only=True):
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     `reached`: the routes at which a model has answered.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
+    `toolless`: the models, by id, that turned out to take no function calls.
     `leash`: what a subagent may at most, and what its turns count for; None: it is the user's own session.
     """
 
@@ -240,7 +241,14 @@ class SessionContext(Struct, kw_only=True):
     reached: set[str] = field(default_factory=set)
     building: str = ""
     building_todo: str = ""
+    toolless: set[str] = field(default_factory=set)
     leash: Leash | None = None
+
+    @property
+    def dialect(self) -> DialectName:
+        """How the session's model is spoken with."""
+        chosen = self.settings.dialect_of(self.route.id)
+        return "tags" if chosen == "native" and self.route.id in self.toolless else chosen
 
     def grants(self, access: Access) -> bool:
         """Whether its mode, and the leash of a subagent, grant an access now."""

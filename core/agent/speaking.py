@@ -13,10 +13,10 @@ from core.agent.documents import Documents
 from core.agent.gate import Call
 from core.agent.jobs import Job
 from core.agent.limits import prefix_size
-from core.agent.prefix import Prefix, Prepared, kept_or_made
+from core.agent.prefix import Prefix, Prepared, kept_or_made, shown
 from core.agent.session import SessionContext
 from core.agent.spill import clip
-from core.agent.tags import as_data, attribute
+from core.agent.tags import as_data
 from core.config import EditFormat
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
@@ -25,18 +25,20 @@ from core.dialects.tags import TagDialect
 from core.modes import Access
 from core.prompts import render, tool_text
 from core.protocol.documents import Text
+from core.rules import Rule
+from core.secrets import masked
 from core.tools.base import TerminalDetail
 from core.tools.offers import edit_format
 from core.user_dirs import config_dir
 
 # What the tags dialect has tags of its own for.
-_HAS_TAGS = frozenset({"search_replace", "edit_blocks"})
+_HAS_TAGS = frozenset({"search_replace", "edit_blocks", "call_tool"})
 _TERMINAL = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "stop_terminal"})
 
 
 async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
     """What was prepared, for the dialect of the session's model. Raises `ConfigError` for its texts."""
-    name = session.settings.dialect_of(session.route.id)
+    name = session.dialect
     if name == "native":
         return await _with_edits(session, made)
     await session.terminal.find()
@@ -67,17 +69,22 @@ def _offering(session: SessionContext, made: Prepared, edits: EditFormat) -> dic
 
 def _spoken(session: SessionContext, made: Prepared) -> dict[str, object]:
     """Prefix, size and dialect. The system prompt says how to ask, so there is no tool list."""
-    name = session.settings.dialect_of(session.route.id)
-    rules = [{"path": attribute(rule.path), "text": as_data(rule.text)} for rule in made.rules.always]
+    name = session.dialect
     dialect: Dialect
     if name == "command":
         dialect = command = _command_dialect(session)
-        system = f"{command.system()}\n\n{render('dialects/workspace_rules', rules=rules)}".strip()
+        rules = render("dialects/workspace_rules", rules=shown(made.rules.always))
+        system = f"{command.system()}\n\n{masked(rules)}".strip()
     else:
         dialect = TagDialect(goes_on=session.contained)
-        system = render("dialects/tags", rules=rules, tools=_tools())
+        system = tags_prompt(made.rules.always)
     prefix = kept_or_made(session.directory, f"prefix-{name}.json", Prefix(system=system, tools=()))
     return {"prefix": prefix, "size": prefix_size(prefix.system, ()), "dialect": dialect}
+
+
+def tags_prompt(rules: Sequence[Rule]) -> str:
+    """The system prompt of the `tags` dialect, which says how to ask for work."""
+    return masked(render("dialects/tags", rules=shown(rules), tools=_tools()))
 
 
 def _command_dialect(session: SessionContext) -> CommandDialect:
@@ -98,14 +105,14 @@ def _command_dialect(session: SessionContext) -> CommandDialect:
     return CommandDialect(texts, facts, time_limit=texts.timeout)
 
 
-def _tools() -> list[dict[str, object]]:
+def _tools() -> list[dict[str, str]]:
     """The tools that are called by name, as the prompt lists them."""
-    from core.tools.registry import TOOLS, tool_specs
+    from core.tools.registry import LISTED, TOOLS, described
 
     return [
-        {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-        for spec in tool_specs(tool_text)
-        if TOOLS[spec.name].access not in {Access.EXEC, Access.JOB} and spec.name not in _HAS_TAGS
+        {"name": name, "text": described(name, tool_text(name))}
+        for name in LISTED
+        if TOOLS[name].access not in {Access.EXEC, Access.JOB} and name not in _HAS_TAGS
     ]
 
 

@@ -32,7 +32,7 @@ class AskedQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     prompt: Annotated[str, Meta(description="The question.")]
     options: Annotated[
         tuple[AskedOption, ...],
-        Meta(description="Answers to choose from.", extra_json_schema={"minItems": FEWEST, "maxItems": MOST}),
+        Meta(description="Two to four answers.", extra_json_schema={"minItems": FEWEST, "maxItems": MOST}),
     ]
     id: Annotated[str, Meta(max_length=80, description="Short; given back with the answer.")] = ""
     header: Annotated[str, Meta(max_length=80, description="One or two words for its tab.")] = ""
@@ -44,7 +44,7 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
     access: ClassVar[Access] = Access.ASK
     argument_names: ClassVar = {"text": "prompt", "question": "prompt"}
 
-    questions: Annotated[tuple[AskedQuestion, ...], Meta(min_length=1, max_length=10, description="What to ask.")]
+    questions: Annotated[tuple[AskedQuestion, ...], Meta(min_length=1, max_length=10, description="At most ten.")]
     title: Annotated[str, Meta(max_length=500, description="A heading over the questions.")] = ""
 
     def subject(self) -> str:

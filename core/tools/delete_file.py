@@ -18,7 +18,7 @@ class DeleteFile(Tool[Editor], frozen=True, kw_only=True):
     argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
 
     target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
-    explanation: Annotated[str, Meta(description="One sentence: why it is deleted.")] = ""
+    explanation: str = ""  # models of other agents give it
 
     def subject(self) -> str:
         return self.target_file

@@ -25,7 +25,7 @@ class GlobFileSearch(Tool[Reader], frozen=True, kw_only=True):
 
     glob_pattern: Annotated[str, Meta(min_length=1, description="Such as *.py, src/**/*.test.ts or **/Makefile.")]
     target_directory: Annotated[str, Meta(description="Where to look; the whole workspace by default.")] = "."
-    explanation: Annotated[str, Meta(description="One sentence: why these files are looked for.")] = ""
+    explanation: str = ""  # models of other agents give it
 
     def subject(self) -> str:
         where = "" if self.target_directory in {"", "."} else f" in {self.target_directory}"

@@ -50,8 +50,8 @@ class Grep(Tool[Reader], frozen=True, kw_only=True):
     case_sensitive: Annotated[bool, Meta(description="false: upper and lower case are the same.")] = True
     include_pattern: Annotated[str, Meta(description="Only files that match this glob, such as *.ts or src/**.")] = ""
     exclude_pattern: Annotated[str, Meta(description="No files that match this glob.")] = ""
-    context: Annotated[int, Meta(ge=0, le=20, description="Lines to show before and after each match.")] = 0
-    explanation: Annotated[str, Meta(description="One sentence: why this is searched for.")] = ""
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines to show before and after each match, at most 20.")] = 0
+    explanation: str = ""  # models of other agents give it
 
     def subject(self) -> str:
         where = "" if self.path in {"", "."} else f" in {self.path}"

@@ -43,7 +43,7 @@ class ListDir(Tool[Reader], frozen=True, kw_only=True):
     ignore_globs: Annotated[
         tuple[str, ...], Meta(description="Leave out what matches one of these, such as *.svg or fixtures/**.")
     ] = ()
-    explanation: Annotated[str, Meta(description="One sentence: why this folder is listed.")] = ""
+    explanation: str = ""  # models of other agents give it
 
     def subject(self) -> str:
         return self.relative_workspace_path or "."

@@ -39,7 +39,7 @@ class ReadFile(Tool[Reader], frozen=True, kw_only=True):
         int, Meta(description="The first line to read, counted from 1; negative counts from the end.")
     ] = 1
     limit: Annotated[int, Meta(ge=0, description="How many lines to read; 0 means as many as fit.")] = 0
-    explanation: Annotated[str, Meta(description="One sentence: why this file is read.")] = ""
+    explanation: str = ""  # models of other agents give it
 
     def subject(self) -> str:
         if self.offset in {0, 1} and not self.limit:

@@ -19,9 +19,7 @@ class ReadTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
     argument_names: ClassVar = {"bash_id": "job", "id": "job", "timeout": "wait"}
 
     job: Annotated[str, Meta(description="The id of the job, such as job_1. Leave it out for a list of all jobs.")] = ""
-    wait: Annotated[
-        int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to wait for its end first; 0 answers at once.")
-    ] = 0
+    wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to wait for its end first, at most 300.")] = 0
 
     def subject(self) -> str:
         return self.job or "all jobs"

@@ -13,7 +13,7 @@ from core.providers.base import ToolSpec
 from core.tools.arguments import convert
 from core.tools.base import Tool, ToolType
 from core.tools.offers import OFFERED
-from core.tools.schema import parameters
+from core.tools.schema import offered
 
 # Name (also of the module) and class. The order is part of every request's prefix: append only.
 _CLASSES = {
@@ -40,7 +40,22 @@ _CLASSES = {
     "probe_remove": "ProbeRemove",
     "reproduce": "Reproduce",
     "read_probe_log": "ReadProbeLog",
+    "call_tool": "CallTool",
 }
+# Not in the list, which is paid for in every request: what a mode alone needs. It is described with that mode, and
+# called through `call_tool`.
+DEFERRED: Mapping[str, tuple[str, ...]] = {
+    "plan": ("update_plan",),
+    "debug": (
+        "hypotheses_set",
+        "hypothesis_verdict",
+        "probe_add",
+        "probe_remove",
+        "reproduce",
+        "read_probe_log",
+    ),
+}
+LISTED = tuple(name for name in _CLASSES if not any(name in names for names in DEFERRED.values()))
 # Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
 # for, and the edit formats, of which each model is offered one (`offers`).
 IN_TEXT = {
@@ -78,6 +93,7 @@ ALIASES: Mapping[str, str] = {
     "Shell": "run_terminal_cmd",
     "Bash": "run_terminal_cmd",
     "run_terminal_command": "run_terminal_cmd",
+    "CallTool": "call_tool",
     "CreatePlan": "create_plan",
     "UpdatePlan": "update_plan",
     "edit_plan": "update_plan",
@@ -132,7 +148,32 @@ def parse_call(name: str, arguments_json: str) -> Tool[Any]:
 def tool_specs(load_text: Callable[[str], str], edits: EditFormat = "search_replace") -> tuple[ToolSpec, ...]:
     """What a model is told of the tools; `load_text(name)` gives the text of a tool. Of the tools that edit a file the
     one of the format `edits` is in the list, under the name that models know it by."""
-    offered = [OFFERED[edits] if name == EDITOR else (name, name) for name in _CLASSES]
-    return tuple(
-        ToolSpec(name=name, description=load_text(own), parameters=parameters(TOOLS[own])) for name, own in offered
-    )
+    named = [OFFERED[edits] if name == EDITOR else (name, name) for name in LISTED]
+    return tuple(ToolSpec(name=name, description=load_text(own), parameters=offered(TOOLS[own])) for name, own in named)
+
+
+def described(name: str, text: str) -> str:
+    """A tool in prose, for a model that is told of it outside of the list: its text and a line for each argument."""
+    schema = offered(TOOLS[name])
+    needed = schema.get("required", ())
+    lines = [
+        f"- {key} ({_kind(each)}{'' if key in needed else ', optional'}): {each['description']}"
+        for key, each in schema["properties"].items()
+    ]
+    return "\n".join([text, *(["Arguments:", *lines] if lines else [])])
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """A type in a few words: `list of {statement, expected}`."""
+    if "enum" in schema:
+        return " | ".join(schema["enum"])
+    if "items" in schema:
+        return f"list of {_kind(schema['items'])}"
+    if "properties" in schema:
+        needed = schema.get("required", ())
+        parts = (
+            f"{name}{'' if name in needed else '?'}: {_kind(each)} ({each['description']})"
+            for name, each in schema["properties"].items()
+        )
+        return "{" + "; ".join(parts) + "}"
+    return str(schema["type"])

@@ -30,7 +30,7 @@ class Reproduce(Tool[Debugger], frozen=True, kw_only=True):
     steps: Annotated[
         tuple[str, ...], Meta(max_length=20, description="Instead of a command: what the user is to do, step by step.")
     ] = ()
-    timeout: Annotated[int, Meta(ge=0, le=600, description="Seconds for the command; 0 = the default of 120.")] = 0
+    timeout: Annotated[int, Meta(ge=0, le=600, description="Seconds for the command, at most 600 (default 120).")] = 0
     explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""
 
     def subject(self) -> str:

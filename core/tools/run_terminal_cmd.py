@@ -41,8 +41,8 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=_MAX_TIME,
-            description="Seconds after which the command is ended; 0 = the default of 120. In the background: how long "
-            "to look at it before you go on (default 1); it is not ended then.",
+            description="Seconds, at most 600, after which the command is ended (default 120). In the background: how "
+            "long to look at it before you go on (default 1); it is not ended then.",
         ),
     ] = 0
     explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""

@@ -1,4 +1,9 @@
-"""A tool's JSON Schema, as providers want it: one flat object without references or titles of types."""
+"""A tool's JSON Schema: whole, for checking a call, and as models are sent it.
+
+Hosts differ in what of JSON Schema they take, and one word too many refuses the whole request (Gemini: `const`,
+`exclusiveMinimum`, `uniqueItems`; others `additionalProperties`, `default`, an empty `required`). So only the words
+that all of them know are sent; what else a call has to keep to stands in the descriptions and is checked here.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,8 @@ from typing import Any
 import msgspec
 
 from core.tools.base import ToolType
+
+SENT = ("type", "description", "enum", "items", "properties", "required")
 
 
 @cache
@@ -22,6 +29,22 @@ def parameters(tool: ToolType) -> dict[str, Any]:
         "required": flat.get("required", []),
         "additionalProperties": False,
     }
+
+
+@cache
+def offered(tool: ToolType) -> dict[str, Any]:
+    """What a model is sent of a tool's arguments: those that have a description, in `SENT` words. Shared, as above."""
+    return _plain(parameters(tool)) | {"type": "object"}
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    out = {key: schema[key] for key in SENT if schema.get(key)}
+    if "items" in out:
+        out["items"] = _plain(out["items"])
+    if schema.get("type") == "object":
+        inner = schema.get("properties", {})
+        out["properties"] = {name: _plain(each) for name, each in inner.items() if "description" in each}
+    return out
 
 
 def _flat(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

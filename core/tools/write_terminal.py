@@ -20,7 +20,7 @@ class WriteTerminal(Tool[Runner], frozen=True, kw_only=True):
 
     job: Annotated[str, Meta(min_length=1, description="The id of the job, such as job_1.")]
     text: Annotated[str, Meta(min_length=1, max_length=100_000, description="What to type; end a line with a newline.")]
-    wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to look at what comes of it.")] = 1
+    wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to look at it, at most 300 (default 1).")] = 1
     explanation: Annotated[str, Meta(description="One sentence for the user: why this is sent.")] = ""
 
     def subject(self) -> str:

@@ -52,7 +52,7 @@ CONFIRMED = Hypothesis(id="H1", statement="Cause 1", state="confirmed")
 
 
 def test_the_matrix_knows_every_tool():
-    assert set(ARGUMENTS) == set(TOOLS)
+    assert set(ARGUMENTS) == set(TOOLS) - {"call_tool"}, "what is called through it is what counts"
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -7,13 +7,16 @@ from typing import get_args
 
 import pytest
 
-from core.modes import Mode
+from core.agent.probe_room import LOG_VARIABLE, URL_PLACE
+from core.dialects.tag_reader import CALLS, FRAMES
+from core.modes import Mode, modes_granting
 from core.prompts import ROOT, PromptMissing, names, render, tool_text
-from core.protocol.documents import Todo
+from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import ModeName
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState
-from core.tools.registry import IN_TEXT, TOOLS, tool_specs
+from core.tools.registry import DEFERRED, IN_TEXT, LISTED, TOOLS, tool_specs
+from core.tools.schema import parameters
 
 TODO = Todo(id="a", content="Do a", dependencies=("b",))
 CHANGE = Change(path="a.py", operation="edit", base=FileState(), pending=FileState(), added=1, removed=2)
@@ -66,12 +69,16 @@ VARIABLES = {
     },
     "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},
+    "reminders/mode_tools": {"in_text": False, "tools": [{"name": "grep", "text": "Search."}]},
     "dialects/tags": {
         "rules": [{"path": "AGENTS.md", "text": "Be kind."}],
-        "tools": [{"name": "grep", "description": "Search.", "parameters": {"type": "object"}}],
+        "tools": [{"name": "grep", "text": "Search."}],
     },
     "dialects/workspace_rules": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
 }
+
+# What puts a tag around something that a model is sent.
+WRITTEN = r'(?:tagged\(|_if_new\(session, )"(\w+)"'
 
 
 def variables(name: str) -> dict[str, object]:
@@ -96,6 +103,11 @@ def test_each_tool_has_a_text_and_each_text_a_tool():
     assert all(len(tool_text(name)) > 80 for name in TOOLS)
 
 
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_a_text_is_no_longer_than_hosts_take(name):
+    assert len(tool_text(name)) <= 1024
+
+
 def test_each_mode_has_a_text_and_each_text_a_mode():
     assert {path.name.removesuffix(".md.j2") for path in (ROOT / "modes").iterdir()} == {mode.value for mode in Mode}
     assert set(get_args(ModeName)) == {mode.value for mode in Mode}
@@ -107,15 +119,56 @@ def test_every_block_is_part_of_the_system_prompt():
         assert path.read_text(encoding="utf-8").strip().splitlines()[-1] in system
 
 
-def test_tools_that_prompts_speak_of_exist():
-    texts = [render(name, **variables(name)) for name in names()]
-    spoken = {word for text in texts for word in re.findall(r"`([a-z]+_[a-z_]+)`", text)}
-    assert spoken <= {*TOOLS, "old_string", "in_progress"}
+# Every text that a model is sent, as it stands in its file: both sides of each condition.
+SOURCES = sorted(path for path in ROOT.rglob("*") if path.suffix in {".md", ".j2", ".yaml"})
+each_source = pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+
+
+@each_source
+def test_tools_and_arguments_that_a_prompt_names_exist(path):
+    spoken = set(re.findall(r"`([a-z]+_[a-z_]+)`", path.read_text(encoding="utf-8")))
+    arguments = {word for tool in TOOLS.values() for word in re.findall(r"'(\w+)': \{", str(parameters(tool)))}
+    assert spoken <= {*TOOLS, *arguments, *get_args(TodoStatus)}
+
+
+@each_source
+def test_modes_that_a_prompt_names_exist(path):
+    text = path.read_text(encoding="utf-8")
+    spoken = re.findall(r"\b([A-Z][a-z]+)(?: and ([A-Z][a-z]+))? mode\b", text)
+    assert {word.lower() for pair in spoken for word in pair if word} <= {mode.value for mode in Mode} | {"the", "this"}
+
+
+@each_source
+def test_tags_that_a_prompt_names_are_read_or_written_by_the_program(path):
+    spoken = set(re.findall(r"`</?([a-z_-]+)[ >]", path.read_text(encoding="utf-8")))
+    written = {word for file in (ROOT.parent / "agent").glob("*.py") for word in re.findall(WRITTEN, file.read_text())}
+    assert {"user_query", "system_reminder", "now"} <= written
+    assert spoken <= {*CALLS, *FRAMES, *written}
+
+
+def test_the_modes_prompt_names_each_mode():
+    text = (ROOT / "blocks" / "modes.md.j2").read_text(encoding="utf-8")
+    named = [word.lower() for word in re.findall(r"^- ([A-Z][a-z]+):", text, re.MULTILINE)]
+    assert named == [mode.value for mode in Mode]
+
+
+def test_the_probe_text_names_the_variable_and_the_address_that_a_run_gives():
+    assert LOG_VARIABLE in tool_text("probe_add")
+    assert URL_PLACE in tool_text("probe_add")
 
 
 def test_the_tool_list_is_the_same_in_every_mode_and_every_time():
     assert tool_specs(tool_text) == tool_specs(tool_text)
-    assert [spec.name for spec in tool_specs(tool_text)] == [name for name in TOOLS if name not in IN_TEXT]
+    assert [spec.name for spec in tool_specs(tool_text)] == list(LISTED)
+    deferred = {name for names in DEFERRED.values() for name in names}
+    assert {*LISTED, *deferred} == set(TOOLS) - set(IN_TEXT)
+    assert not {*LISTED} & deferred
+
+
+@pytest.mark.parametrize("mode", DEFERRED)
+def test_what_is_not_in_the_list_is_granted_in_its_mode_alone(mode):
+    for name in DEFERRED[mode]:
+        assert modes_granting(TOOLS[name].access, contained=True) == (Mode(mode),), name
 
 
 @pytest.mark.parametrize("name", ["", "../errors", "/etc/passwd", "blocks/../system", "nope", "System", "a/b/c"])

@@ -352,11 +352,11 @@ async def test_m1_a_script_that_calls_every_tool_acts_only_where_its_mode_grants
         seen = await turn(engine, session)
         answering.cancel()
         statuses = {each.tool: each.status for each in seen if isinstance(each, ev.ToolFinished)}
-        assert set(statuses) == set(TOOLS)
+        assert set(statuses) == set(ARGUMENTS)
         contained = engine.terminal(session).contained
-        refused = {name for name in TOOLS if not granted(mode, TOOLS[name].access, contained=contained)}
+        refused = {name for name in ARGUMENTS if not granted(mode, TOOLS[name].access, contained=contained)}
         if mode is Mode.DEBUG:  # nothing is confirmed
-            refused |= {name for name in TOOLS if TOOLS[name].access is Access.PROPOSE}
+            refused |= {name for name in ARGUMENTS if TOOLS[name].access is Access.PROPOSE}
         asked = {"run_terminal_cmd", "run_python", "write_terminal", "switch_mode"}
         assert {name for name, status in statuses.items() if status == "denied"} - asked == refused - asked
         assert seen[-1].reason == "done"

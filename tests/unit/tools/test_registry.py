@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import jsonschema
 import pytest
 
 import core.prompts
+from core.config import EditFormat
 from core.errors import ToolInputInvalid
 from core.modes import Access
-from core.tools.registry import ALIASES, TOOLS, parse_call, tool_specs
+from core.protocol.messages import ToolCall
+from core.tools.call_tool import unwrapped
+from core.tools.offers import OFFERED
+from core.tools.registry import ALIASES, TOOLS, described, parse_call, tool_specs
+from core.tools.schema import offered
 
 TEXTS = Path(core.prompts.__file__).parent / "tools"
 
@@ -22,7 +29,7 @@ def refused(name: str, arguments: str) -> str:
 
 def test_every_tool_has_a_text_and_every_text_a_tool():
     assert {path.stem for path in TEXTS.glob("*.md")} == set(TOOLS)
-    assert all(len((TEXTS / f"{name}.md").read_text()) > 150 for name in TOOLS)
+    assert all(len((TEXTS / f"{name}.md").read_text()) > 100 for name in TOOLS)
 
 
 def test_every_tool_declares_its_name_and_access():
@@ -35,15 +42,74 @@ def test_every_alias_leads_to_a_tool():
     assert not set(ALIASES) & set(TOOLS)
 
 
-def test_schemas_are_flat_closed_and_valid():
-    for spec in tool_specs(str.upper):
+def schemas(schema: dict[str, object]) -> Iterator[dict[str, object]]:
+    """A schema and all within it."""
+    yield schema
+    for inner in [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]:
+        yield from schemas(inner)
+
+
+@pytest.mark.parametrize("edits", get_args(EditFormat))
+def test_schemas_hold_only_what_every_host_takes(edits):
+    for spec in tool_specs(str.upper, edits):
         jsonschema.Draft202012Validator.check_schema(spec.parameters)
-        text = json.dumps(spec.parameters)
-        assert "$ref" not in text
-        assert "$defs" not in text
-        assert spec.parameters["additionalProperties"] is False
-        assert all("description" in each for each in spec.parameters["properties"].values())
-        assert spec.description == spec.name.upper()
+        assert spec.description in {spec.name.upper(), OFFERED[edits][1].upper()}
+        for each in schemas(spec.parameters):
+            assert set(each) <= {"type", "description", "enum", "items", "properties", "required"}
+            assert each["type"] in {"object", "array", "string", "integer", "boolean"}
+            assert ("items" in each) is (each["type"] == "array")
+            assert bool(each.get("properties")) is (each["type"] == "object"), "Gemini: should be non-empty"
+            assert each.get("required") != []
+            assert set(each.get("required", ())) <= set(each.get("properties", ()))
+            assert all(inner.get("description") for inner in each.get("properties", {}).values())
+            assert len(each.get("description", "")) <= 300
+            assert all(isinstance(word, str) for word in each.get("enum", ()))
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_a_tool_in_prose_names_every_argument_that_is_offered(name):
+    text = described(name, "The text.")
+    assert text.startswith("The text.")
+    for each in schemas(offered(TOOLS[name])):
+        assert [key for key in each.get("properties", {}) if key not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"name": "probe_remove", "arguments": '{"ids": ["p1"]}'}, ("probe_remove", {"ids": ["p1"]})),
+        ({"name": "probe_remove", "arguments": {"ids": ["p1"]}}, ("probe_remove", {"ids": ["p1"]})),
+        ({"name": "probe_remove"}, ("probe_remove", {})),
+        ({"name": "probe_remove", "arguments": None}, ("probe_remove", {})),
+        ({"name": "probe_remove", "ids": ["p1"]}, ("probe_remove", {"ids": ["p1"]})),
+        ({"tool_name": "Read", "args": {"path": "a"}}, ("Read", {"path": "a"})),
+        ({"name": "write", "arguments": '{"contents": "a\nb"}'}, ("write", {"contents": "a\nb"})),
+    ],
+)
+def test_what_is_called_through_call_tool_is_what_is_meant(written, meant):
+    for name in ("call_tool", "CallTool"):
+        call = unwrapped(ToolCall(id="c1", name=name, arguments=json.dumps(written), wire_id="w1"))
+        assert (call.id, call.wire_id, call.name, json.loads(call.arguments)) == ("c1", "w1", *meant)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "[]", "{", "5", "{}", '{"name": 5}', '{"name": ""}', '{"name": "call_tool"}', "[" * 100_000]
+)
+def test_a_call_through_call_tool_that_means_nothing_stays_and_is_refused(arguments):
+    call = ToolCall(id="c1", name="call_tool", arguments=arguments)
+    assert unwrapped(call) is call
+    if arguments != '{"name": "call_tool"}':
+        assert refused("call_tool", arguments)
+
+
+def test_an_argument_of_the_inner_call_that_is_no_json_is_refused_in_words():
+    call = unwrapped(ToolCall(id="c1", name="call_tool", arguments='{"name": "read_file", "arguments": "{a}"}'))
+    assert "no valid JSON" in refused(call.name, call.arguments)
+
+
+def test_a_call_by_its_own_name_is_left_as_it_is():
+    call = ToolCall(id="c1", name="probe_remove", arguments='{"name": "x"}')
+    assert unwrapped(call) is call
 
 
 def test_every_other_name_of_an_argument_leads_to_one():
