@@ -85,7 +85,7 @@ class _Check:
         yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
         found = asyncio.run(_models(settings))
         yield from _table(found)
-        yield "model", found.default or "none: set a key, start a local model server, or try agent-tui --demo"
+        yield "model", _chosen(found)
 
     def _tried(self, find: Callable[[], object]) -> str:
         try:
@@ -172,15 +172,28 @@ def _table(found: Models) -> Iterator[tuple[str, str]]:
     rows = [
         (status.id, _standing(status, found), status.key or ("-" if status.local else "no key"), status.base_url)
         for status in found.providers
+        if status.key or status.local or status.problem or status.id in ("anthropic", "openai")
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for number, row in enumerate(rows):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         yield "" if number else "providers", "  ".join((*cells, row[3])).rstrip()
+    shown = {row[0] for row in rows}
+    if others := [f"{each.id} ({_wanted(each.id)})" for each in found.providers if each.id not in shown]:
+        yield "", f"not set up: {', '.join(others)}"
+
+
+def _chosen(found: Models) -> str:
+    """The model that a session begins with, and why."""
+    if found.default:
+        return f"{found.default} ({found.reason})"
+    if found.models:
+        return "none yet: choose one of those that were found with /model, or name it with --model"
+    return "none: set a key, start a local model server, or try agent-tui --demo"
 
 
 def _standing(status: ProviderStatus, found: Models) -> str:
-    from core.providers.catalog.discovery import NOT_LISTENING
+    from core.providers.catalog.listing import NOT_LISTENING
 
     count = sum(model.id.startswith(f"{status.id}/") for model in found.models)
     if status.problem == NOT_LISTENING and status.local:
@@ -193,7 +206,7 @@ def _standing(status: ProviderStatus, found: Models) -> str:
 
 
 def _wanted(provider: str) -> str:
-    from core.providers.registry import KNOWN
+    from core.providers.catalog.presets import KNOWN
 
     known = KNOWN.get(provider)
     return f"set {known.key_variable}" if known is not None and known.key_variable else "not configured"

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from core.errors import AgentTuiError
@@ -142,6 +142,8 @@ class Bridge:
                 models = await self._client.query(queries.ModelsQuery(discover=False))
                 if isinstance(models, queries.Models) and not models.default and not await self._ask(models):
                     return False
+                if isinstance(models, queries.Models) and models.default:
+                    self._wish = replace(self._wish, model=models.default)
             reply = await self._client.submit(self._opening())
         while isinstance(reply, commands.Reject):
             if self._wish.resume is not None and not self.state.session:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 DialectName = Literal["native", "tags", "command"]
 EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "lazy", "blocks"]
@@ -13,12 +13,17 @@ EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "la
 class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model API. `kind` says which protocol it speaks; "" = by its name, else OpenAI's.
 
-    `api_key_env` names the environment variable that holds the key; a key itself never stands in a configuration file.
+    `{model}` in `base_url` stands for the model's name. `api_key_env` names the environment variable that holds the
+    key, `key_command` is run to print it; a key itself never stands in a configuration file. `key_header`: the header
+    that the key goes in, "" = the protocol's own. `query`: what goes into the query of each request.
     """
 
     base_url: str = ""
     api_key_env: str = ""
+    key_command: str = ""
+    key_header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,60}$")] = ""
     headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
     kind: Literal["", "openai", "anthropic"] = ""
 
 

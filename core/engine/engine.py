@@ -164,7 +164,7 @@ class Engine:
         if command.demo:
             self._move_to(demo.prepare())
         house = self._ready()
-        model = self._model(command, house)
+        model = await self._model(command, house)
         started = SessionStarted(
             workspace=str(house.around.workspace.root),
             mode=self._mode(command, house),
@@ -180,10 +180,10 @@ class Engine:
             raise
         return self._admit(runtime, house)
 
-    def _model(self, command: cmd.SessionOpen, house: _House) -> str:
+    async def _model(self, command: cmd.SessionOpen, house: _House) -> str:
         if command.demo:
             return demo.model()
-        return command.model or self._options.model or self._models.default(house.around.settings)
+        return command.model or self._options.model or await self._models.default(house.around.settings)
 
     def _move_to(self, directory: Path) -> None:
         """Work in another workspace from the next session on."""

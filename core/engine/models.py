@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from core.config import Settings
@@ -41,10 +41,10 @@ def _preload(model: str) -> None:
     preload(model)
 
 
-def _default(settings: Settings) -> str:
-    from core.providers.registry import default_model
+async def _default(settings: Settings) -> str:
+    from core.providers.catalog.choosing import default_model
 
-    return default_model(settings)
+    return (await default_model(settings)).id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,4 +61,4 @@ class ModelAccess:
     window: Callable[[str], int] = _window
     capabilities: Callable[[str, Settings], Capabilities] = _capabilities
     preload: Callable[[str], None] = _preload
-    default: Callable[[Settings], str] = _default
+    default: Callable[[Settings], Awaitable[str]] = _default

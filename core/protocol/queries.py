@@ -242,11 +242,12 @@ class ProviderStatus(Struct, frozen=True, kw_only=True):
 
 
 class Models(Answer, frozen=True, kw_only=True, tag="models"):
-    """`default` "" = nothing is configured: the welcome screen's case."""
+    """`default` "" = nothing is configured: the welcome screen's case; `reason`: what made it that one, or why not."""
 
     models: tuple[ModelChoice, ...]
     providers: tuple[ProviderStatus, ...]
     default: str = ""
+    reason: str = ""
 
 
 class PromptHistory(Answer, frozen=True, kw_only=True, tag="prompts"):

@@ -10,10 +10,8 @@ import difflib
 import os
 import re
 from functools import partial
-from typing import Final, Literal
-from urllib.parse import urlsplit
-
-from msgspec import Struct
+from typing import Final
+from urllib.parse import quote, urlsplit
 
 from core.config import ProviderSettings, Settings
 from core.errors import ConfigError
@@ -21,49 +19,15 @@ from core.protocol.messages import Wire
 from core.protocol.queries import Models
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, capabilities_of, catalogue
+from core.providers.catalog.presets import KNOWN, Kind, Known
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint
 from core.secrets import remember
 
-Kind = Literal["openai", "anthropic"]
 SCRIPTED: Final = "scripted"
+MODEL: Final = "{model}"  # in an address
 OPENAI_HOST: Final = "api.openai.com"
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
-
-
-class Known(Struct, frozen=True, kw_only=True):
-    """A provider that needs no configuration. `host_variable`: the environment variable that may name its address."""
-
-    label: str
-    base_url: str
-    kind: Kind = "openai"
-    key_variable: str = ""
-    host_variable: str = ""
-    local: bool = False
-    suggested: tuple[str, ...] = ()
-
-
-KNOWN: Final[dict[str, Known]] = {
-    "anthropic": Known(
-        label="Anthropic",
-        base_url="https://api.anthropic.com",
-        kind="anthropic",
-        key_variable="ANTHROPIC_API_KEY",
-        host_variable="ANTHROPIC_BASE_URL",
-        suggested=("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
-    ),
-    "openai": Known(
-        label="OpenAI",
-        base_url="https://api.openai.com/v1",
-        key_variable="OPENAI_API_KEY",
-        host_variable="OPENAI_BASE_URL",
-        suggested=("gpt-6.1-terra", "gpt-6.1-sol", "gpt-5-mini"),
-    ),
-    "ollama": Known(label="Ollama", base_url="http://127.0.0.1:11434/v1", host_variable="OLLAMA_HOST", local=True),
-    "lmstudio": Known(label="LM Studio", base_url="http://127.0.0.1:1234/v1", local=True),
-    "llamacpp": Known(label="llama.cpp", base_url="http://127.0.0.1:8080/v1", local=True),
-    "vllm": Known(label="vLLM", base_url="http://127.0.0.1:8000/v1", local=True),
-}
 
 
 def provider_ids(settings: Settings) -> list[str]:
@@ -80,7 +44,7 @@ def resolve(model_id: str, settings: Settings | None = None) -> tuple[Provider, 
         from core.providers.scripted.provider import ScriptedProvider
 
         return ScriptedProvider.from_file(name), name
-    endpoint = endpoint_of(provider, settings)
+    endpoint = endpoint_of(provider, settings, name)
     if kind_of(provider, settings) == "anthropic":
         from core.providers.anthropic.provider import AnthropicProvider
 
@@ -143,43 +107,70 @@ def capabilities(model_id: str, settings: Settings) -> Capabilities:
         return Capabilities()
 
 
-def endpoint_of(provider: str, settings: Settings) -> Endpoint:
+def endpoint_of(provider: str, settings: Settings, model: str = "") -> Endpoint:
     """Where a provider is and how its key is found. Raises `ConfigError` for an address that is none."""
-    configured, known = _configured(provider, settings), KNOWN.get(provider)
+    configured, known = _configured(provider, settings), KNOWN.get(provider, Known(label=provider))
     base_url = base_url_of(provider, settings)
-    variable = configured.api_key_env or (known.key_variable if known else "")
-    if not variable and known is None:
+    variable = configured.api_key_env or known.key_variable
+    if not variable and provider not in KNOWN:
         variable = f"{provider.upper().replace('-', '_')}_API_KEY"
+    command = configured.key_command
+    own = not known.local and _host(base_url) == _host(known.base_url or base_url)
     return Endpoint(
         id=provider,
-        label=known.label if known else provider,
-        base_url=base_url,
+        label=known.label,
+        base_url=base_url.replace(MODEL, quote(model, safe="")) if model else base_url,
         variable=variable,
-        find_key=partial(keys.find_key, provider, base_url=base_url, variable=variable),
-        needs_key=known is not None and not known.local and _host(base_url) == _host(known.base_url),
+        find_key=partial(keys.find_key, provider, base_url=base_url, variable=variable, command=command),
+        needs_key=provider in KNOWN and own,
+        key_command=command,
+        key_header=configured.key_header or known.key_header,
         headers=configured.headers,
+        query=_query(provider, configured, known),
     )
+
+
+def _query(provider: str, configured: ProviderSettings, known: Known) -> dict[str, str]:
+    """What goes into the query of each request: what is configured, and the version that the environment names."""
+    version = _variable(known.version_variable)
+    return ({"api-version": version} if version else {}) | configured.query
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name, "").strip() if name else ""
 
 
 def _host(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
+def names_address(provider: str, settings: Settings) -> bool:
+    """Whether the user's own configuration says where a provider is, or the environment of one that is not local
+    (`OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
+    known = KNOWN.get(provider, Known(label=provider))
+    return bool(_configured(provider, settings).base_url or (_variable(known.host_variable) and not known.local))
+
+
 def base_url_of(provider: str, settings: Settings) -> str:
     """The environment's address, else the configured one, else the provider's own. Raises `ConfigError`."""
-    known = KNOWN.get(provider)
-    variable = known.host_variable if known else ""
-    named = os.environ.get(variable, "").strip() if variable else ""
-    source = variable if named else f"providers.{provider}.base_url"
-    url = named or _configured(provider, settings).base_url or (known.base_url if known else "")
+    known = KNOWN.get(provider, Known(label=provider))
+    named = _variable(known.host_variable)
+    source = known.host_variable if named else f"providers.{provider}.base_url"
+    url = named or _configured(provider, settings).base_url or known.base_url
     if provider == "ollama" and named:
         url = _ollama_url(named)
+    if not url:
+        also = f" or {known.host_variable}" if known.host_variable else ""
+        raise ConfigError(f"nothing says where {known.label} is.", hint=f"Set {source}{also}.", code="address_missing")
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigError(
             f"{source} = {url!r} is not an address.", hint="It looks like http://127.0.0.1:8000/v1 or https://host/v1."
         )
     url = url.rstrip("/")
+    if known.path and not parts.path.strip("/"):
+        dated = _variable(known.version_variable)[:1].isdigit()
+        url += known.dated_path if dated else known.path
     return url.removesuffix("/v1") if kind_of(provider, settings) == "anthropic" else url
 
 
@@ -193,25 +184,6 @@ def _ollama_url(host: str) -> str:
 
 def _configured(provider: str, settings: Settings) -> ProviderSettings:
     return settings.providers.get(provider, ProviderSettings())
-
-
-def default_model(settings: Settings) -> str:
-    """The model to start with: the configured one, else the usual one of a provider with a key; "" = none.
-
-    Looks at the environment and at our own file only: a keyring is too slow to wait for at a start.
-    """
-    if settings.model:
-        return settings.model
-    for provider, known in KNOWN.items():
-        if not known.suggested:
-            continue
-        endpoint = endpoint_of(provider, settings)
-        if not endpoint.needs_key:
-            continue
-        secret, _ = keys.find_key(provider, base_url=endpoint.base_url, variable=endpoint.variable, keyring=False)
-        if secret is not None:
-            return f"{provider}/{known.suggested[0]}"
-    return ""
 
 
 def preload(model_id: str, settings: Settings | None = None) -> None:

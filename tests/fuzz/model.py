@@ -22,6 +22,7 @@ from core.providers.base import (
 from core.providers.registry import resolve
 from tests.fuzz.actions import Call, Turn
 from tests.fuzz.ending import looked_for
+from tests.support.default_model import always
 
 MODEL = "fuzz/model"
 
@@ -80,5 +81,5 @@ def access(model: FuzzModel) -> ModelAccess:
         cost=lambda _id, _usage: 0.001,
         window=lambda _id: 100_000,
         preload=lambda _id: None,
-        default=lambda _settings: MODEL,
+        default=always(MODEL),
     )

@@ -15,6 +15,7 @@ from core.protocol import events as ev
 from core.protocol.messages import Usage
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
+from tests.support.default_model import always
 from tests.support.story import MODEL, access, project_at
 from tests.support.trust import trust
 
@@ -127,7 +128,7 @@ async def test_the_small_model_writes_the_notes_of_a_compaction(project):
         cost=lambda _id, _usage: 0.001,
         window=lambda _id: 100_000,
         preload=lambda _id: None,
-        default=lambda _settings: MODEL,
+        default=always(MODEL),
     )
     (project / "a.txt").write_text("a long line of text\n" * 20_000)
     async with session_of(project, doors) as (engine, session):
@@ -154,7 +155,7 @@ async def test_a_small_model_that_can_not_be_used_is_done_without_and_said(proje
         cost=lambda _id, _usage: None,
         window=lambda _id: 0,
         preload=lambda _id: None,
-        default=lambda _settings: MODEL,
+        default=always(MODEL),
     )
     async with session_of(project, doors) as (engine, session):
         assert (await turn(engine, session))[-1].reason == "done"

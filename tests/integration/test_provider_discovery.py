@@ -8,18 +8,19 @@ import sys
 import pytest
 
 from core.config import ProviderSettings, Settings
-from core.providers.catalog import discovery
-from core.providers.registry import KNOWN, discover
+from core.providers.catalog import listing
+from core.providers.catalog.presets import KNOWN
+from core.providers.registry import discover
 from tests.support.provider_server import provider_server
 
-LIMIT = discovery.LOCAL_SECONDS
+LIMIT = listing.LOCAL_SECONDS
 LOCAL = [name for name, known in KNOWN.items() if known.local]
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """Whoever answers on this machine is heard, however busy it is."""
-    monkeypatch.setattr(discovery, "LOCAL_SECONDS", 50)
+    monkeypatch.setattr(listing, "LOCAL_SECONDS", 50)
 
 
 @contextlib.asynccontextmanager
@@ -95,7 +96,7 @@ async def test_no_server_is_waited_for_before_the_next_is_asked():
 
 
 async def test_a_silent_server_is_given_up_in_time(monkeypatch):
-    monkeypatch.setattr(discovery, "LOCAL_SECONDS", 0.05)
+    monkeypatch.setattr(listing, "LOCAL_SECONDS", 0.05)
     async with listening(None) as silent:
         found = await discover(settings(**dict.fromkeys(LOCAL, silent)))
     assert found.models == ()
@@ -155,7 +156,7 @@ async def test_a_bad_address_is_the_problem_of_its_provider_alone(monkeypatch, n
 async def test_a_header_can_not_smuggle_a_line():
     async with listening(b"HTTP/1.0 200 OK\r\n\r\n{}") as url:
         with pytest.raises(ValueError, match="line break"):
-            await discovery.get_json(url, {"X": "a\r\nEvil: b"})
+            await listing.get_json(url, {"X": "a\r\nEvil: b"})
 
 
 def test_the_search_imports_no_sdk():

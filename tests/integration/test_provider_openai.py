@@ -146,7 +146,7 @@ async def test_a_refusal_that_can_not_be_helped_is_asked_once():
 
 async def test_without_a_key_a_local_server_is_asked_all_the_same():
     async with provider_server(["hi"]) as server:
-        provider = connect(server, "openai", find_key=lambda: (None, ""))
+        provider = connect(server, "openai", find_key=lambda **_: (None, ""))
         assert (await ask(provider)).text == "hi"
         await provider.close()
 

@@ -15,6 +15,7 @@ from core.providers.base import Delta, ModelInfo, ModelRequest
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 from tests.support.agent_case import Step, calls, says
+from tests.support.default_model import always
 from tests.support.story import MODEL
 
 PATH = ".cursor/plans/shop_01234567.plan.md"
@@ -105,5 +106,5 @@ def access(project: Path) -> ModelAccess:
         cost=lambda _id, _usage: 0.0,
         window=lambda _id: 1_000_000,
         preload=lambda _id: None,
-        default=lambda _settings: MODEL,
+        default=always(MODEL),
     )

@@ -17,6 +17,7 @@ from core.protocol.client import Client
 from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.providers.base import Delta, ModelInfo, ModelRequest
 from tests.support.agent_case import Step, calls, played, says
+from tests.support.default_model import always
 from tests.support.story import MODEL
 from tests.support.trust import trust
 
@@ -118,7 +119,7 @@ def access(plays: Play | None = None) -> ModelAccess:
         cost=lambda _id, _usage: 0.25,
         window=lambda _id: 100_000,
         preload=lambda _id: None,
-        default=lambda _settings: MODEL,
+        default=always(MODEL),
     )
 
 

@@ -9,6 +9,7 @@ from core.engine.models import ModelAccess
 from core.errors import ProviderError
 from core.providers.base import ReasoningDelta
 from tests.support.agent_case import DirectedModel, Step, calls, says
+from tests.support.default_model import always
 from tests.support.trust import trust
 
 MODEL = "directed/story"
@@ -40,7 +41,7 @@ def access(*plays: Sequence[Step]) -> ModelAccess:
         cost=lambda _id, _usage: 0.001,
         window=lambda _id: 100_000,
         preload=lambda _id: None,
-        default=lambda _settings: MODEL,
+        default=always(MODEL),
     )
 
 

@@ -6,8 +6,8 @@ import asyncio
 import difflib
 import importlib
 import ipaddress
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -24,7 +24,13 @@ NAMES_SECONDS: Final = 3.0
 FoundKey = tuple[Secret | None, str]
 
 
-def _no_key() -> FoundKey:
+class KeyFinder(Protocol):
+    """Looks for a key, for a limited time where a keyring is asked; see `keys.find_key`."""
+
+    def __call__(self, *, seconds: float = ..., keyring: bool = ...) -> FoundKey: ...
+
+
+def _no_key(*, seconds: float = 0.0, keyring: bool = True) -> FoundKey:
     return None, ""
 
 
@@ -32,6 +38,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """`find_key` gives the key for exactly this address and says where it was found; it may take a second.
 
     `variable`: the environment variable in which a key is looked for. `needs_key`: nothing is sent without one.
+    `key_command`: what prints it, "" = nothing. `key_header`: the header that it goes in, "" = the protocol's own.
+    `query`: what goes into the query of each request.
     `stall_seconds`: how long the server may send no byte at all.
     """
 
@@ -39,9 +47,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     label: str
     base_url: str
     variable: str = ""
-    find_key: Callable[[], FoundKey] = _no_key
+    find_key: KeyFinder = _no_key
     needs_key: bool = False
+    key_command: str = ""
+    key_header: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
     stall_seconds: float = STALL_SECONDS
 
     @property

@@ -1,4 +1,4 @@
-"""Where keys are: the environment, the keyring, a 0600 file of our own; and where a pasted one is put.
+"""Where keys are: a key command, the environment, the keyring, a 0600 file of our own; and where a pasted one is put.
 
 A stored key belongs to one address: it is kept under provider and origin (`openai https://api.openai.com`), so that a
 key which was stored for one host can't be sent to another. A keyring that is missing, locked, broken or slow is no
@@ -21,6 +21,7 @@ import msgspec
 
 from core.errors import ConfigError, StateError
 from core.providers.connection.endpoint import is_loopback
+from core.providers.connection.key_command import key_of_command
 from core.providers.connection.private_file import read_private, write_private
 from core.secrets import Secret
 from core.user_dirs import state_dir
@@ -29,6 +30,7 @@ FoundKey = tuple[Secret | None, str]
 SERVICE: Final = "agent-tui"
 FILE_NAME: Final = "keys.json"
 KEYRING: Final = "the keyring"
+KEY_COMMAND: Final = "the key command"
 KEYRING_SECONDS: Final = 3.0
 _keyring_off = threading.Event()
 
@@ -40,12 +42,21 @@ def account(provider: str, base_url: str) -> str:
 
 
 def find_key(
-    provider: str, *, base_url: str, variable: str = "", seconds: float = KEYRING_SECONDS, keyring: bool = True
+    provider: str,
+    *,
+    base_url: str,
+    variable: str = "",
+    command: str = "",
+    seconds: float = KEYRING_SECONDS,
+    keyring: bool = True,
 ) -> FoundKey:
-    """The key for a provider at an address, and where it was found ("" = nowhere). Blocks up to `seconds`.
+    """The key for a provider at an address, and where it was found ("" = nowhere). Blocks up to `seconds`, and as long
+    as the `command` takes that prints it, which is asked before everything else.
 
-    Raises `ConfigError` if a stored file can't be used.
+    Raises `ConfigError` if a stored file can't be used, `ProviderError` if the command failed.
     """
+    if command:
+        return key_of_command(command), KEY_COMMAND
     if variable and (value := os.environ.get(variable, "").strip()):
         if not value.isascii() or not value.isprintable():
             raise ConfigError(f"{variable} holds no key: a key is one word in ASCII.", hint=f"Set {variable} anew.")

@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
 from core.providers.base import Delta, ModelInfo, ModelRequest
-from core.providers.connection import lean_import
+from core.providers.connection import key_command, lean_import
 from core.providers.connection.endpoint import Endpoint, http_client, time_limits, with_near_names
 from core.providers.connection.failures import Api, from_exception
 from core.providers.connection.lean_import import Sdk
 
 END: Final = object()
+KEY_HEADERS: Final = ("authorization", "x-api-key")  # of the SDKs
 
 
 async def next_of(stream: Any, grace: float | None, *, patience: float) -> object:
@@ -57,6 +58,8 @@ class SdkProvider(ABC):
                 yield delta
         except Exception as error:
             failure = from_exception(error, self._api(request.model), started=started)
+            if failure.code == "key_rejected":
+                await self._let_go_of_key()
             raise await with_near_names(failure, self, request.model) from None
 
     async def models(self) -> tuple[ModelInfo, ...]:
@@ -73,6 +76,11 @@ class SdkProvider(ABC):
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    async def _let_go_of_key(self) -> None:
+        """The next call looks for the key anew: keys of a command may hold for an hour only."""
+        key_command.forget(self._endpoint.key_command)
+        await self.close()
 
     @abstractmethod
     def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
@@ -91,10 +99,14 @@ class SdkProvider(ABC):
 
     def _connected(self, module: Any) -> Any:
         secret, self._key_source = self._endpoint.key()
+        headers: dict[str, Any] = dict(self._endpoint.headers)
+        if secret and (own := self._endpoint.key_header.lower()):
+            headers |= {name: module.Omit() for name in KEY_HEADERS} | {own: secret.reveal()}
         return getattr(module, self.client_class)(
             api_key=secret.reveal() if secret else "none",
             base_url=self._endpoint.base_url,
-            default_headers=dict(self._endpoint.headers),
+            default_headers=headers,
+            default_query=dict(self._endpoint.query),
             max_retries=0,
             timeout=time_limits(module, self._endpoint),
             http_client=http_client(self.sdk, self._endpoint),

@@ -5,9 +5,10 @@ import pytest
 from core.config import ProviderSettings, Settings
 from core.errors import ConfigError
 from core.providers.anthropic.provider import AnthropicProvider
+from core.providers.catalog.presets import KNOWN
 from core.providers.connection.keys import store_key
 from core.providers.openai.provider import OpenAIProvider
-from core.providers.registry import base_url_of, default_model, endpoint_of, kind_of, resolve, split
+from core.providers.registry import base_url_of, endpoint_of, kind_of, resolve, split
 from core.providers.scripted.provider import ScriptedProvider
 
 PLAIN = Settings()
@@ -127,13 +128,30 @@ def test_each_provider_has_a_variable_for_its_key(monkeypatch):
     assert kind_of("claude-proxy", CUSTOM) == "anthropic"
 
 
-def test_the_model_to_begin_with_is_the_configured_one_or_that_of_a_key(monkeypatch):
-    assert default_model(PLAIN) == ""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-something-1234567")
-    assert default_model(PLAIN).startswith("openai/")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-something-1234567")
-    assert default_model(PLAIN).startswith("anthropic/")
-    assert default_model(Settings(model="ollama/x")) == "ollama/x"
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    assert default_model(PLAIN) == "", "nobody knows what a compatible server offers"
+AZURE = "https://mine.openai.azure.com"
+DATED = Settings(
+    providers={"azure": ProviderSettings(base_url=f"{AZURE}/openai/deployments/{{model}}", query={"api-version": "x"})}
+)
+
+
+def test_azure_is_where_the_account_is(monkeypatch):
+    with pytest.raises(ConfigError, match="nothing says where Azure OpenAI is"):
+        resolve("azure/my-gpt")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{AZURE}/")
+    found = endpoint_of("azure", PLAIN, "my-gpt")
+    assert (found.base_url, found.key_header, dict(found.query)) == (f"{AZURE}/openai/v1", "api-key", {})
+    assert found.needs_key
+    monkeypatch.setenv("OPENAI_API_VERSION", "2025-04-01-preview")
+    found = endpoint_of("azure", PLAIN, "my gpt/4")
+    assert found.base_url == f"{AZURE}/openai/deployments/my%20gpt%2F4"
+    assert found.query == {"api-version": "2025-04-01-preview"}
+    monkeypatch.delenv("AZURE_OPENAI_ENDPOINT")
+    assert endpoint_of("azure", DATED, "m").base_url == f"{AZURE}/openai/deployments/m"
+    assert endpoint_of("azure", DATED, "m").query == {"api-version": "x"}
+
+
+def test_every_preset_has_an_address_that_can_be_used():
+    for name, known in KNOWN.items():
+        if known.base_url:
+            assert endpoint_of(name, PLAIN).base_url == known.base_url
+            assert endpoint_of(name, PLAIN).needs_key == (not known.local)

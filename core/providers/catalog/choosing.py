@@ -1,0 +1,83 @@
+"""The one rule that says which model is used where none was named for this start.
+
+1. The one that is configured: `model`, or `[routes.chat] model`.
+2. Else that of the first provider which the user has set up: those with an address or a key command in the user's own
+   configuration, in the order of the file, then those whose key is in the environment or in our own file, in the order
+   of `KNOWN`; of a provider whose address the environment names no key is wanted.
+3. Else that of the first provider whose key is in the keyring, which is slower to ask.
+
+The model of a provider at its own address is the usual one; any other server is asked what it has, and the first is
+taken. A server of this machine that merely runs was set up by nobody: its models are offered, and not taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from core.config import Settings
+from core.errors import AgentTuiError
+from core.providers.catalog import listing
+from core.providers.catalog.presets import KNOWN, Known
+from core.providers.registry import endpoint_of, kind_of, names_address
+
+CONFIGURED: Final = "your configuration"
+
+
+class DefaultModel(Struct, frozen=True, kw_only=True):
+    """`id` is `provider/name`, "" = there is none; `reason`: what made it that one, or why there is none."""
+
+    id: str = ""
+    reason: str = ""
+
+
+Listing = Mapping[str, tuple[str, Sequence[str]]]
+
+
+async def default_model(settings: Settings, known: Listing = MappingProxyType({})) -> DefaultModel:
+    """The model to start with. Reads keys; asks a server only where the rule needs it to, for a limited time.
+
+    `known`: what providers were found to list already, or why nothing.
+    """
+    if settings.model:
+        return DefaultModel(id=settings.model, reason=CONFIGURED)
+    configured = [name for name, each in settings.providers.items() if each.base_url or each.key_command]
+    trouble: dict[str, str] = {}
+    for keyring in (False, True):
+        for provider in dict.fromkeys((*configured, *KNOWN)):
+            if provider not in trouble:
+                found = await _model_of(provider, settings, known, keyring=keyring)
+                if found.id:
+                    return found
+                trouble |= {provider: found.reason} if found.reason else {}
+    return DefaultModel(reason=" ".join(trouble.values()))
+
+
+async def _model_of(provider: str, settings: Settings, listings: Listing, *, keyring: bool) -> DefaultModel:
+    """The model to start with at a provider; no reason: nobody has set it up."""
+    known, named = KNOWN.get(provider, Known(label=provider)), names_address(provider, settings)
+    has_command = provider in settings.providers and bool(settings.providers[provider].key_command)
+    if (known.local and not named) or not (named or has_command or known.base_url):
+        return DefaultModel()
+    try:
+        endpoint = endpoint_of(provider, settings)
+        secret, source = await asyncio.to_thread(partial(endpoint.find_key, keyring=keyring))
+    except AgentTuiError as error:
+        return DefaultModel(reason=error.explained() if named or has_command else "")
+    if endpoint.needs_key and secret is None:
+        return DefaultModel()
+    if endpoint.needs_key and known.suggested:
+        return DefaultModel(id=f"{provider}/{known.suggested[0]}", reason=f"the usual one of {known.label}: {source}")
+    if provider in listings:
+        problem, names = listings[provider]
+    else:
+        problem, infos = await listing.listed(endpoint, secret, kind_of(provider, settings))
+        names = [each.name for each in infos]
+    if names:
+        return DefaultModel(id=f"{provider}/{names[0]}", reason=f"the first that {endpoint.base_url} lists")
+    return DefaultModel(reason=f"{provider} at {endpoint.base_url}: {problem or 'It lists no model.'}")

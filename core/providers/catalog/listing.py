@@ -1,0 +1,98 @@
+"""The models that an API lists, by a request of our own that is one line long: no SDK is imported for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from core.providers.base import ModelInfo
+from core.providers.catalog.capabilities import is_chat
+from core.providers.catalog.presets import Kind
+from core.providers.connection.endpoint import Endpoint, is_loopback
+from core.providers.connection.failures import one_line
+from core.providers.connection.sdk_provider import model_infos
+from core.secrets import Secret
+
+LOCAL_SECONDS: Final = 0.3
+REMOTE_SECONDS: Final = 2.5
+MAX_BYTES: Final = 4_000_000
+NOT_LISTENING: Final = "Nothing listens there."
+
+
+async def listed(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple[str, list[ModelInfo]]:
+    """Why the models can't be listed ("" = they can), and the models that one can chat with."""
+    if "{" in endpoint.base_url:
+        return "Its address needs a model: name one.", []
+    path = "/v1/models?limit=200" if kind == "anthropic" else "/models"
+    if endpoint.query:
+        path += f"{'&' if '?' in path else '?'}{urlencode(endpoint.query)}"
+    headers = dict(endpoint.headers)
+    if secret is not None:
+        headers |= _credentials(secret, kind, endpoint.key_header)
+    try:
+        async with asyncio.timeout(LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS):
+            status, body = await get_json(endpoint.base_url + path, headers)
+    except TimeoutError:
+        return "It does not answer in time.", []
+    except ConnectionRefusedError:
+        return NOT_LISTENING, []
+    except (OSError, ValueError, EOFError) as error:
+        return f"{one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
+    if status != 200:
+        return f"It answers with status {status}.", []
+    return "", [info for info in model_infos(body) if is_chat(info.name)]
+
+
+def _credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str]:
+    version = {"anthropic-version": "2023-06-01"} if kind == "anthropic" else {}
+    if header:
+        return version | {header: secret.reveal()}
+    if kind == "anthropic":
+        return version | {"x-api-key": secret.reveal()}
+    return {"Authorization": f"Bearer {secret.reveal()}"}
+
+
+async def get_json(url: str, headers: dict[str, str]) -> tuple[int, Any]:
+    """Status and JSON body of one GET over HTTP/1.0, which has no keep-alive and no chunks. Follows no redirect.
+
+    Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON.
+    """
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, parts.port or (443 if secure else 80), ssl=secure or None, limit=MAX_BYTES
+    )
+    try:
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        lines = [f"GET {target} HTTP/1.0", f"Host: {parts.netloc.rpartition('@')[2]}", "Accept: application/json"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if any("\r" in line or "\n" in line for line in lines):
+            raise ValueError("a header has a line break in it")
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        await writer.drain()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        status = re.match(r"HTTP/1\.\d (\d{3})", head)
+        if status is None:
+            raise ValueError("something else than a model server listens there")
+        return int(status[1]), await _json(reader, head) if status[1] == "200" else None
+    finally:
+        writer.close()
+
+
+async def _json(reader: asyncio.StreamReader, head: str) -> Any:
+    length = re.search(r"(?im)^content-length:\s*(\d+)", head)
+    body = await (reader.readexactly(min(int(length[1]), MAX_BYTES)) if length else _until_end(reader))
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise ValueError("something else than a model server listens there") from None
+
+
+async def _until_end(reader: asyncio.StreamReader) -> bytes:
+    body = bytearray()
+    while len(body) < MAX_BYTES and (part := await reader.read(65536)):
+        body += part
+    return bytes(body)
