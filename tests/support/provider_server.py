@@ -32,6 +32,7 @@ if __name__ == "__main__":
 from tests.support.model_server.catalog import listed
 from tests.support.model_server.exchange import Exchange
 from tests.support.model_server.step import DEFAULT_USAGE
+from tests.support.model_server.strict import StrictRules
 from tests.support.provider_streams import Dialect, Step, error_body, events, step_from
 
 Script = Sequence[Step | str | Mapping[str, Any]]
@@ -63,16 +64,21 @@ class Request:
 
 @dataclass
 class ProviderServer:
-    """`hanging` is set once a step has stopped sending; `dropped` once a client has gone in the middle of a stream."""
+    """`hanging` is set once a step has stopped sending; `dropped` once a client has gone in the middle of a stream.
+
+    `rules`: those of the real services, None = every request is answered. No step is taken for what they refuse.
+    """
 
     steps: list[Step]
     repeat: bool = False
     models: Sequence[str] = ("tiny-1", "tiny-2")
+    rules: StrictRules | None = None
     requests: list[Request] = field(default_factory=list)
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     dropped: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
     connections: int = 0
+    refused: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -124,6 +130,11 @@ class ProviderServer:
         if request.method != "POST" or dialect is None:
             await _send(writer, 404, json.dumps({"detail": "Not Found"}))
             return True
+        refusal = self.rules.judge(dialect, request.raw) if self.rules else None
+        if refusal is not None:
+            self.refused += 1
+            await _send(writer, refusal.status, refusal.body(anthropic=dialect == "anthropic"))
+            return True
         step = self._next_step()
         if step.status != 200 or step.body:
             await _send(writer, step.status, error_body(step, dialect, request.key), step.headers)
@@ -141,12 +152,14 @@ class ProviderServer:
         return 404, json.dumps({"type": "error", "error": error})
 
     def _next_step(self) -> Step:
-        place = len(self.answered) - 1
+        place = len(self.answered) - 1 - self.refused
         if place < len(self.steps):
             return self.steps[place]
         return self.steps[-1] if self.repeat and self.steps else OVER
 
-    def _exchange(self, step: Step, request: Request) -> Exchange:
+    def _exchange(self, step: Step, dialect: Dialect, request: Request) -> Exchange:
+        if self.rules:
+            return self.rules.exchange(dialect, step, request.json, len(self.answered))
         usage = DEFAULT_USAGE if step.usage is None else step.usage
         return Exchange(model=request.json.get("model", ""), number=len(self.answered), usage=usage)
 
@@ -154,7 +167,7 @@ class ProviderServer:
         self, step: Step, dialect: Dialect, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
         stop = step.cut or step.hang
-        exchange = self._exchange(step, request)
+        exchange = self._exchange(step, dialect, request)
         writer.write(_head(200, "text/event-stream", {**step.headers, "Transfer-Encoding": "chunked"}))
         gone = asyncio.ensure_future(reader.read(1))
         seen = 0
@@ -220,10 +233,15 @@ async def _write(writer: asyncio.StreamWriter, data: bytes, size: int) -> None:
 
 @contextlib.asynccontextmanager
 async def provider_server(
-    steps: Script = (), *, repeat: bool = False, models: Sequence[str] = ("tiny-1", "tiny-2"), port: int = 0
+    steps: Script = (),
+    *,
+    repeat: bool = False,
+    models: Sequence[str] = ("tiny-1", "tiny-2"),
+    port: int = 0,
+    strict: bool = False,
 ) -> AsyncIterator[ProviderServer]:
-    """Runs a server while the block lasts. `port` 0 takes a free one."""
-    server = ProviderServer([step_from(each) for each in steps], repeat, models)
+    """Runs a server while the block lasts. `port` 0 takes a free one. `strict`: it refuses what real services do."""
+    server = ProviderServer([step_from(each) for each in steps], repeat, models, StrictRules() if strict else None)
     listener = await asyncio.start_server(server.serve, "127.0.0.1", port)
     server.port = listener.sockets[0].getsockname()[1]
     try:

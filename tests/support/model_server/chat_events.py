@@ -42,7 +42,13 @@ def _content(step: Step, exchange: Exchange) -> Iterator[Event]:
 
 def _call(call: Call, index: int, step: Step, exchange: Exchange) -> Iterator[Event]:
     name = {"function": {"name": call.name, "arguments": ""}}
-    opened: dict[str, Any] = {"index": index, "id": exchange.call_id(call, "call", index), "type": "function", **name}
+    opened: dict[str, Any] = {
+        "index": index,
+        "id": exchange.call_id(call, "call", index),
+        "type": "function",
+        **name,
+        **call.extra,
+    }
     if call.id is None:
         del opened["id"]
     yield "tool", "", _chunk(exchange, {"tool_calls": [opened]})

@@ -20,7 +20,8 @@ def unsigned(before: Sequence[Item], text: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
     """`seal`: the signature of reasoning, from the items of the answer before it and its text. `number`: of the answer,
-    from 1; in `unique` answers it is part of the ids of calls. `diagnostics`: what the server says about its cache.
+    from 1; in `unique` answers it is part of the ids of calls. `shows_thinking`: else only its signature is told.
+    `diagnostics`: what the server says about its cache.
     """
 
     model: str = "tiny-1"
@@ -28,6 +29,7 @@ class Exchange:
     usage: Mapping[str, int] = field(default_factory=lambda: DEFAULT_USAGE)
     seal: Callable[[Sequence[Item], str], str] = unsigned
     unique: bool = False
+    shows_thinking: bool = True
     diagnostics: Mapping[str, Any] | None = None
 
     def call_id(self, call: Call, prefix: str, index: int) -> str:

@@ -63,7 +63,8 @@ def _blocks(step: Step, exchange: Exchange) -> Iterator[tuple[Place, Item, list[
                 start = {"type": "redacted_thinking", "data": step.redacted or exchange.seal(whole, text)}
                 yield "text", start, []
                 whole.append(start)
-            case Think(text=text):
+            case Think(text=full):
+                text = full if exchange.shows_thinking else ""
                 signature = step.signature or exchange.seal(whole, text)
                 deltas: list[Item] = [{"type": "thinking_delta", "thinking": each} for each in pieces(text, step.piece)]
                 deltas.append({"type": "signature_delta", "signature": signature})

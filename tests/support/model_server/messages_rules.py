@@ -1,0 +1,221 @@
+"""What the messages API refuses, in its words."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tests.support.model_server.catalog import Claude, claude_of
+from tests.support.model_server.prompt import Item, blocks_of
+from tests.support.model_server.refusal import Refusal
+from tests.support.model_server.thinking_seals import broken_seals
+from tests.support.model_server.typed_bodies import faults_of
+
+_UNKNOWN: Final = Claude(
+    pattern="", thinking=("adaptive", "enabled", "disabled", "between_tools"), sampling=True, bound=True
+)
+_SAMPLING: Final = ("temperature", "top_p", "top_k")
+_HEADS: Final = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+_MOST_OF_AN_IMAGE: Final = 5 * 1024 * 1024
+_ORDER: Final = ("low", "medium", "high", "xhigh", "max")
+
+
+def refused_messages(body: Mapping[str, Any], unread: list[str]) -> Iterator[Refusal]:
+    """`unread`: gets the thinking blocks that the model cannot read, which are dropped without an error."""
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
+
+    params = MessageCreateParamsStreaming if body.get("stream") else MessageCreateParamsNonStreaming
+    untyped = {key: value for key, value in body.items() if key not in _SAMPLING}  # the SDK has left them out
+    for place, _, message in faults_of(params, untyped):
+        yield Refusal(message=f"{'.'.join(map(str, place))}: {message}")
+        return
+    claude = claude_of(body["model"]) or _UNKNOWN
+    yield from _options(body, claude)
+    yield from _thinking(body, claude)
+    yield from _tools(body)
+    yield from _content(body)
+    yield from _calls(body["messages"])
+    yield from broken_seals(body, bound=claude.bound, unread=unread)
+
+
+def _refusals(*messages: str) -> Iterator[Refusal]:
+    yield from (Refusal(message=each) for each in messages)
+
+
+def _options(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
+    model, limit = body["model"], claude.max_tokens
+    if body["max_tokens"] > limit:
+        told = f"which is the maximum allowed number of output tokens for {model}"
+        yield from _refusals(f"max_tokens: {body['max_tokens']} > {limit}, {told}")
+    for name in _SAMPLING:
+        if name in body and not claude.sampling:
+            yield from _refusals(f"`{name}` is deprecated for this model.")
+    effort = (body.get("output_config") or {}).get("effort")
+    if effort and not claude.efforts:
+        yield from _refusals("This model does not support the effort parameter.")
+    elif effort and effort not in claude.efforts:
+        supported = ", ".join(sorted(claude.efforts))
+        yield from _refusals(f"This model does not support effort level '{effort}'. Supported levels: {supported}.")
+    if body["messages"] and body["messages"][-1]["role"] == "assistant" and not claude.prefill:
+        told = "The conversation must end with a user message."
+        yield from _refusals(f"This model does not support assistant message prefill. {told}")
+
+
+def _thinking(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
+    config = body.get("thinking") or {}
+    kind = config.get("type", "")
+    effort = (body.get("output_config") or {}).get("effort") or "medium"
+    if kind and kind not in claude.thinking:
+        other = "between_tools" if "between_tools" in claude.thinking else "adaptive"
+        told = f'Use "thinking.type.{other}" and "output_config.effort" to control thinking behavior.'
+        yield from _refusals(f'"thinking.type.{kind}" is not supported for this model. {told}')
+    elif kind == "disabled" and claude.disabled_up_to and _ORDER.index(effort) > _ORDER.index(claude.disabled_up_to):
+        yield from _refusals(f"\"thinking.type.disabled\" is not supported with effort '{effort}' for this model.")
+    elif kind == "between_tools" and effort in ("xhigh", "max"):
+        yield from _refusals(f"\"thinking.type.between_tools\" is not supported with effort '{effort}'.")
+    on = kind in ("enabled", "adaptive") or not claude.forced_choice
+    if on and (body.get("tool_choice") or {}).get("type") in ("any", "tool"):
+        yield from _refusals("Thinking may not be enabled when tool_choice forces tool use.")
+    if on and claude.sampling and body.get("temperature", 1) != 1:
+        told = "may only be set to 1 when thinking is enabled or in adaptive mode."
+        yield from _refusals(f"`temperature` {told}")
+    if kind == "enabled":
+        yield from _budget(body, config["budget_tokens"])
+
+
+def _budget(body: Mapping[str, Any], budget: int) -> Iterator[Refusal]:
+    if budget < 1024:
+        yield from _refusals("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
+    if body["max_tokens"] <= budget:
+        yield from _refusals("`max_tokens` must be greater than `thinking.budget_tokens`.")
+    answers = [(at, each) for at, each in enumerate(body["messages"]) if each["role"] == "assistant"]
+    at, answer = answers[-1] if answers else (0, {"content": "", "role": ""})
+    blocks = blocks_of([answer])
+    in_use = blocks and any(each["type"] == "tool_use" for _, each in blocks)
+    if in_use and blocks[0][1]["type"] not in ("thinking", "redacted_thinking"):
+        kind = blocks[0][1]["type"]
+        told = "When `thinking` is enabled, a final `assistant` message must start with a thinking block."
+        yield from _refusals(
+            f"messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kind}`. {told}"
+        )
+
+
+def _tools(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    names = [each.get("name", "") for each in body.get("tools", ())]
+    for place, name in enumerate(names):
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", name):
+            told = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+            yield from _refusals(f"tools.{place}.custom.name: {told}")
+    if len(set(names)) < len(names):
+        yield from _refusals("tools: Tool names must be unique.")
+
+
+def _content(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    messages: list[Item] = body["messages"]
+    if not messages:
+        yield from _refusals("messages: at least one message is required")
+    elif messages[0]["role"] != "user":
+        yield from _refusals('messages: first message must use the "user" role')
+    for place, message in enumerate(messages):
+        if not message["content"] and place < len(messages) - 1:
+            told = "all messages must have non-empty content except for the optional final assistant message"
+            yield from _refusals(f"messages.{place}: {told}")
+    system = body.get("system", "")
+    blocks = [block for _, block in blocks_of(messages)] + (system if isinstance(system, list) else [])
+    yield from _texts(blocks)
+    yield from _images(blocks)
+    marks = sum("cache_control" in each for each in [*blocks, *body.get("tools", ())])
+    marks += bool(body.get("cache_control"))
+    if marks > 4:
+        yield from _refusals(f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
+
+
+def _texts(blocks: list[Item]) -> Iterator[Refusal]:
+    for block in blocks:
+        if block["type"] == "text" and not block["text"]:
+            yield from _refusals("messages: text content blocks must be non-empty")
+        elif block["type"] == "text" and not block["text"].strip():
+            yield from _refusals("messages: text content blocks must contain non-whitespace text")
+
+
+def _images(blocks: list[Item]) -> Iterator[Refusal]:
+    inner = [each for block in blocks if isinstance(block.get("content"), list) for each in block["content"]]
+    for block in [*blocks, *inner]:
+        source = block.get("source") or {}
+        if source.get("type") != "base64":
+            continue
+        try:
+            data = base64.b64decode(source["data"], validate=True)
+        except (binascii.Error, ValueError):
+            yield from _refusals(f"messages: {block['type']}.source.base64.data: invalid base64 data")
+            continue
+        if block["type"] == "image":
+            yield from _image(source["media_type"], data)
+        elif not data.startswith(b"%PDF"):
+            yield from _refusals("messages: The PDF specified was not valid.")
+
+
+def _image(told: str, data: bytes) -> Iterator[Refusal]:
+    kind = next((each for head, each in _HEADS.items() if data.startswith(head)), None)
+    if kind is None:
+        yield from _refusals("messages: Could not process image")
+    elif kind != told:
+        yield from _refusals(
+            f"messages: The image was specified using the {told} media type, but the image appears to be a {kind} image"
+        )
+    if len(data) > _MOST_OF_AN_IMAGE:
+        yield from _refusals(f"messages: image exceeds 5 MB maximum: {len(data)} bytes > {_MOST_OF_AN_IMAGE} bytes")
+
+
+def _calls(messages: list[Item]) -> Iterator[Refusal]:
+    seen: set[str] = set()
+    open_calls: list[str] = []
+    turns = _turns(messages)
+    for place, (role, blocks) in enumerate(turns):
+        if role == "user":
+            yield from _results(place, blocks, open_calls)
+            open_calls = []
+            continue
+        open_calls = [each["id"] for each in blocks if each["type"] == "tool_use"]
+        for call in open_calls:
+            if call in seen or not re.fullmatch(r"[a-zA-Z0-9_-]+", call):
+                told = "`tool_use` ids must be unique" if call in seen else "String should match '^[a-zA-Z0-9_-]+$'"
+                yield from _refusals(f"messages.{place}: {told}")
+            seen.add(call)
+        if open_calls and place == len(turns) - 1:
+            yield from _results(place + 1, [], open_calls)
+
+
+def _results(place: int, blocks: list[Item], open_calls: list[str]) -> Iterator[Refusal]:
+    """Of the user message after the calls: the results of all of them are its first blocks."""
+    results = [each["tool_use_id"] for each in blocks if each["type"] == "tool_result"]
+    first = [each["tool_use_id"] for each in blocks[: len(open_calls)] if each["type"] == "tool_result"]
+    missing = [each for each in open_calls if each not in first]
+    if missing:
+        yield from _refusals(
+            f"messages.{place - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
+            "message."
+        )
+    for number, result in enumerate(results):
+        if result not in open_calls:
+            yield from _refusals(
+                f"messages.{place}.content.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {result}. "
+                "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+            )
+    for result in {each for each in results if results.count(each) > 1}:
+        told = f"each tool_use must have a single result. Found multiple `tool_result` blocks with id: {result}"
+        yield from _refusals(f"messages.{place}: {told}")
+
+
+def _turns(messages: list[Item]) -> list[tuple[str, list[Item]]]:
+    """Consecutive messages of one role are one turn, as the API reads them."""
+    turns: list[tuple[str, list[Item]]] = []
+    for role, block in blocks_of(messages):
+        if not turns or turns[-1][0] != role:
+            turns.append((role, []))
+        turns[-1][1].append(block)
+    return turns

@@ -1,0 +1,45 @@
+"""A request's prompt in the order in which a model reads it: what caches and signatures are about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+Item = dict[str, Any]
+THOUGHTS: Final = ("thinking", "redacted_thinking")
+
+
+def unmarked(value: Any) -> Any:
+    """The same without marks for the cache, which do not count as content."""
+    if isinstance(value, dict):
+        return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
+    return [unmarked(each) for each in value] if isinstance(value, list) else value
+
+
+def text_of(value: Any) -> str:
+    """Exactly as it was sent: order of keys is kept."""
+    return json.dumps(unmarked(value), ensure_ascii=True, separators=(",", ":"))
+
+
+def blocks_of(messages: list[Item]) -> list[tuple[str, Item]]:
+    """Role and block of all messages; a text alone is one block. In which order a block has its keys says nothing."""
+    found: list[tuple[str, Item]] = []
+    for message in messages:
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        found += [(message["role"], dict(sorted(block.items()))) for block in blocks]
+    return found
+
+
+def parts_of(body: Mapping[str, Any]) -> dict[str, str]:
+    """The parts of the prompt on any wire: tools, system, and the messages one after the other."""
+    messages = body.get("input", body.get("messages", ()))
+    listed = [messages] if isinstance(messages, str) else messages
+    system = body.get("instructions", body.get("system", ""))
+    blocks = blocks_of(list(listed)) if "max_tokens" in body and "input" not in body else listed
+    return {
+        "tools": text_of(body.get("tools", [])),
+        "system": text_of(system),
+        "messages": "\n".join(text_of(each) for each in blocks),
+    }
