@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ProviderError
-from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, ToolMessage, Usage, UserMessage
-from core.providers.base import ReasoningDelta
+from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage, WireAnswer
+from core.providers.base import ReasoningDelta, RequestReport
+from tests.support.model_server.step import Call, Say, Step, Think
 from tests.support.provider_calls import Answer, ask, connect, request
 from tests.support.provider_server import provider_server
-from tests.support.provider_streams import Call, Step
+from tests.support.sdk_clients import by_messages
 
 
 async def played(*steps, asked=None):
@@ -20,14 +21,31 @@ async def played(*steps, asked=None):
         return server, answers
 
 
-async def test_thoughts_come_with_their_signature_and_hidden_ones_as_they_are():
-    _, (answer,) = await played(Step(reasoning="Hm. " * 9, signature="c2ln", redacted="aGlkZGVu", text="So."))
-    assert answer.reasoning == "Hm. " * 9
-    assert (answer.signatures, answer.redacted) == (["c2ln"], ["aGlkZGVu"])
-    marked = [delta for delta in answer.deltas if isinstance(delta, ReasoningDelta) and not delta.text]
-    assert [(delta.index, delta.signature, delta.redacted) for delta in marked] == [
-        (0, "c2ln", ""),
-        (1, "", "aGlkZGVu"),
+async def test_an_answer_comes_with_its_blocks_as_they_were():
+    step = Step(
+        parts=[
+            Think(text="Hm. " * 9),
+            Think(text="aGlkZGVu", redacted=True),
+            Say(text="So."),
+            Think(text="And."),
+            Call(name="grep", arguments='{"pattern":"ü",  "n": 1.50}'),
+        ]
+    )
+    _, (answer,) = await played(step)
+    assert answer.reasoning == "Hm. " * 9 + "And."
+    assert [delta.index for delta in answer.deltas if isinstance(delta, ReasoningDelta)][-1] == 2
+    assert answer.wire is not None
+    assert [item["type"] for item in answer.wire.items] == [
+        "thinking",
+        "redacted_thinking",
+        "text",
+        "thinking",
+        "tool_use",
+    ]
+    async with provider_server([step]) as server:
+        message = (await by_messages(server)).whole
+    assert [dict(item) for item in answer.wire.items] == [
+        block.model_dump(exclude_unset=True, exclude={"parsed_output"}) for block in message.content
     ]
 
 
@@ -42,9 +60,9 @@ async def test_usage_counts_the_whole_prompt():
     [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
-        ("pause_turn", "stop"),
+        ("pause_turn", "paused"),
         ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
+        ("model_context_window_exceeded", "context_full"),
         ("tool_use", "tool_calls"),
         ("refusal", "refused"),
         ("something_new", "stop"),
@@ -96,23 +114,99 @@ async def test_v4_calls_with_the_same_id_become_two():
     assert second != "same"
 
 
-async def test_a_tool_round_goes_back_as_the_api_wants_it():
-    thought = ReasoningBlock(text="Hm.", signature="c2ln")
-    calls = (
-        ToolCall(id="toolu_0", name="grep", arguments='{"pattern":"x"}'),
-        ToolCall(id="toolu_1", name="ls", arguments=""),
+async def test_a_tool_round_goes_back_byte_for_byte():
+    parts = [Think(text="Hm."), Say(text="Looking."), Call(name="grep", arguments={"pattern": "x"}), Call(name="ls")]
+    async with provider_server([Step(parts=parts), "Found."]) as server:
+        provider = connect(server, "anthropic")
+        first = await ask(provider)
+        calls = tuple(
+            ToolCall(id=f"ours{number}", name=call["name"], arguments=call["arguments"], wire_id=call["id"])
+            for number, call in enumerate(first.calls)
+        )
+        second = await ask(
+            provider,
+            request(
+                UserMessage(content="hi"),
+                AssistantMessage(content=first.text, tool_calls=calls, model="anthropic/tiny-1", wire=first.wire),
+                ToolMessage(call_id="ours0", content="a.py:1"),
+                ToolMessage(call_id="ours1", content="", is_error=True),
+                UserMessage(content="<system_reminder>mind</system_reminder>", origin="program"),
+            ),
+        )
+        await provider.close()
+    one, two = server.answered
+    assert two.raw.startswith(one.raw[: one.raw.index(b"]", one.raw.index(b'"messages"'))])
+    body = two.json
+    assert [each["role"] for each in body["messages"]] == ["user", "assistant", "user", "user"]
+    assert body["messages"][1]["content"] == list(first.wire.items)
+    results = body["messages"][2]["content"]
+    assert [(each["type"], each["tool_use_id"]) for each in results] == [
+        ("tool_result", first.calls[0]["id"]),
+        ("tool_result", first.calls[1]["id"]),
+    ]
+    assert second.report == RequestReport()
+    assert second.wire.binding != first.wire.binding
+
+
+@pytest.mark.parametrize(
+    ("told", "gone"),
+    [
+        ("cache_control: Extra inputs are not permitted", "cache_control"),
+        ("thinking.adaptive.display: Extra inputs are not permitted", "display"),
+        ("output_config: Extra inputs are not permitted", "output_config"),
+        ("thinking: Input tag 'adaptive' does not match any of the expected tags", "thinking"),
+    ],
+)
+async def test_what_a_compatible_host_refuses_is_left_out_from_then_on(told, gone):
+    refusal = Step(status=400, error=told, error_type="invalid_request_error")
+    asked = request(model="claude-opus-5-5", effort="low")
+    async with provider_server([refusal, "One.", "Two."]) as server:
+        provider = connect(server, "anthropic")
+        texts = [(await ask(provider, asked)).text, (await ask(provider, asked)).text]
+        await provider.close()
+    assert texts == ["One.", "Two."]
+    assert [f'"{gone}"'.encode() in each.raw for each in server.answered] == [True, False, False]
+
+
+async def test_an_answer_that_lost_its_thoughts_is_told_of():
+    lost = AssistantMessage(
+        content="x",
+        model="anthropic/tiny-1",
+        wire=WireAnswer(wire="messages", items=({"type": "thinking", "thinking": "t", "signature": "s"},), binding="b"),
     )
-    history = request(
-        UserMessage(content="find x"),
-        AssistantMessage(content="Looking.", reasoning=(thought,), tool_calls=calls, model="anthropic/tiny-1"),
-        ToolMessage(call_id="toolu_0", content="a.py:1"),
-        ToolMessage(call_id="toolu_1", content="", is_error=True),
-        UserMessage(content="<system_reminder>mind</system_reminder>", origin="program"),
-    )
-    server, _ = await played("Found.", asked=history)
-    body = server.answered[0].json
-    assert [each["role"] for each in body["messages"]] == ["user", "assistant", "user"]
-    assert [block["type"] for block in body["messages"][1]["content"]] == ["thinking", "text", "tool_use", "tool_use"]
-    assert body["messages"][1]["content"][0]["signature"] == "c2ln"
-    assert [block["type"] for block in body["messages"][2]["content"]] == ["tool_result", "tool_result", "text"]
-    assert server.answered[0].raw.count(b'"cache_control"') == 4
+    _, (answer,) = await played("y", asked=request(UserMessage(content="a"), lost, UserMessage(content="b")))
+    assert answer.report == RequestReport(dropped_reasoning=1)
+
+
+async def test_its_own_host_is_asked_why_its_cache_was_missed(monkeypatch):
+    reason = {"type": "tools_changed", "cache_missed_input_tokens": 12_345}
+    start = {"type": "message_start", "message": {"id": "msg_2", "diagnostics": {"cache_miss_reason": reason}}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    steps = ["One.", Step(chunks=[start, end]), "Three.", "Four."]
+    async with provider_server(steps) as server:
+        elsewhere = connect(server, "anthropic")
+        await ask(elsewhere, request(session="s"))
+        monkeypatch.setattr("core.providers.anthropic.provider.OFFICIAL_HOST", "127.0.0.1")
+        provider = connect(server, "anthropic")
+        second = await ask(provider, request(session="s"))
+        await ask(provider, request(session="s"))
+        await ask(provider, request(session="s", private=True))
+        await elsewhere.close()
+        await provider.close()
+    asked = [each.json.get("diagnostics", "not asked") for each in server.answered]
+    assert asked == ["not asked", {"previous_message_id": None}, {"previous_message_id": "msg_2"}, "not asked"]
+    assert second.report == RequestReport(cache_miss="tools changed, about 12,345 tokens")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation",
+        "messages.3.content.0: `thinking` blocks in the latest assistant message cannot be modified.",
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
+    ],
+)
+async def test_a_refusal_of_thoughts_has_a_code_of_its_own(told):
+    with pytest.raises(ProviderError) as caught:
+        await played(Step(status=400, error=told, error_type="invalid_request_error"))
+    assert (caught.value.code, caught.value.retryable) == ("reasoning_refused", False)

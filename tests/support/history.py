@@ -76,10 +76,11 @@ def _is_object(call: dict[str, Any]) -> bool:
 
 
 def anthropic_faults(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """What the messages API would refuse: roles that do not alternate, results that are not first, empty text."""
+    """What the messages API would refuse: an answer at the start, results that are not first, empty text. It reads
+    messages of one role that follow each other as one."""
     found: list[str] = []
     waiting: list[str] = []
-    for number, message in enumerate(messages):
+    for number, message in enumerate(_as_turns(messages)):
         expected = "assistant" if number % 2 else "user"
         found += [f"{number}: {message['role']}, expected {expected}"] * (message["role"] != expected)
         blocks = message["content"]
@@ -96,3 +97,13 @@ def anthropic_faults(messages: Sequence[dict[str, Any]]) -> list[str]:
         )
         waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
     return found + [f"the end: calls without a result: {waiting}"] * bool(waiting)
+
+
+def _as_turns(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if turns and turns[-1]["role"] == message["role"]:
+            turns[-1] = {**turns[-1], "content": [*turns[-1]["content"], *message["content"]]}
+        else:
+            turns.append(message)
+    return turns

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.protocol.messages import Message, Usage, UserMessage
+from core.protocol.messages import Message, Usage, UserMessage, WireAnswer
+from core.providers.anthropic.options import options_of
 from core.providers.anthropic.provider import AnthropicProvider
+from core.providers.anthropic.request import MessagesWire
 from core.providers.base import (
+    Answered,
     Delta,
     Finished,
     ModelRequest,
     Provider,
     ReasoningDelta,
+    RequestReport,
     TextDelta,
     ToolCallDelta,
     ToolSpec,
     UsageReport,
 )
+from core.providers.catalog.capabilities import capabilities_of
 from core.providers.connection.endpoint import Endpoint
 from core.providers.openai.provider import OpenAIProvider
+from core.providers.wire.request_bytes import RequestEncoder
 from core.secrets import Secret
 from tests.support.provider_server import ProviderServer
 from tests.support.provider_streams import Dialect
@@ -37,6 +44,8 @@ class Answer:
     calls: list[dict[str, str]] = field(default_factory=list)
     usage: Usage | None = None
     finish: str = ""
+    wire: WireAnswer | None = None
+    report: RequestReport | None = None
     deltas: list[Delta] = field(default_factory=list)
 
     def add(self, delta: Delta) -> None:
@@ -58,6 +67,10 @@ class Answer:
                 call["arguments"] += arguments
             case UsageReport(usage):
                 self.usage = usage
+            case Answered(wire):
+                self.wire = wire
+            case RequestReport():
+                self.report = delta
             case Finished(reason):
                 self.finish = reason
 
@@ -73,6 +86,17 @@ async def ask(provider: Provider, asked: ModelRequest | None = None, into: Answe
     async for delta in provider.stream(asked or request()):
         answer.add(delta)
     return answer
+
+
+def messages_bytes(asked: ModelRequest, encoder: RequestEncoder | None = None, provider: str = "anthropic") -> bytes:
+    """The body of a messages request. `encoder`: the one that the requests before went through."""
+    able = capabilities_of(provider, asked.model, wire="messages")
+    wire = MessagesWire(asked, able, provider=provider, marked=True)
+    return (encoder or RequestEncoder()).encode(wire, asked).body(options_of(asked, able))
+
+
+def messages_body(asked: ModelRequest) -> Any:
+    return json.loads(messages_bytes(asked))
 
 
 def connect(server: ProviderServer, dialect: Dialect, **fields: Any) -> OpenAIProvider | AnthropicProvider:

@@ -1,4 +1,4 @@
-"""The events of a messages stream made into deltas."""
+"""The events of a messages stream made into deltas, and into the blocks that go back."""
 
 from __future__ import annotations
 
@@ -6,34 +6,57 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from core.protocol.messages import Usage
+from core.protocol.messages import Usage, WireAnswer
 from core.providers.base import Delta, Finished, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta, UsageReport
 from core.providers.openai.chat_answer import count
 from core.providers.wire.tool_calls import CallNormaliser
+from core.providers.wire.wire_text import arguments_object
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
-    "pause_turn": "stop",
+    "pause_turn": "paused",
     "tool_use": "tool_calls",
     "max_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "model_context_window_exceeded": "context_full",
     "refusal": "refused",
 }
 _COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_ARGUMENTS: Final = "partial_json"
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+class _Part:
+    """A block while it comes. `number`: its place among the calls or the thoughts of the answer; `pieces`: what came of
+    its texts, by field."""
+
+    def __init__(self, block: dict[str, Any], number: int) -> None:
+        self.block = block
+        self.number = number
+        self.pieces: dict[str, list[str]] = {}
+
+    def add(self, field: str, text: str) -> None:
+        self.pieces.setdefault(field, [str(self.block.get(field) or "")]).append(text)
+
+    def whole(self) -> dict[str, Any]:
+        """The block with all that came of it."""
+        texts = {field: "".join(pieces) for field, pieces in self.pieces.items() if field != _ARGUMENTS}
+        written = "".join(self.pieces.get(_ARGUMENTS, ()))
+        return self.block | texts | ({"input": arguments_object(written)} if written.strip() else {})
 
 
 class MessageAnswer:
-    """One answer while it comes. `finished` is None until the server has said why it stopped."""
+    """One answer while it comes. `finished` is None until the server has said why it stopped; `id` is the server's id
+    of it, `cache_miss` what it says about its cache, "" = nothing."""
 
     def __init__(self, taken: set[str]) -> None:
         self._calls = CallNormaliser(taken)
-        self._call_count = 0
-        self._thoughts = 0
-        self._blocks: dict[int, dict[str, Any]] = {}
+        self._parts: dict[int, _Part] = {}
         self._counts: dict[str, int] = {}
         self._thinking_tokens = 0
         self.finished: Finished | None = None
+        self.id = ""
+        self.cache_miss = ""
 
     def feed(self, event: object) -> Iterator[Delta]:
         """The deltas of one event; unknown ones are passed over, as the API asks its clients to do."""
@@ -41,7 +64,10 @@ class MessageAnswer:
             return
         match event.get("type"):
             case "message_start":
-                yield from self._usage(_table(_table(event, "message"), "usage"))
+                message = _table(event, "message")
+                self.id = str(message.get("id") or "")
+                self.cache_miss = _cache_miss(_table(message, "diagnostics"))
+                yield from self._usage(_table(message, "usage"))
             case "content_block_start":
                 yield from self._opened(event)
             case "content_block_delta":
@@ -52,49 +78,60 @@ class MessageAnswer:
                 yield from self._usage(_table(event, "usage"))
                 self._stopped(_table(event, "delta").get("stop_reason"))
 
+    def wire(self, binding: str) -> WireAnswer | None:
+        """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
+        back: blank text, and thinking that nothing follows. None if nothing is left."""
+        blocks = [self._parts[index].whole() for index in sorted(self._parts)]
+        kept = [block for block in blocks if not _is_void(block)]
+        while kept and kept[-1].get("type") in _THOUGHTS:
+            kept.pop()
+        return WireAnswer(wire="messages", items=tuple(kept), binding=binding) if kept else None
+
     def _stopped(self, reason: object) -> None:
         if isinstance(reason, str) and reason:
             self.finished = Finished(_REASONS.get(reason, "stop"))
 
     def _opened(self, event: dict[str, Any]) -> Iterator[Delta]:
         block = dict(_table(event, "content_block"))
-        block["arguments"] = False
-        self._blocks[count(event, "index")] = block
-        match block.get("type"):
+        kind = str(block.get("type") or "")
+        group = _THOUGHTS if kind in _THOUGHTS else {kind}
+        part = _Part(block, sum(each.block.get("type") in group for each in self._parts.values()))
+        self._parts[count(event, "index")] = part
+        match kind:
             case "text" if block.get("text"):
                 yield TextDelta(str(block["text"]))
-            case "thinking" | "redacted_thinking":
-                block["number"], self._thoughts = self._thoughts, self._thoughts + 1
-                if text := block.get("thinking"):
-                    yield ReasoningDelta(str(text), index=block["number"])
-                if data := block.get("data"):
-                    yield ReasoningDelta(redacted=str(data), index=block["number"])
+            case "thinking" if block.get("thinking"):
+                yield ReasoningDelta(str(block["thinking"]), index=part.number)
             case "tool_use":
-                block["number"], self._call_count = self._call_count, self._call_count + 1
-                call_id = self._calls.unique(str(block.get("id") or ""))
-                yield ToolCallDelta(block["number"], id=call_id, name=str(block.get("name") or ""))
+                block["id"] = self._calls.unique(str(block.get("id") or ""))
+                yield ToolCallDelta(part.number, id=block["id"], name=str(block.get("name") or ""))
 
     def _grown(self, event: dict[str, Any]) -> Iterator[Delta]:
-        block, delta = self._blocks.get(count(event, "index"), {}), _table(event, "delta")
-        number = block.get("number", 0)
+        part = self._parts.get(count(event, "index")) or _Part({}, 0)
+        delta = _table(event, "delta")
         match delta.get("type"):
-            case "text_delta" if delta.get("text"):
-                yield TextDelta(str(delta["text"]))
-            case "thinking_delta" if delta.get("thinking"):
-                yield ReasoningDelta(str(delta["thinking"]), index=number)
+            case "text_delta" if text := _text(delta, "text"):
+                part.add("text", text)
+                yield TextDelta(text)
+            case "thinking_delta" if text := _text(delta, "thinking"):
+                part.add("thinking", text)
+                yield ReasoningDelta(text, index=part.number)
+            case "input_json_delta" if text := _text(delta, _ARGUMENTS):
+                part.add(_ARGUMENTS, text)
+                if part.block.get("type") == "tool_use":
+                    yield ToolCallDelta(part.number, arguments=text)
+            case "citations_delta":
+                part.block["citations"] = [*(part.block.get("citations") or ()), delta.get("citation")]
             case "signature_delta":
-                block["signature"] = f"{block.get('signature') or ''}{delta.get('signature') or ''}"
-            case "input_json_delta" if delta.get("partial_json"):
-                block["arguments"] = True
-                yield ToolCallDelta(number, arguments=str(delta["partial_json"]))
+                part.block["signature"] = delta.get("signature")
 
     def _closed(self, event: dict[str, Any]) -> Iterator[Delta]:
-        block = self._blocks.pop(count(event, "index"), {})
-        if block.get("type") == "thinking" and block.get("signature"):
-            yield ReasoningDelta(signature=str(block["signature"]), index=block["number"])
-        elif block.get("type") == "tool_use" and not block["arguments"]:
-            # A call without arguments comes without any piece of them; some servers send them whole at the start.
-            yield ToolCallDelta(block["number"], arguments=json.dumps(block.get("input") or {}, ensure_ascii=False))
+        """A call without arguments comes without any piece of them; some servers send them whole at the start."""
+        part = self._parts.get(count(event, "index"))
+        if part is None or part.block.get("type") != "tool_use" or _ARGUMENTS in part.pieces:
+            return
+        part.block["input"] = part.block.get("input") or {}
+        yield ToolCallDelta(part.number, arguments=json.dumps(part.block["input"], ensure_ascii=False))
 
     def _usage(self, usage: dict[str, Any]) -> Iterator[Delta]:
         """Counts are cumulative, and a later event may leave some of them out."""
@@ -116,6 +153,26 @@ class MessageAnswer:
                 reasoning_tokens=self._thinking_tokens,
             )
         )
+
+
+def _text(found: dict[str, Any], key: str) -> str:
+    value = found.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _is_void(block: dict[str, Any]) -> bool:
+    """Text that is refused in a request."""
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def _cache_miss(diagnostics: dict[str, Any]) -> str:
+    """Why the cache was not hit, in a few words; "" where the API has nothing to say that would help."""
+    reason = _table(diagnostics, "cache_miss_reason")
+    kind = str(reason.get("type") or "")
+    if not kind or kind in {"unavailable", "previous_message_not_found"}:
+        return ""
+    missed = count(reason, "cache_missed_input_tokens")
+    return kind.replace("_", " ") + (f", about {missed:,} tokens" if missed else "")
 
 
 def _table(found: dict[str, Any], key: str) -> dict[str, Any]:

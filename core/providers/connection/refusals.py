@@ -59,6 +59,22 @@ NEEDS_RESPONSES: Final = _any(r"/v1/responses\b")
 
 REFUSALS: Final = (
     Refusal(
+        code="reasoning_refused",
+        what="{who} no longer takes what the model thought before",
+        hint="Send it again, or begin a new session with /new.",
+        words=_any(
+            r"signature`? in `?(redacted_)?thinking",
+            r"thinking`? blocks?.{0,80}can(not|'t) be modified",
+            r"bound to a different (conversation|account|model)",
+            r"expected `(redacted_)?thinking`",
+            r"without its required.{0,30}(following|reasoning)",
+            r"invalid_encrypted_content",
+            r"encrypted.content.{0,80}(verified|decrypted|parsed)",
+            r"thought.?signature",
+        ),
+        statuses=(400, 422),
+    ),
+    Refusal(
         code="region_refused",
         what="{label} does not serve this country or region",
         hint="Use a provider that serves it; /model lists those that you have a key for.",

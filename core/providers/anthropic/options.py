@@ -1,0 +1,83 @@
+"""What stands after the history of a messages request: how much may be answered, and how it is to be thought.
+
+All of it may vary from one request to the next, and what a server refuses can be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from core.protocol.messages import AssistantMessage, ToolMessage
+from core.providers.anthropic.request import MARK, THOUGHTS
+from core.providers.base import ModelRequest
+from core.providers.catalog.capabilities import Capabilities
+
+DEFAULT_ANSWER: Final = 32_000
+LONG_ANSWER: Final = 64_000  # at the efforts that think for long
+THINKING_ROOM: Final = 16_000  # what thinking may take beside an answer that the caller bounds
+LEAST_BUDGET: Final = 1_024
+_BUDGETS: Final = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000, "xhigh": 26_000, "max": 26_000}
+_LONG: Final = frozenset({"xhigh", "max"})
+# Fields that a server of another maker may refuse, by the words with which it does; the narrowest first.
+DISPENSABLE: Final = (
+    ("display", ("display",)),
+    ("output_config", ("output_config", "effort")),
+    ("diagnostics", ("diagnostics",)),
+    ("cache_control", ("cache_control",)),
+    ("temperature", ("temperature",)),
+    ("thinking", ("thinking",)),
+)
+
+
+def options_of(request: ModelRequest, able: Capabilities, *, without: AbstractSet[str] = frozenset()) -> dict[str, Any]:
+    """The fields after the array. `without`: names of `DISPENSABLE` that are left out."""
+    thinking = {} if "thinking" in without else _thinking(request, able)
+    options: dict[str, Any] = {"max_tokens": answer_limit(request, able, thinks=_thinks(thinking)), "stream": True}
+    if "display" in without:
+        thinking.pop("display", None)
+    if budget := thinking.get("budget_tokens"):
+        thinking["budget_tokens"] = min(budget, options["max_tokens"] - LEAST_BUDGET)
+    if thinking and thinking.get("budget_tokens", LEAST_BUDGET) >= LEAST_BUDGET:
+        options["thinking"] = thinking
+    if thinking.get("type") == "adaptive" and request.effort and "output_config" not in without:
+        options["output_config"] = {"effort": request.effort}
+    if request.temperature is not None and able.sampling and not _thinks(thinking) and "temperature" not in without:
+        options["temperature"] = request.temperature
+    if "cache_control" not in without:
+        options["cache_control"] = MARK
+    return options
+
+
+def answer_limit(request: ModelRequest, able: Capabilities, *, thinks: bool) -> int:
+    """How many tokens thinking and answer may have together."""
+    if request.max_tokens:
+        wanted = request.max_tokens + (THINKING_ROOM if thinks else 0)
+    else:
+        wanted = LONG_ANSWER if request.effort in _LONG else DEFAULT_ANSWER
+    return min(wanted, able.max_output or wanted)
+
+
+def _thinks(thinking: dict[str, Any]) -> bool:
+    return thinking.get("type") in {"adaptive", "enabled", "between_tools"}
+
+
+def _thinking(request: ModelRequest, able: Capabilities) -> dict[str, Any]:
+    """The `thinking` field. A model that thinks is asked to show it, or it would look silent between its calls."""
+    effort = request.effort or able.default_effort
+    best = able.thinking[0] if able.thinking else ""
+    if best == "enabled":  # off by itself
+        budget = _BUDGETS.get(effort, 0)
+        return {"type": "enabled", "budget_tokens": budget} if budget and _may_begin(request) else {}
+    if effort == "none":
+        least = next((each for each in ("disabled", "between_tools") if each in able.thinking), "")
+        return {"type": least} if least else {}
+    return {"type": "adaptive", "display": "summarized"} if best == "adaptive" else {}
+
+
+def _may_begin(request: ModelRequest) -> bool:
+    """Whether thinking within a budget may be asked for: not while calls are answered that were made without it."""
+    asked = next((each for each in reversed(request.messages) if isinstance(each, AssistantMessage)), None)
+    if asked is None or not request.messages or not isinstance(request.messages[-1], ToolMessage):
+        return True
+    return asked.wire is not None and bool(asked.wire.items) and asked.wire.items[0].get("type") in THOUGHTS
