@@ -6,22 +6,26 @@ from collections.abc import Iterator
 from typing import get_args
 
 from benchmarks.table import Result
-from core.agent.prefix import system_prompt
-from core.agent.speaking import tags_prompt
+from core.agent.prefix import Prefix
+from core.agent.speaking import native_prefix, tags_prompt
 from core.config import EditFormat
-from core.prompts import tool_text
-from core.tools.registry import tool_specs
 from tests.support.tokens import list_tokens, tokens
-
-UNIT = "tokens"
 
 
 def measure(*, quick: bool) -> Iterator[Result]:
     """Counted, not timed, so `quick` changes nothing."""
-    system = tokens(system_prompt(()))
-    lists = {edits: list_tokens(tool_specs(tool_text, edits)) for edits in get_args(EditFormat)}
-    most = max(lists, key=lists.__getitem__)
-    yield Result(what="system prompt", value=system, unit=UNIT)
-    yield Result(what=f"tool list, edits as {most}", value=lists[most], unit=UNIT)
-    yield Result(what="system prompt and tools together", value=system + lists[most], unit=UNIT, limit=7_000)
-    yield Result(what="system prompt of the tags dialect", value=tokens(tags_prompt(())), unit=UNIT, limit=4_500)
+    for short, limit, in_tags in ((False, 7_000, 4_500), (True, 2_500, 2_500)):
+        window = ", window below 16k" if short else ""
+        most = max((native_prefix((), edits, short=short) for edits in get_args(EditFormat)), key=_whole)
+        yield _tokens(f"system prompt{window}", tokens(most.system))
+        yield _tokens(f"tool list{window}", list_tokens(most.tools))
+        yield _tokens(f"system prompt and tools{window}", _whole(most), limit)
+        yield _tokens(f"system prompt of the tags dialect{window}", tokens(tags_prompt((), short=short)), in_tags)
+
+
+def _whole(prefix: Prefix) -> int:
+    return tokens(prefix.system) + list_tokens(prefix.tools)
+
+
+def _tokens(what: str, value: int, limit: int | None = None) -> Result:
+    return Result(what=what, value=value, unit="tokens", limit=limit)

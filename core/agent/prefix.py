@@ -44,9 +44,9 @@ class Prepared(Struct, frozen=True, kw_only=True):
     dialect: Dialect = NativeDialect()
 
 
-def system_prompt(rules: Sequence[Rule]) -> str:
+def system_prompt(rules: Sequence[Rule], *, short: bool = False) -> str:
     """It is kept beside the log and sent: a key of ours that a rule holds does not stand in it."""
-    return masked(render("system", rules=shown(rules)))
+    return masked(render("system_short" if short else "system", rules=shown(rules)))
 
 
 def shown(rules: Sequence[Rule]) -> list[dict[str, str]]:
@@ -74,7 +74,7 @@ def kept_or_made(directory: Path, name: str, fresh: Prefix) -> Prefix:
     kept = _kept(directory / name)
     if kept is not None and kept.tools == fresh.tools:
         return kept
-    _keep(directory, name, fresh)
+    keep(directory, name, msgspec.json.encode(fresh))
     return fresh
 
 
@@ -91,12 +91,12 @@ def _kept(path: Path) -> Prefix | None:
         return None
 
 
-def _keep(directory: Path, name: str, prefix: Prefix) -> None:
+def keep(directory: Path, name: str, data: bytes) -> None:
     """Whole or not at all; a session that can't keep it only loses the provider's cache when it is resumed."""
     temporary = directory / f".{name}.{os.getpid()}.tmp"
     with suppress(OSError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(prefix))
+            file.write(data)
         temporary.replace(directory / name)

@@ -202,6 +202,7 @@ class SessionContext(Struct, kw_only=True):
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     `reached`: the routes at which a model has answered.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
+    `short`: whether a model, by id, has the short prompts (see `variant`), None = not looked up yet.
     `toolless`: the models, by id, that turned out to take no function calls.
     `leash`: what a subagent may at most, and what its turns count for; None: it is the user's own session.
     """
@@ -241,6 +242,7 @@ class SessionContext(Struct, kw_only=True):
     reached: set[str] = field(default_factory=set)
     building: str = ""
     building_todo: str = ""
+    short: dict[str, bool] | None = None
     toolless: set[str] = field(default_factory=set)
     leash: Leash | None = None
 

@@ -13,17 +13,18 @@ from core.agent.documents import Documents
 from core.agent.gate import Call
 from core.agent.jobs import Job
 from core.agent.limits import prefix_size
-from core.agent.prefix import Prefix, Prepared, kept_or_made, shown
+from core.agent.prefix import Prefix, Prepared, kept_or_made, shown, system_prompt
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.agent.tags import as_data
+from core.agent.variant import is_short
 from core.config import EditFormat
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
 from core.dialects.native import NativeDialect
 from core.dialects.tags import TagDialect
 from core.modes import Access
-from core.prompts import render, tool_text
+from core.prompts import render, short_tool_text, tool_text
 from core.protocol.documents import Text
 from core.rules import Rule
 from core.secrets import masked
@@ -37,39 +38,47 @@ _TERMINAL = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "s
 
 
 async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
-    """What was prepared, for the dialect of the session's model. Raises `ConfigError` for its texts."""
-    name = session.dialect
-    if name == "native":
-        return await _with_edits(session, made)
-    await session.terminal.find()
-    key = f"{name} {session.route.id} {session.settings.dialects.command}"
-    if key not in session.spoken:
-        session.spoken[key] = await asyncio.to_thread(_spoken, session, made)
-    return replace(made, **session.spoken[key])
-
-
-async def _with_edits(session: SessionContext, made: Prepared) -> Prepared:
-    """The prefix with the edit tool that the session's model is best at: for one model of a session always the same."""
+    """What was prepared, for the session's model: its dialect, its edit tool, and short where its window is small. For
+    one model of a session it is always the same. Raises `ConfigError` for the texts of its dialect."""
+    name, short = session.dialect, is_short(session)
     edits = edit_format(session.route.id, session.settings)
-    if edits == "search_replace":
+    if (name, edits, short) == ("native", "search_replace", False):
         return made
-    key = f"native {edits}"
+    if name != "native":
+        await session.terminal.find()
+    key = f"{name} {edits} {session.route.id} {session.settings.dialects.command}"
     if key not in session.spoken:
-        session.spoken[key] = await asyncio.to_thread(_offering, session, made, edits)
+        speak = _native if name == "native" else _spoken
+        session.spoken[key] = await asyncio.to_thread(speak, session, made, short=short)
     return replace(made, **session.spoken[key])
 
 
-def _offering(session: SessionContext, made: Prepared, edits: EditFormat) -> dict[str, object]:
-    from core.tools.registry import tool_specs
-
-    fresh = Prefix(system=made.prefix.system, tools=tool_specs(tool_text, edits))
-    prefix = kept_or_made(session.directory, f"prefix-{edits}.json", fresh)
+def _native(session: SessionContext, made: Prepared, *, short: bool) -> dict[str, object]:
+    edits = edit_format(session.route.id, session.settings)
+    fresh = native_prefix(made.rules.always, edits, short=True) if short else _with(made.prefix, edits)
+    name = f"prefix-{edits}-short.json" if short else f"prefix-{edits}.json"
+    prefix = kept_or_made(session.directory, name, fresh)
     return {"prefix": prefix, "size": prefix_size(prefix.system, prefix.tools)}
 
 
-def _spoken(session: SessionContext, made: Prepared) -> dict[str, object]:
+def _with(prefix: Prefix, edits: EditFormat) -> Prefix:
+    from core.tools.registry import tool_specs
+
+    return replace(prefix, tools=tool_specs(tool_text, edits))
+
+
+def native_prefix(rules: Sequence[Rule], edits: EditFormat, *, short: bool = False) -> Prefix:
+    """System prompt and tools of a model that calls functions."""
+    from core.tools.registry import LISTED, SHORTLIST, tool_specs
+
+    tools = tool_specs(short_tool_text if short else tool_text, edits, SHORTLIST if short else LISTED)
+    return Prefix(system=system_prompt(rules, short=short), tools=tools)
+
+
+def _spoken(session: SessionContext, made: Prepared, *, short: bool) -> dict[str, object]:
     """Prefix, size and dialect. The system prompt says how to ask, so there is no tool list."""
     name = session.dialect
+    file = f"prefix-{name}.json"
     dialect: Dialect
     if name == "command":
         dialect = command = _command_dialect(session)
@@ -77,14 +86,16 @@ def _spoken(session: SessionContext, made: Prepared) -> dict[str, object]:
         system = f"{command.system()}\n\n{masked(rules)}".strip()
     else:
         dialect = TagDialect(goes_on=session.contained)
-        system = tags_prompt(made.rules.always)
-    prefix = kept_or_made(session.directory, f"prefix-{name}.json", Prefix(system=system, tools=()))
+        system = tags_prompt(made.rules.always, short=short)
+        file = f"prefix-{name}-short.json" if short else file
+    prefix = kept_or_made(session.directory, file, Prefix(system=system, tools=()))
     return {"prefix": prefix, "size": prefix_size(prefix.system, ()), "dialect": dialect}
 
 
-def tags_prompt(rules: Sequence[Rule]) -> str:
+def tags_prompt(rules: Sequence[Rule], *, short: bool = False) -> str:
     """The system prompt of the `tags` dialect, which says how to ask for work."""
-    return masked(render("dialects/tags", rules=shown(rules), tools=_tools()))
+    name = "dialects/tags_short" if short else "dialects/tags"
+    return masked(render(name, rules=shown(rules), tools=_tools(short=short)))
 
 
 def _command_dialect(session: SessionContext) -> CommandDialect:
@@ -105,13 +116,14 @@ def _command_dialect(session: SessionContext) -> CommandDialect:
     return CommandDialect(texts, facts, time_limit=texts.timeout)
 
 
-def _tools() -> list[dict[str, str]]:
+def _tools(*, short: bool) -> list[dict[str, str]]:
     """The tools that are called by name, as the prompt lists them."""
-    from core.tools.registry import LISTED, TOOLS, described
+    from core.tools.registry import LISTED, SHORTLIST, TOOLS, described
 
+    text = short_tool_text if short else tool_text
     return [
-        {"name": name, "text": described(name, tool_text(name))}
-        for name in LISTED
+        {"name": name, "text": described(name, text(name))}
+        for name in (SHORTLIST if short else LISTED)
         if TOOLS[name].access not in {Access.EXEC, Access.JOB} and name not in _HAS_TAGS
     ]
 

@@ -57,6 +57,11 @@ def tool_text(name: str) -> str:
         raise PromptMissing(f"The text of the tool {name!r} is missing.", hint="Reinstall agent-tui.") from error
 
 
+def short_tool_text(name: str) -> str:
+    """The text of a tool without its list of particulars."""
+    return tool_text(name).split("\n- ", 1)[0].strip()
+
+
 class StrictText:
     """A template that somebody configured. `where` names it in errors, `known` are the variables that it may use."""
 

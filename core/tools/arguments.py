@@ -15,7 +15,7 @@ import msgspec
 from core.edits.similarity import nearest_names
 from core.errors import ToolInputInvalid
 from core.tools.base import Tool, ToolType
-from core.tools.schema import parameters
+from core.tools.schema import in_words, offered, parameters
 
 MAX_BYTES = 5_000_000
 
@@ -105,10 +105,11 @@ def _renamed(tool: ToolType, item: dict[str, Any], known: dict[str, Any]) -> dic
 
 
 def _invalid(tool: ToolType, problem: str) -> ToolInputInvalid:
-    schema = parameters(tool)
+    schema = offered(tool)
     required = schema.get("required", [])
+    known = (f"{name} ({in_words(each)})" for name, each in schema["properties"].items())
     needed = f"Required: {', '.join(required)}. " if required else ""
     return ToolInputInvalid(
         f"The arguments of {tool.name} are wrong: {problem[:500]}.",
-        hint=f"{needed}All arguments: {', '.join(schema['properties'])}. Nothing was run; call again, corrected.",
+        hint=f"{needed}All arguments: {', '.join(known)}. Nothing was run; call again, corrected.",
     )

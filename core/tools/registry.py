@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from core.providers.base import ToolSpec
 from core.tools.arguments import convert
 from core.tools.base import Tool, ToolType
 from core.tools.offers import OFFERED
-from core.tools.schema import offered
+from core.tools.schema import in_words, offered
 
 # Name (also of the module) and class. The order is part of every request's prefix: append only.
 _CLASSES = {
@@ -55,6 +55,8 @@ DEFERRED: Mapping[str, tuple[str, ...]] = {
         "read_probe_log",
     ),
 }
+# The list of a model whose window is small; its other tools are called through `call_tool`, too.
+SHORTLIST = ("read_file", "list_dir", "grep", "search_replace", "write", "run_terminal_cmd", "call_tool")
 LISTED = tuple(name for name in _CLASSES if not any(name in names for names in DEFERRED.values()))
 # Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
 # for, and the edit formats, of which each model is offered one (`offers`).
@@ -145,10 +147,12 @@ def parse_call(name: str, arguments_json: str) -> Tool[Any]:
     return convert(find_tool(name), arguments_json)
 
 
-def tool_specs(load_text: Callable[[str], str], edits: EditFormat = "search_replace") -> tuple[ToolSpec, ...]:
+def tool_specs(
+    load_text: Callable[[str], str], edits: EditFormat = "search_replace", names: Sequence[str] = LISTED
+) -> tuple[ToolSpec, ...]:
     """What a model is told of the tools; `load_text(name)` gives the text of a tool. Of the tools that edit a file the
     one of the format `edits` is in the list, under the name that models know it by."""
-    named = [OFFERED[edits] if name == EDITOR else (name, name) for name in LISTED]
+    named = [OFFERED[edits] if name == EDITOR else (name, name) for name in names]
     return tuple(ToolSpec(name=name, description=load_text(own), parameters=offered(TOOLS[own])) for name, own in named)
 
 
@@ -157,23 +161,7 @@ def described(name: str, text: str) -> str:
     schema = offered(TOOLS[name])
     needed = schema.get("required", ())
     lines = [
-        f"- {key} ({_kind(each)}{'' if key in needed else ', optional'}): {each['description']}"
+        f"- {key} ({in_words(each)}{'' if key in needed else ', optional'}): {each['description']}"
         for key, each in schema["properties"].items()
     ]
     return "\n".join([text, *(["Arguments:", *lines] if lines else [])])
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    """A type in a few words: `list of {statement, expected}`."""
-    if "enum" in schema:
-        return " | ".join(schema["enum"])
-    if "items" in schema:
-        return f"list of {_kind(schema['items'])}"
-    if "properties" in schema:
-        needed = schema.get("required", ())
-        parts = (
-            f"{name}{'' if name in needed else '?'}: {_kind(each)} ({each['description']})"
-            for name, each in schema["properties"].items()
-        )
-        return "{" + "; ".join(parts) + "}"
-    return str(schema["type"])

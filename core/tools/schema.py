@@ -7,6 +7,7 @@ that all of them know are sent; what else a call has to keep to stands in the de
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -35,6 +36,22 @@ def parameters(tool: ToolType) -> dict[str, Any]:
 def offered(tool: ToolType) -> dict[str, Any]:
     """What a model is sent of a tool's arguments: those that have a description, in `SENT` words. Shared, as above."""
     return _plain(parameters(tool)) | {"type": "object"}
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """A type in a few words: `list of {statement, expected}`."""
+    if "enum" in schema:
+        return " | ".join(schema["enum"])
+    if "items" in schema:
+        return f"list of {in_words(schema['items'])}"
+    if "properties" in schema:
+        needed = schema.get("required", ())
+        parts = (
+            f"{name}{'' if name in needed else '?'}: {in_words(each)} ({each['description']})"
+            for name, each in schema["properties"].items()
+        )
+        return "{" + "; ".join(parts) + "}"
+    return str(schema["type"])
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
 
-from core.agent.prefix import system_prompt
-from core.agent.speaking import tags_prompt
+from core.agent.speaking import native_prefix, tags_prompt
 from core.config import EditFormat
-from core.prompts import tool_text
-from core.tools.registry import tool_specs
+from core.modes import Access
+from core.prompts import render
+from core.tools.registry import LISTED, SHORTLIST, TOOLS
 from tests.support.tokens import list_tokens, tokens
 
 MOST = 7_000
 MOST_IN_TAGS = 4_500
+MOST_SHORT = 2_500
 MARGIN = 500  # what other makers' tokenisers may count more
 
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_system_prompt_and_tools_leave_the_window_to_the_work(edits):
-    assert tokens(system_prompt(())) + list_tokens(tool_specs(tool_text, edits)) <= MOST - MARGIN
+    made = native_prefix((), edits)
+    assert tokens(made.system) + list_tokens(made.tools) <= MOST - MARGIN
 
 
 def test_the_prompt_of_the_tags_dialect_leaves_the_window_to_the_work():
     assert tokens(tags_prompt(())) <= MOST_IN_TAGS - MARGIN
+
+
+@pytest.mark.parametrize("edits", get_args(EditFormat))
+def test_a_small_window_gets_a_short_prompt_and_few_tools(edits):
+    made = native_prefix((), edits, short=True)
+    assert tokens(made.system) + list_tokens(made.tools) <= MOST_SHORT
+
+
+def test_a_small_window_gets_a_short_prompt_in_tags():
+    assert tokens(tags_prompt((), short=True)) <= MOST_SHORT
+
+
+def test_what_the_short_prompts_say_there_is_beside_their_lists_is_all_there_is():
+    for name in ("system_short", "dialects/tags_short"):
+        said = set(re.findall(r"`(\w+)`", re.search(r"More(?: tools)?,? ?.*", render(name, rules=[], tools=[]))[0]))
+        in_tags = name == "dialects/tags_short"
+        missing = {tool for tool in LISTED if not (in_tags and TOOLS[tool].access in {Access.EXEC, Access.JOB})} - {
+            *SHORTLIST
+        }
+        assert said - {"call_tool"} == missing

@@ -70,6 +70,8 @@ VARIABLES = {
     "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},
     "reminders/mode_tools": {"in_text": False, "tools": [{"name": "grep", "text": "Search."}]},
+    "system_short": {"rules": [{"path": "AGENTS.md", "text": "Be kind."}]},
+    "dialects/tags_short": {"rules": [], "tools": [{"name": "grep", "text": "Search."}]},
     "dialects/tags": {
         "rules": [{"path": "AGENTS.md", "text": "Be kind."}],
         "tools": [{"name": "grep", "text": "Search."}],
@@ -113,8 +115,8 @@ def test_each_mode_has_a_text_and_each_text_a_mode():
     assert set(get_args(ModeName)) == {mode.value for mode in Mode}
 
 
-def test_every_block_is_part_of_the_system_prompt():
-    system = render("system", **variables("system"))
+def test_every_block_is_part_of_a_system_prompt():
+    system = "\n".join(render(name, **variables(name)) for name in ("system", "system_short"))
     for path in (ROOT / "blocks").iterdir():
         assert path.read_text(encoding="utf-8").strip().splitlines()[-1] in system
 
