@@ -14,11 +14,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from core.edits.lazy_matches import Token, continues, matches
+from core.edits.lazy_matches import OPENER, Token, continues, matches
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
 _CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
-_OPENER = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
 _MANY_CELLS: Final = 6_000_000
 
 
@@ -267,7 +266,7 @@ def keeps_inside(tokens: Sequence[Token], index: int) -> bool:
     """Whether a marker stands first in what a line opens: then the line can't be new."""
     after = next((token for token in tokens[index + 1 :] if token.text.strip()), None)
     opened = after is not None and after.kind == "marker" and after.depth > tokens[index].depth
-    return opened and bool(_OPENER.match(tokens[index].text))
+    return opened and bool(OPENER.match(tokens[index].text))
 
 
 def _scope(tokens: Sequence[Token], index: int) -> tuple[int, bool]:
@@ -275,7 +274,7 @@ def _scope(tokens: Sequence[Token], index: int) -> tuple[int, bool]:
     own = tokens[index].depth
     before = next((t for t in reversed(tokens[:index]) if t.text.strip()), None)
     after = next((t for t in tokens[index + 1 :] if t.kind == "line" and t.text.strip()), None)
-    opened = before is not None and before.kind == "line" and bool(_OPENER.match(before.text))
+    opened = before is not None and before.kind == "line" and bool(OPENER.match(before.text))
     if before is not None and opened and own == 0 and before.text.startswith("#"):
         return 0, True
     floor = own

@@ -19,9 +19,11 @@ Kind = Literal["line", "marker", "removal"]
 CONTINUED: Final = re.compile(
     r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b|\{$"
 )
+OPENER: Final = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
 BRANCH: Final = re.compile(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
 _HEADING: Final = re.compile(r"#{1,6}\s")
 _BELOW: Final = 8
+_UNKNOWN: Final = -2
 _SIMILAR: Final = 0.75
 _ONCE: Final = re.compile(
     r"(?:return|break|continue|raise|throw|module\.exports|export default)\b"
@@ -88,8 +90,12 @@ def continues(texts: Sequence[str], index: int) -> bool:
 
 
 def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
-    """For each line the one that it lies below, -1 at the top; for one that closes or goes on, what it closes."""
+    """For each line the one that it lies below, -1 at the top; for one that closes or goes on, what it closes.
+
+    Markers are empty texts. What closes something in a marker has no known owner (-2).
+    """
     found: list[int] = []
+    marked: set[int] = set()
     stack: list[tuple[int, int]] = []  # what was opened, and the branch of it that goes on
     for index, text in enumerate(texts):
         while text and stack and depths[stack[-1][0]] > depths[index]:
@@ -97,6 +103,10 @@ def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
         same = bool(text) and bool(stack) and depths[stack[-1][0]] == depths[index]
         if same and continues(texts, index):
             head, branch = stack.pop()
+            if head in marked and not OPENER.match(texts[head]):
+                found.append(_UNKNOWN)
+                stack.append((head, _UNKNOWN))
+                continue
             found.append(head)
             stack.append((head, index if BRANCH.match(text) else branch))
             continue
@@ -105,6 +115,8 @@ def owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
         found.append(stack[-1][1] if stack else -1)
         if text:
             stack.append((index, index))
+        elif stack:
+            marked.add(stack[-1][0])
     return found
 
 

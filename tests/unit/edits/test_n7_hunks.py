@@ -167,8 +167,16 @@ def test_n7_a_marker_never_deletes_what_it_stands_for(rows: list[str], data: st.
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=2, max_size=6, unique=True)))
     draft = ["// no changes before"] if cuts[0] else []
     for first, last in zip(cuts[::2], cuts[1::2], strict=False):
-        draft += [*rows[first:last], "// no changes here"]
+        indent = "  " if last < len(rows) and rows[last].startswith("  ") else ""  # of what it stands for
+        draft += [*rows[first:last], f"{indent}// no changes here"]
     text = "\n".join(rows) + "\n"
     for format_ in ("lazy", "draft"):
         done = made(text, "\n".join(draft) + "\n", format_)
         assert done is None or sorted(filter(str.strip, done.split("\n"))) == sorted(filter(str.strip, rows))
+
+
+def test_n7_what_closes_something_in_a_marker_is_not_written_twice():
+    rows = ["load", "load", "save", "load", "", "}", "  x", "load", "save"]
+    draft = ["load", "// no changes here", "save", "// no changes here", *rows[4:], "// no changes here"]
+    for format_ in ("lazy", "draft"):
+        assert made("\n".join(rows) + "\n", "\n".join(draft) + "\n", format_) in {None, "\n".join(rows) + "\n"}
