@@ -170,7 +170,7 @@ async def test_a_question_that_was_left_open_is_there_again_in_a_session_that_is
     trust = e.TrustStated(state="asked", directory="/home/u/shop")
     async with stage([*recorded.opening("plan"), *left, trust], size=(60, 16)) as on:
         await up(on)
-        assert not any(each.display for each in on.screen.query("#trust"))  # one after the other
+        await on.until(lambda: not any(each.display for each in on.screen.query("#trust")))  # one after the other
         await on.pilot.press("escape")
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         await on.pilot.press("f2")
