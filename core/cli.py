@@ -32,6 +32,7 @@ class Options:
     """One checked command line. `None` means that it was not said and the configuration decides.
 
     `directory` is absolute and exists. `prompt` is None under `print` when it is to be read from stdin.
+    `images`: files to send with it, "-" = stdin.
     `command`, `tier`, `timeout`, `keep` and `report` are those of `box run`; `paths` are to get the `verdict` of
     `review`; under `plan` these two are what to do, and its file, todo and status; `anyway`: complete it although it
     waits; `remove` is what `permissions` is to forget. `pane`
@@ -49,6 +50,7 @@ class Options:
     prompt: str | None = None
     output_format: OutputFormat = "text"
     accept: Accept = "none"
+    images: tuple[str, ...] = ()
     max_steps: int | None = None
     max_cost: float | None = None
     max_tokens: int | None = None
@@ -107,6 +109,7 @@ examples:
   agent-tui --model ollama/qwen3   a model server on this machine
   agent-tui -p "why does test_tax fail?" --mode ask
   git diff | agent-tui -p "review this" --output-format json
+  agent-tui -p "what is wrong here?" --image screenshot.png
   agent-tui -p "fix the failing test" --accept all --max-cost 0.50"""
 
 ENVIRONMENT = """\
@@ -238,6 +241,7 @@ def _add_print_options(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help="text (default), json: one response object, stream-json: one event a line",
     )
+    group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF along; - is stdin")
     group.add_argument(
         "--accept",
         choices=ACCEPT,
@@ -278,7 +282,7 @@ def _directory(words: list[str], parser: argparse.ArgumentParser) -> Path:
 
 
 def _check_together(front: Front, said: argparse.Namespace, parser: _Parser) -> None:
-    for name in ("output_format", "accept"):
+    for name in ("output_format", "accept", "image"):
         if front != "print" and getattr(said, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
     if said.probe and front != "doctor":
@@ -315,6 +319,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
         prompt=said.prompt or None,
         output_format=said.output_format or "text",
         accept=said.accept or "none",
+        images=tuple(said.image or ()),
         max_steps=said.max_steps,
         max_cost=said.max_cost,
         max_tokens=said.max_tokens,

@@ -10,6 +10,7 @@ import contextlib
 import signal
 import sys
 from math import ceil
+from pathlib import Path
 from typing import TextIO
 
 from core.cli import Options
@@ -43,7 +44,7 @@ def prompt_of(options: Options, stdin: TextIO | None) -> str:
     """The prompt of the command line; what is piped in is its context, or the prompt itself if there is no other."""
     said = (options.prompt or "").strip()
     piped = ""
-    if stdin is not None and not stdin.closed and not stdin.isatty():
+    if "-" not in options.images and stdin is not None and not stdin.closed and not stdin.isatty():
         data = stdin.buffer.read(MAX_STDIN + 1)
         if len(data) > MAX_STDIN:
             raise ConfigError(
@@ -68,6 +69,11 @@ def _bad_byte(data: bytes) -> int:
     return -1
 
 
+def _absolute(path: str) -> str:
+    """From the directory in which the program was started, which need not be the project's."""
+    return str(Path(path).expanduser().absolute())
+
+
 def _printer(options: Options, out: TextIO, err: TextIO) -> Printer:
     match options.output_format:
         case "text":
@@ -89,6 +95,7 @@ class _Run:
         self._session = ""
         self._interrupts = 0
         self._counting: asyncio.Task[None] | None = None
+        self._labels: tuple[str, ...] = ()
 
     @property
     def _resumed(self) -> bool:
@@ -112,6 +119,8 @@ class _Run:
             if isinstance(reply, cmd.Reject):
                 return self._refused(reply)
         await self._engine.settled(self._session)
+        if (refused := await self._attach()) is not None:
+            return self._refused(refused)
         loop = asyncio.get_running_loop()
         for number in ENDING:
             loop.add_signal_handler(number, self._interrupt)
@@ -120,7 +129,7 @@ class _Run:
         )  # `session.resumed` says what was mended
         try:
             await asyncio.sleep(0)  # the events are being followed before the turn can begin
-            reply = await self._engine.submit(cmd.TurnSubmit(session=self._session, text=self._prompt))
+            reply = await self._engine.submit(self._submit())
             if isinstance(reply, cmd.Reject):
                 return self._refused(reply)
             return await self._finish(refused=await following)
@@ -129,6 +138,24 @@ class _Run:
                 loop.remove_signal_handler(number)
             following.cancel()
             self._end_count()
+
+    def _submit(self) -> cmd.TurnSubmit:
+        return cmd.TurnSubmit(session=self._session, text=self._prompt, attachments=self._labels)
+
+    async def _attach(self) -> cmd.Reject | None:
+        """Take in what `--image` names; why that can't be done, None = it was."""
+        for each in self._options.images:
+            if each == "-":
+                data = await asyncio.to_thread(sys.stdin.buffer.read, cmd.MAX_ATTACHED + 1)
+                add = cmd.AttachmentAdd(session=self._session, data=data, name="standard input")
+            else:
+                add = cmd.AttachmentAdd(session=self._session, path=_absolute(each))
+            reply = await self._engine.submit(add)
+            if isinstance(reply, cmd.Reject):
+                return reply
+            await self._engine.settled(self._session)
+            self._labels += (next(reversed(self._engine.state(self._session).attached)),)
+        return None
 
     async def _open(self) -> cmd.Reply:
         options = self._options

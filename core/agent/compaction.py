@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from core.agent.limits import size_of
 from core.agent.session import Route, SessionContext
 from core.agent.streaming import closed_after
+from core.attachments import placeholder
 from core.errors import ProviderError
 from core.plans.graph import at_hand
 from core.prompts import render
@@ -80,7 +83,7 @@ def _cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int)
 def _clipped(messages: Sequence[Message]) -> list[Message]:
     """The same messages with their tool results cut short."""
     return [
-        ToolMessage(call_id=message.call_id, content=_short(message.content, _RESULT), is_error=message.is_error)
+        replace(message, content=_short(_with_placeholders(message), _RESULT), attachments=())
         if isinstance(message, ToolMessage)
         else message
         for message in messages
@@ -92,10 +95,15 @@ def _users(messages: Sequence[Message], room: int) -> list[Message]:
     then the middle of the longest."""
     own = [message for message in messages if isinstance(message, UserMessage) and message.origin == "user"]
     if size_of(own) > room:
-        own = [UserMessage(content=_ATTACHED.sub("", message.content)) for message in own]
+        own = [UserMessage(content=_ATTACHED.sub("", _with_placeholders(message))) for message in own]
     if size_of(own) > room:
         own = [UserMessage(content=_short(message.content, max(room // len(own), 2_000))) for message in own]
     return list(own)
+
+
+def _with_placeholders(message: UserMessage | ToolMessage) -> str:
+    """What a message said, and a line for each picture that went with it."""
+    return "\n".join((message.content, *(placeholder(each, "left out") for each in message.attachments)))
 
 
 def _short(text: str, limit: int) -> str:
@@ -129,10 +137,10 @@ async def _notes(session: SessionContext, older: Sequence[Message], window: int)
 
 def _told(message: Message) -> str:
     match message:
-        case UserMessage(content=content, origin=origin):
-            return f"[{'user' if origin == 'user' else 'program'}]\n{_short(content, _SAID)}"
-        case ToolMessage(content=content, is_error=is_error):
-            return f"[{'error' if is_error else 'result'}]\n{_short(content, _RESULT)}"
+        case UserMessage(origin=origin):
+            return f"[{'user' if origin == 'user' else 'program'}]\n{_short(_with_placeholders(message), _SAID)}"
+        case ToolMessage(is_error=is_error):
+            return f"[{'error' if is_error else 'result'}]\n{_short(_with_placeholders(message), _RESULT)}"
         case AssistantMessage():
             calls = [f"[call] {call.name} {_short(call.arguments, _CALL)}" for call in message.tool_calls]
             return "\n".join(("[agent]", _short(message.content, _SAID), *calls))

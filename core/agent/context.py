@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from core.agent.attached import taken_in
 from core.agent.capabilities import FileReader
 from core.agent.git_status import git_status
 from core.agent.mentions import attach
@@ -21,7 +22,8 @@ from core.agent.reminders import mode_reminder, reminder
 from core.agent.session import SessionContext
 from core.agent.speaking import in_dialect
 from core.agent.tags import as_data, attribute, tagged
-from core.protocol.events import LoadedRule, RulesLoaded
+from core.protocol.attachments import LABEL, attachments_in
+from core.protocol.events import LoadedRule, Notice, RulesLoaded
 from core.protocol.messages import UserMessage
 from core.rules import Rule, as_loaded, nested_agents
 
@@ -63,14 +65,23 @@ async def compose(session: SessionContext, prompt: str, open_files: Sequence[str
     parts += _if_new(session, "git_status", as_data(git))
     parts += _if_new(session, "open_and_recently_viewed_files", as_data("\n".join(open_files[:MAX_OPEN_FILES])))
     attached = attach(FileReader(session), prompt)
+    shown = await taken_in(session, attached.pictures)
     touched = dict.fromkeys((*open_files, *attached.paths, *session.seen, *session.state.changes))
     parts += _rules(session, made, touched)
-    if attached.blocks:
-        parts.append(tagged("attached_files", "\n".join(attached.blocks)))
+    if blocks := (*attached.blocks, *shown.blocks):
+        parts.append(tagged("attached_files", "\n".join(blocks)))
     parts.append(tagged("user_query", made.dialect.task(prompt)))
     if mode := mode_reminder(session):
         parts.append(reminder(mode))
-    return UserMessage(content="\n\n".join(parts))
+    named = attachments_in(prompt, session.state.attached)
+    for unknown in [each for each in LABEL.findall(prompt) if each not in session.state.attached]:
+        session.emit(Notice(level="warning", message=f"{unknown} names nothing of this session: it was sent as text."))
+    return UserMessage(content="\n\n".join(parts), attachments=(*named, *shown.attachments))
+
+
+def said_alone(session: SessionContext, prompt: str) -> UserMessage:
+    """The user's words with what they attached, and nothing else."""
+    return UserMessage(content=tagged("user_query", prompt), attachments=attachments_in(prompt, session.state.attached))
 
 
 async def _git(session: SessionContext) -> str:

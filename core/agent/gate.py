@@ -14,6 +14,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import cast
 
+from core.agent.attached import kept
 from core.agent.by_hand import typed_command
 from core.agent.call_documents import Ended, decoded, document_of
 from core.agent.capabilities import CommandRunner, Lease, UserDesk, capability_for
@@ -22,7 +23,7 @@ from core.agent.debug_course import held_back
 from core.agent.documents import Documents, Opened
 from core.agent.reach import AGAIN, ask_for, refused_hosts, told
 from core.agent.session import STILL_OPEN, SessionContext
-from core.agent.spill import clip
+from core.agent.spill import clip, first_line
 from core.clock import monotonic
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.faults import keep
@@ -38,7 +39,6 @@ from core.tools.registry import find_tool, parse_call
 from core.tools.run_terminal_cmd import RunTerminalCmd
 
 PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
-MAX_SUMMARY = 200  # characters of a refusal that are shown in one line
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 NOT_RUN = "Cancelled by the user before it ran."
 OUT_OF_REACH = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
@@ -360,7 +360,7 @@ def _record(documents: Documents, call: Call) -> None:
     call.settled = True
     desk = call.capability if isinstance(call.capability, UserDesk) else None
     duration = round((monotonic() - call.started) * 1000)
-    summary = call.outcome.summary or ("" if call.status == "completed" else _first_line(call.text))
+    summary = call.outcome.summary or ("" if call.status == "completed" else first_line(call.text))
     ended = Ended(
         opened=call.opened,
         tool=call.name,
@@ -388,12 +388,9 @@ def _record(documents: Documents, call: Call) -> None:
     )
 
 
-def _first_line(text: str) -> str:
-    line = text.split("\n", 1)[0]
-    return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY].rpartition(' ')[0]}…"
-
-
 def _answer(call: Call, text: str, warning: str = "") -> None:
     content = f"{text}\n{warning}".strip() or "(no output)"
-    message = ToolMessage(call_id=call.request.id, content=content, is_error=call.status != "completed")
+    shown = kept(call.session, call.outcome.attachments)
+    failed = call.status != "completed"
+    message = ToolMessage(call_id=call.request.id, content=content, is_error=failed, attachments=shown)
     call.session.emit(MessageAppended(message=message))

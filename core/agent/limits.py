@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from core.attachments.tokens import tokens_of
 from core.config import Limits
 from core.errors import AgentTuiError
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
@@ -75,8 +76,8 @@ def size_of(messages: Iterable[Message]) -> int:
 
 def _size(message: Message) -> int:
     match message:
-        case UserMessage(content=content) | ToolMessage(content=content):
-            return _bytes(content) + 16
+        case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
+            return _bytes(content) + 16 + round(sum(map(tokens_of, shown)) * BYTES_PER_TOKEN)
         case AssistantMessage():
             calls = sum(len(call.name) + _bytes(call.arguments) + 32 for call in message.tool_calls)
             thoughts = sum(_bytes(block.text) + len(block.redacted) for block in message.reasoning)

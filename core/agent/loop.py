@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from core.agent.compaction import window_of
-from core.agent.context import compose, prepared
+from core.agent.context import compose, prepared, said_alone
 from core.agent.course import Course
 from core.agent.documents import Documents
 from core.agent.gate import Call, run_calls
@@ -24,7 +24,6 @@ from core.agent.repeats import Repeats
 from core.agent.session import SessionContext
 from core.agent.speaking import hand_in, teller
 from core.agent.streaming import Answer, truncated_call
-from core.agent.tags import tagged
 from core.clock import monotonic
 from core.errors import AgentTuiError, ProviderError
 from core.faults import keep, told
@@ -40,7 +39,6 @@ from core.protocol.events import (
     TurnFinished,
     TurnStarted,
 )
-from core.protocol.messages import UserMessage
 
 PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
 
@@ -121,7 +119,7 @@ class Turn:
 
     async def _open(self) -> Prepared:
         """Put the prompt with its context into the history; the prompt alone if there is no time for more."""
-        message = UserMessage(content=tagged("user_query", self.text))
+        message = said_alone(self.session, self.text)
         try:
             message = await compose(self.session, self.text, self.open_files)
         finally:

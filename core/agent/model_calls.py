@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from core.agent.attached import sendable
 from core.agent.compaction import compact, is_due
 from core.agent.documents import Documents
 from core.agent.limits import Spent
@@ -37,7 +38,7 @@ class ModelCalls:
         while True:
             reception = Reception(self.session, self.documents, self.made.dialect)
             try:
-                answer = await reception.receive(self._request())
+                answer = await reception.receive(await self._request())
                 reached.add(route)
                 return answer
             except ContextOverflow as overflow:
@@ -58,13 +59,13 @@ class ModelCalls:
                 self._abandon(reception, "cancelled by the user.")
                 raise
 
-    def _request(self) -> ModelRequest:
+    async def _request(self) -> ModelRequest:
         session = self.session
         return ModelRequest(
             model=session.route.model,
             system=self.made.prefix.system,
             tools=self.made.prefix.tools,
-            messages=self.made.dialect.sent(session.state.messages),
+            messages=self.made.dialect.sent(await sendable(session, session.state.messages)),
             session=session.id,
             effort=session.route.effort,
             blobs=session.shadow.blobs.get,

@@ -8,6 +8,7 @@ from typing import Any
 from core.agent.session import SessionContext
 from core.agent.tags import as_data, tagged
 from core.prompts import render, tool_text
+from core.protocol.attachments import attachments_in
 from core.protocol.events import CommandRan, HunkEdited, JobEnded, MessageAppended, TerminalReported, VerdictsReported
 from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
@@ -54,7 +55,8 @@ def take_in(session: SessionContext) -> None:
     report_terminal(session)
     for identity, text in list(session.state.steers.items()):
         steered = f"{reminder(render('reminders/steer'))}\n{tagged('user_query', text)}"
-        session.emit(MessageAppended(message=UserMessage(content=steered), steers=(identity,)))
+        shown = attachments_in(text, session.state.attached)
+        session.emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
 
 
 def report_terminal(session: SessionContext) -> None:

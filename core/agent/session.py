@@ -45,7 +45,7 @@ from core.protocol.events import (
     SteerReturned,
     TurnSteered,
 )
-from core.protocol.messages import Message, Usage
+from core.protocol.messages import Attachment, Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.providers.base import Provider
@@ -141,6 +141,11 @@ class StateView(Protocol):
         ...
 
     @property
+    def attached(self) -> Mapping[str, Attachment]:
+        """What was taken into the session, by the label that stands for it in a prompt."""
+        ...
+
+    @property
     def unreported_verdicts(self) -> Sequence[VerdictRecord]:
         """Standing verdicts that the model has not been told of, oldest first."""
         ...
@@ -204,6 +209,7 @@ class SessionContext(Struct, kw_only=True):
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
     `short`: whether a model, by id, has the short prompts (see `variant`), None = not looked up yet.
     `toolless`: the models, by id, that turned out to take no function calls.
+    `stand_ins`: what a model is sent in the place of an attachment, "" = the attachment, see `attached`.
     `leash`: what a subagent may at most, and what its turns count for; None: it is the user's own session.
     """
 
@@ -244,6 +250,7 @@ class SessionContext(Struct, kw_only=True):
     building_todo: str = ""
     short: dict[str, bool] | None = None
     toolless: set[str] = field(default_factory=set)
+    stand_ins: dict[str, str] = field(default_factory=dict)
     leash: Leash | None = None
 
     @property

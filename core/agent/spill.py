@@ -9,6 +9,7 @@ from pathlib import Path
 from core.secrets import masked
 
 MAX_RESULT = 120_000  # characters of a result that go to the model
+MAX_SUMMARY = 200  # characters
 OUTPUTS = "outputs"
 _NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
 
@@ -22,6 +23,12 @@ def clip(directory: Path, call: str, text: str) -> tuple[str, str]:
     head, tail = MAX_RESULT * 2 // 3, MAX_RESULT // 3
     left_out = len(text) - head - tail
     return f"{text[:head]}\n[… {left_out:,} characters left out; {where} …]\n{text[-tail:]}", name
+
+
+def first_line(text: str) -> str:
+    """The first line of a result as it is shown to the user."""
+    line = text.split("\n", 1)[0]
+    return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY].rpartition(' ')[0]}…"
 
 
 def put_aside(directory: Path, name: str, text: str) -> tuple[str, str]:

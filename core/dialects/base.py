@@ -126,8 +126,8 @@ def spoken(messages: Sequence[Message], written: Written) -> tuple[Message, ...]
     found: list[Message] = []
     for message in messages:
         match message:
-            case UserMessage(content=content) | ToolMessage(content=content):
-                _append(found, UserMessage(content=content))
+            case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
+                _append(found, UserMessage(content=content, attachments=shown))
             case AssistantMessage():
                 said = _as_said(message, written)
                 if said.strip():
@@ -147,6 +147,9 @@ def _append(found: list[Message], message: UserMessage | AssistantMessage) -> No
     last = found[-1] if found else None
     if isinstance(last, UserMessage | AssistantMessage) and type(last) is type(message):
         joined = replace(last, content=f"{last.content}\n\n{message.content}")
-        found[-1] = replace(joined, wire=None) if isinstance(joined, AssistantMessage) else joined
+        if isinstance(joined, UserMessage) and isinstance(message, UserMessage):
+            found[-1] = replace(joined, attachments=(*joined.attachments, *message.attachments))
+        else:
+            found[-1] = replace(joined, wire=None)
     else:
         found.append(message)

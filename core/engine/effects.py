@@ -10,6 +10,7 @@ from functools import partial
 from typing import assert_never
 
 from core.engine.answering import answered
+from core.engine.attaching import attached, check_taken, with_labels
 from core.engine.live import Effect, LiveSession
 from core.engine.permission_answers import removed
 from core.engine.plan_effects import planned
@@ -27,6 +28,7 @@ SessionCommand = (
     | cmd.ModeSet
     | cmd.ModelSet
     | cmd.PermissionRemove
+    | cmd.AttachmentAdd
     | cmd.TurnSubmit
     | cmd.TurnSteer
     | cmd.TurnUnsteer
@@ -53,7 +55,8 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
     """The effect of `command`. Raises what `Reject` is to say."""
     match command:
         case (
-            cmd.TurnSubmit()
+            cmd.AttachmentAdd()
+            | cmd.TurnSubmit()
             | cmd.TurnSteer()
             | cmd.TurnUnsteer()
             | cmd.DraftKeep()
@@ -92,18 +95,28 @@ def _review(live: LiveSession, command: ReviewCommand | cmd.CheckpointRestore) -
 
 
 TerminalCommand = cmd.CommandRun | cmd.JobStop | cmd.ShellReset
-TurnCommand = cmd.TurnSubmit | cmd.TurnSteer | cmd.TurnUnsteer | cmd.DraftKeep | cmd.TurnInterrupt | cmd.ContextCompact
+TurnCommand = (
+    cmd.AttachmentAdd
+    | cmd.TurnSubmit
+    | cmd.TurnSteer
+    | cmd.TurnUnsteer
+    | cmd.DraftKeep
+    | cmd.TurnInterrupt
+    | cmd.ContextCompact
+)
 
 
 async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Effect:
     turns = live.turns
     match command:
+        case cmd.AttachmentAdd() | cmd.TurnSteer() | cmd.TurnUnsteer() | cmd.DraftKeep():
+            return await _beside(live, command)
         case cmd.TurnSubmit():
-            _check_text(command.text, "prompt")
+            text = with_labels(command.text, command.attachments, live.runtime)
+            _check_text(text, "prompt")
+            await check_taken(live, text)
             await turns.reserve()
-            return partial(turns.start, command.text, command.open_files)
-        case cmd.TurnSteer() | cmd.TurnUnsteer() | cmd.DraftKeep():
-            return _steer(live, command)
+            return partial(turns.start, text, command.open_files)
         case cmd.TurnInterrupt():
             if not turns.running and live.runs_commands:
                 return live.stop_commands
@@ -121,19 +134,37 @@ async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Ef
             assert_never(unreachable)
 
 
-def _steer(live: LiveSession, command: cmd.TurnSteer | cmd.TurnUnsteer | cmd.DraftKeep) -> Effect:
-    if isinstance(command, cmd.DraftKeep):
-        return partial(live.runtime.keep_draft, command.text)
-    if isinstance(command, cmd.TurnUnsteer):
-        waiting = live.runtime.state.steers
-        if not (waiting.keys() & set(command.ids) if command.ids else waiting):
-            raise CommandRejected("nothing waits: the model was sent all that was said.", code="nothing_queued")
-        return partial(live.take_back, command.ids)
-    _check_text(command.text, "message")
+async def _beside(
+    live: LiveSession, command: cmd.AttachmentAdd | cmd.TurnSteer | cmd.TurnUnsteer | cmd.DraftKeep
+) -> Effect:
+    """What begins no turn, and can be done while one runs."""
+    match command:
+        case cmd.AttachmentAdd():
+            return await attached(live, command)
+        case cmd.TurnSteer():
+            return await _steer(live, command)
+        case _:
+            return _unsaid(live, command)
+
+
+async def _steer(live: LiveSession, command: cmd.TurnSteer) -> Effect:
+    text = with_labels(command.text, command.attachments, live.runtime)
+    _check_text(text, "message")
+    await check_taken(live, text)
     _need_turn(live)
     if live.turns.stopping:
         raise CommandRejected("the turn is being stopped.", hint="Send it as a prompt.", code="turn_stopping")
-    return partial(live.steer, command.text)
+    return partial(live.steer, text)
+
+
+def _unsaid(live: LiveSession, command: cmd.TurnUnsteer | cmd.DraftKeep) -> Effect:
+    """What the user has back, or never sent."""
+    if isinstance(command, cmd.DraftKeep):
+        return partial(live.runtime.keep_draft, command.text)
+    waiting = live.runtime.state.steers
+    if not (waiting.keys() & set(command.ids) if command.ids else waiting):
+        raise CommandRejected("nothing waits: the model was sent all that was said.", code="nothing_queued")
+    return partial(live.take_back, command.ids)
 
 
 def _terminal(live: LiveSession, command: TerminalCommand) -> Effect:

@@ -13,8 +13,19 @@ from core.engine.runtime import SessionRuntime
 from core.engine.turns import Turns
 from core.errors import AgentTuiError
 from core.ids import new_id
+from core.protocol.attachments import LABEL
+from core.protocol.events import AttachmentAdded
 
 Effect = Callable[[], Awaitable[None] | None]
+
+
+def adopt(source: SessionRuntime, target: SessionRuntime, text: str) -> None:
+    """Take what a text names from one session into another, under the same labels."""
+    for label in dict.fromkeys(LABEL.findall(text)):
+        attachment = source.state.attached.get(label)
+        if attachment is not None and target.state.attached.get(label) != attachment:
+            target.shadow.blobs.put(source.shadow.blobs.get(attachment.digest))
+            target.emit_apart(AttachmentAdded(label=label, attachment=attachment))
 
 
 class LiveSession:
@@ -63,6 +74,7 @@ class LiveSession:
         self.turns.steer(text, identity)
         for child in self.children.values():
             if child.turns.running:
+                adopt(self.runtime, child.runtime, text)
                 child.turns.steer(text, identity)
 
     def take_back(self, ids: tuple[str, ...]) -> None:

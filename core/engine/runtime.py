@@ -29,6 +29,7 @@ from core.git.short_lived import sweep_abandoned
 from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
+from core.protocol.attachments import without_labels
 from core.protocol.moves import tied
 from core.protocol.review import Change, Origin
 from core.sessions import snapshot
@@ -361,8 +362,8 @@ def part_of(change: Change, origin: Origin | None) -> tuple[str, ...] | None:
 
 def title_of(prompt: str) -> str:
     """A session's title: the first line of its first prompt that says something, clipped at a word."""
-    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "Untitled")
-    line = " ".join(line.split())
+    said = map(without_labels, prompt.splitlines())
+    line = next(filter(None, said), "Untitled")
     if len(line) <= TITLE_LENGTH:
         return line
     head = line[: TITLE_LENGTH - 1]

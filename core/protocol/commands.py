@@ -12,6 +12,7 @@ from core.protocol.plans import Plan
 from core.protocol.review import Choice, Origin, Verdict
 
 MOST_AT_ONCE: Final = 4  # subagents of a build
+MAX_ATTACHED: Final = 32_000_000  # bytes of a file
 
 
 class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -82,15 +83,31 @@ class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.config
     model: str = ""
 
 
+class AttachmentAdd(Command, frozen=True, kw_only=True, tag="attachment.add"):
+    """Take a picture or a PDF into the session: a file (`path`: in the workspace, or absolute where the user said so),
+    or bytes of at most MAX_ATTACHED (`data`, base64 on the wire). `attachment.added` names the `request` and says the
+    label under which a prompt sends it."""
+
+    request: str = ""
+    path: str = ""
+    data: bytes = b""
+    name: str = ""
+
+
 class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
-    """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first."""
+    """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first. What the labels in
+    `text` name goes with it; `attachments` are labels that need not stand in it."""
 
     text: str
     open_files: tuple[str, ...] = ()
+    attachments: tuple[str, ...] = ()
 
 
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
+    """`attachments`: as in `TurnSubmit`."""
+
     text: str
+    attachments: tuple[str, ...] = ()
 
 
 class TurnUnsteer(Command, frozen=True, kw_only=True, tag="turn.unsteer"):
@@ -284,6 +301,7 @@ AnyCommand = (
     | PermissionRemove
     | ProviderConfigure
     | ThemeKeep
+    | AttachmentAdd
     | TurnSubmit
     | TurnSteer
     | TurnUnsteer

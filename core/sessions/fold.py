@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from core.protocol import events as ev
 from core.protocol.documents import Todo
-from core.protocol.messages import Message, Usage
+from core.protocol.messages import Attachment, Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.sessions import subagents, turns
@@ -82,6 +82,7 @@ class SessionState:
     untold_answers: dict[str, Untold] = field(default_factory=dict)
     steers: dict[str, str] = field(default_factory=dict)
     draft: str = ""
+    attached: dict[str, Attachment] = field(default_factory=dict)
     rules: tuple[ev.LoadedRule, ...] = ()
     tier: str = ""
     trust: str = "trusted"
@@ -277,6 +278,7 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.ModeChanged: _mode,
     ev.ModelChanged: _model,
     ev.TrustStated: _trust,
+    ev.AttachmentAdded: turns.attachment_added,
     ev.TurnStarted: turns.turn_started,
     ev.TurnSteered: steered,
     ev.SteerDelivered: delivered,

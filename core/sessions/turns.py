@@ -44,6 +44,10 @@ class TurnState:
         return [document for document in self.documents.values() if document is not None]
 
 
+def attachment_added(state: SessionState, _: ev.Envelope, event: ev.AttachmentAdded) -> None:
+    state.attached[event.label] = event.attachment
+
+
 def turn_started(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted) -> None:
     if state.turns:
         state.turns[-1].documents.clear()

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from core.attachments import Prepared
 from core.modes import Access
 from core.plans.model import TodoUpdate
 from core.protocol.documents import (
@@ -54,7 +55,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """`content` goes to the model; `summary` is one short line for the user ("214 lines"); `detail` feeds the document.
 
     `failed`: the call ran but did not reach its aim (a command that exits non-zero is not a failure of the tool).
-    `spilled` names the file in which the whole of a clipped output is kept.
+    `spilled` names the file in which the whole of a clipped output is kept; `attachments` go to the model with it.
     """
 
     content: str
@@ -62,6 +63,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     detail: Detail = None
     failed: bool = False
     spilled: str = ""
+    attachments: tuple[Prepared, ...] = ()
 
 
 Capability_contra = TypeVar("Capability_contra", contravariant=True)

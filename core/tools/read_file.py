@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
+from core.attachments import media_type_of, prepare
 from core.edits.textfile import binary_kind, decode
+from core.errors import AttachmentRefused, ToolFailed
 from core.modes import Access
+from core.protocol.attachments import described, kind_of
 from core.tools.base import Outcome, Reader, Tool
 from core.tools.targets import not_text, present, require_file
 
@@ -56,10 +61,26 @@ class ReadFile(Tool[Reader], frozen=True, kw_only=True):
         stat = present(capability, self.target_file)
         require_file(stat, self.target_file)
         data = capability.read_bytes(self.target_file, _SCAN)
+        if media_type_of(data):
+            return await self._shown(data, max(stat.size, len(data)))
         outcome, complete = self._outcome(data, max(stat.size, len(data)))
         if complete:
             capability.mark_read(self.target_file)
         return outcome
+
+    async def _shown(self, data: bytes, size: int) -> Outcome:
+        """A picture or a PDF, for the model to look at."""
+        if size > len(data):
+            raise not_text(self.target_file, data, size)
+        try:
+            made = await asyncio.to_thread(prepare, data, PurePosixPath(self.target_file).name)
+        except AttachmentRefused as refused:
+            known = not_text(self.target_file, data, size)
+            raise ToolFailed(f"{known.message} {refused.message}", hint=known.hint, code=known.code) from None
+        what = described(made.attachment)
+        note = f", {made.note}" if made.note else ""
+        content = f"{kind_of(made.attachment)}: {what}{note}"
+        return Outcome(content=content, summary=what, attachments=(made,))
 
     def _outcome(self, data: bytes, size: int) -> tuple[Outcome, bool]:
         """The answer, and whether it reaches the end of the file."""

@@ -31,6 +31,8 @@ def sample(wanted: Any, depth: int = 0) -> Any:
         return sample(DEFINITIONS[wanted["$ref"].rpartition("/")[2]], depth)
     if options := wanted.get("anyOf") or wanted.get("oneOf"):
         return sample(options[0] if depth < 12 else options[-1], depth + 1)
+    if wanted.get("contentEncoding") == "base64":
+        return "AAEC"
     if "pattern" in wanted:
         return "plain"
     if "enum" in wanted:

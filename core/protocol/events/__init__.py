@@ -79,6 +79,7 @@ from core.protocol.events.tool import (
 )
 from core.protocol.events.trouble import ErrorRaised, Notice, StreamLagged
 from core.protocol.events.turn import (
+    AttachmentAdded,
     DraftKept,
     MessageAppended,
     PromptSuggested,
@@ -100,6 +101,7 @@ AnyEvent = (
     | ModeChanged
     | ModelChanged
     | TrustStated
+    | AttachmentAdded
     | TurnStarted
     | TurnSteered
     | DraftKept
@@ -196,6 +198,7 @@ __all__ = [
     "AnyEvent",
     "ApprovalRequested",
     "ApprovalResolved",
+    "AttachmentAdded",
     "BoxFound",
     "ChangeConflicted",
     "ChangeProposed",

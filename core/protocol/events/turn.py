@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from core.protocol.events.base import Event, ModeName, TurnEnd
-from core.protocol.messages import Message, Usage
+from core.protocol.messages import Attachment, Message, Usage
+
+
+class AttachmentAdded(Event, frozen=True, kw_only=True, tag="attachment.added"):
+    """A picture or a PDF is at hand: a prompt in whose text `label` stands sends it. `request` is the one of
+    `attachment.add`; `note`: what was done to it, "" = nothing."""
+
+    label: str
+    attachment: Attachment
+    request: str = ""
+    note: str = ""
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):

@@ -1,0 +1,391 @@
+"""Pictures and PDFs in a session, from the command to the request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import io
+from pathlib import Path
+
+import pytest
+
+from core.cli import Options, parse
+from core.engine import Engine, EngineOptions
+from core.engine.models import ModelAccess
+from core.exits import ExitCode
+from core.headless import run_print
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol import queries as q
+from core.protocol.messages import ToolMessage, Usage, UserMessage
+from core.providers.catalog.capabilities import Capabilities
+from core.sessions.listing import list_sessions
+from core.sessions.store import SessionStore
+from tests.integration.test_headless import Pipe
+from tests.support.agent_case import DirectedModel, calls, says
+from tests.support.configured import configured
+from tests.support.default_model import always
+from tests.support.pictures import opened, pdf, picture
+from tests.support.story import project_at
+
+BLIND, SIGHTED = "directed/blind", "directed/sighted"
+needs_pypdf = pytest.mark.skipif(importlib.util.find_spec("pypdf") is None, reason="pypdf is not installed here")
+PNG = picture(640, 480)
+
+
+class Desk:
+    """An engine in a project, with a model that sees and one that does not."""
+
+    def __init__(self, project: Path, *steps) -> None:
+        self.project = project
+        self.model = DirectedModel(steps)
+        self.able = {SIGHTED: Capabilities(images=True, pdf=True), BLIND: Capabilities(images=False, pdf=False)}
+        self.engine = Engine(project, options=EngineOptions(watch=False), models=self.access())
+        self.session = ""
+
+    def access(self) -> ModelAccess:
+        return ModelAccess(
+            resolve=lambda name, _settings: (self.model, name),
+            cost=lambda _id, _usage: 0.0,
+            window=lambda _id: 100_000,
+            capabilities=lambda name, _settings: self.able.get(name, Capabilities(images=False)),
+            preload=lambda _id: None,
+            default=always(SIGHTED),
+        )
+
+    async def open(self, model: str = SIGHTED) -> None:
+        reply = await self.engine.submit(cmd.SessionOpen(model=model))
+        assert isinstance(reply, cmd.Ack), reply
+        self.session = reply.session
+
+    async def submit(self, command: cmd.AnyCommand) -> cmd.Reply:
+        reply = await self.engine.submit(command)
+        await self.engine.settled(self.session)
+        return reply
+
+    async def attach(self, **said) -> cmd.Reply:
+        return await self.submit(cmd.AttachmentAdd(session=self.session, **said))
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.engine.state(self.session).attached)
+
+    async def turn(self, text: str, **said) -> list[ev.AnyEvent]:
+        before = self.engine.state(self.session).seq
+        reply = await self.submit(cmd.TurnSubmit(session=self.session, text=text, **said))
+        assert isinstance(reply, cmd.Ack), reply
+        return await self.until_turn_end(before)
+
+    async def until_turn_end(self, before: int) -> list[ev.AnyEvent]:
+        seen: list[ev.AnyEvent] = []
+        async with contextlib.aclosing(self.engine.events(self.session, after=before)) as stream:
+            async for envelope in stream:
+                seen.append(envelope.event)
+                if isinstance(envelope.event, ev.TurnFinished):
+                    break
+        return seen
+
+    def sent(self, request: int = -1) -> list[bytes]:
+        """The bytes of all attachments of a request."""
+        asked = self.model.requests[request]
+        return [
+            asked.blobs(each.digest)
+            for message in asked.messages
+            if isinstance(message, UserMessage | ToolMessage)
+            for each in message.attachments
+        ]
+
+    def words(self, request: int = -1) -> str:
+        return "\n".join(message.content for message in self.model.requests[request].messages)
+
+    def notices(self) -> list[str]:
+        log = self.engine._live(self.session).runtime.log
+        found = [each.event for each in log.read(after=0, limit=10_000, brief=False)]
+        return [each.message for each in found if isinstance(each, ev.Notice)]
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+@contextlib.asynccontextmanager
+async def desk_in(project: Path, *steps, model: str = SIGHTED):
+    desk = Desk(project, *steps)
+    await desk.open(model)
+    try:
+        yield desk
+    finally:
+        await desk.engine.close()
+
+
+async def test_what_is_attached_is_sent_where_its_label_stands(project, tmp_path):
+    (tmp_path / "shot.png").write_bytes(PNG)
+    async with desk_in(project) as desk:
+        assert isinstance(await desk.attach(path=str(tmp_path / "shot.png"), request="one"), cmd.Ack)
+        (label,) = desk.labels
+        assert label.startswith("[image 1: 640×480 png ")
+        await desk.turn(f"What is in {label}?")
+        assert desk.sent() == [PNG]
+        assert label in desk.words()
+        await desk.turn("And now?")
+        assert desk.sent() == [PNG]
+        assert desk.engine.state(desk.session).title == "What is in ?"
+
+
+async def test_bytes_of_a_client_go_the_same_way_and_need_not_stand_in_the_text(project):
+    async with desk_in(project) as desk:
+        await desk.attach(data=PNG, name="clip.png")
+        await desk.attach(data=picture(30, 20, "BMP"), name="b.bmp")
+        await desk.turn("Compare", attachments=tuple(desk.labels))
+        first, second = desk.sent()
+        assert first == PNG
+        assert opened(second).size == (30, 20)
+        assert all(label in desk.words() for label in desk.labels)
+        assert await desk.submit(
+            cmd.TurnSubmit(session=desk.session, text="x", attachments=("[image 9: 1×1 png 1 B]",))
+        ) == cmd.Reject(
+            code="attachment_unknown",
+            message="nothing is attached as [image 9: 1×1 png 1 B].",
+            hint="Attach it first.",
+        )
+
+
+async def test_a_log_line_holds_the_digest_and_the_blob_the_bytes(project):
+    async with desk_in(project) as desk:
+        await desk.attach(data=PNG)
+        await desk.turn(desk.labels[0])
+        session = desk.session
+        directory = desk.engine._live(session).runtime.directory.path
+    log = (directory / "log.jsonl").read_bytes()
+    digest = log.split(b'"digest":"', 1)[1][:64].decode()
+    assert len(max(log.splitlines(), key=len)) < 40_000
+    assert (directory / "blobs" / digest[:2] / digest[2:]).read_bytes() == PNG
+
+
+async def test_a_resumed_and_a_forked_session_send_the_same_bytes(project):
+    async with desk_in(project) as desk:
+        await desk.attach(data=PNG)
+        await desk.turn(f"Look: {desk.labels[0]}")
+        session = desk.session
+    async with desk_in(project) as desk:
+        reply = await desk.engine.submit(cmd.SessionResume(session=session))
+        assert isinstance(reply, cmd.Ack), reply
+        desk.session = session
+        await desk.turn(f"Once more {desk.labels[0]}")
+        assert desk.sent() == [PNG, PNG]
+        forked = await desk.engine.submit(cmd.SessionFork(session=session))
+        assert isinstance(forked, cmd.Ack), forked
+        desk.session = forked.session
+        await desk.turn("Go on")
+        assert desk.sent() == [PNG, PNG]
+
+
+async def test_bytes_that_are_gone_are_told_of_and_the_session_goes_on(project):
+    async with desk_in(project) as desk:
+        await desk.attach(data=PNG, name="shot.png")
+        await desk.turn(desk.labels[0])
+        session, runtime = desk.session, desk.engine._live(desk.session).runtime
+        digest = runtime.state.attached[desk.labels[0]].digest
+        (runtime.directory.blobs / digest[:2] / digest[2:]).unlink()
+    async with desk_in(project) as desk:
+        await desk.engine.submit(cmd.SessionResume(session=session))
+        desk.session = session
+        seen = await desk.turn("Go on")
+        assert isinstance(seen[-1], ev.TurnFinished)
+        assert seen[-1].reason == "done"
+        assert desk.sent() == []
+        assert "its bytes are gone" in desk.words()
+        assert [each for each in desk.notices() if "can't be sent" in each]
+
+
+async def test_a_model_without_pictures_refuses_before_anything_is_sent(project):
+    configured(f'model = "{BLIND}"\nsmall_model = "{SIGHTED}"\n')
+    async with desk_in(project, model=BLIND) as desk:
+        await desk.attach(data=PNG)
+        reply = await desk.submit(cmd.TurnSubmit(session=desk.session, text=f"What is {desk.labels[0]}?"))
+        assert isinstance(reply, cmd.Reject)
+        assert reply.code == "attachment_not_taken"
+        assert f"{BLIND} takes no pictures" in reply.message
+        assert f"/model {SIGHTED}" in reply.hint
+        (project / "a.png").write_bytes(PNG)
+        reply = await desk.submit(cmd.TurnSubmit(session=desk.session, text="What is @a.png?"))
+        assert isinstance(reply, cmd.Reject)
+        assert "@a.png is a picture" in reply.message
+        assert desk.model.requests == []
+        assert desk.engine.state(desk.session).turns == []
+        await desk.turn("Nothing to see")
+
+
+async def test_after_a_switch_to_a_model_without_pictures_words_stand_for_them(project):
+    async with desk_in(project) as desk:
+        await desk.attach(data=PNG, name="shot.png")
+        await desk.turn(desk.labels[0])
+        await desk.submit(cmd.ModelSet(session=desk.session, model=BLIND))
+        await desk.turn("What was it?")
+        assert desk.sent() == []
+        assert "[image shot.png, 640×480 png" in desk.words()
+        assert "this model takes no pictures]" in desk.words()
+        assert [each for each in desk.notices() if f"{BLIND} is sent a line" in each]
+        await desk.turn("And again?")
+        assert len([each for each in desk.notices() if f"{BLIND} is sent" in each]) == 1
+        assert desk.model.requests[-1].messages[0] is desk.model.requests[-2].messages[0]
+        await desk.submit(cmd.ModelSet(session=desk.session, model=SIGHTED))
+        await desk.turn("Now you see it")
+        assert desk.sent() == [PNG]
+
+
+@needs_pypdf
+async def test_a_model_without_pdfs_is_sent_their_text(project):
+    data = pdf("Hello from page one", "and from two")
+    async with desk_in(project, model=BLIND) as desk:
+        await desk.attach(data=data, name="paper.pdf")
+        assert desk.labels[0].startswith("[pdf 1: 2 pages pdf ")
+        await desk.turn(f"Read {desk.labels[0]}")
+        assert desk.sent() == []
+        assert "Hello from page one" in desk.words()
+        await desk.submit(cmd.ModelSet(session=desk.session, model=SIGHTED))
+        await desk.turn("Look at it")
+        assert desk.sent() == [data]
+
+
+@needs_pypdf
+async def test_a_pdf_without_text_is_refused_where_pdfs_are_not_taken(project):
+    async with desk_in(project, model=BLIND) as desk:
+        await desk.attach(data=pdf(""), name="scan.pdf")
+        reply = await desk.submit(cmd.TurnSubmit(session=desk.session, text=desk.labels[0]))
+        assert isinstance(reply, cmd.Reject)
+        assert "takes no PDFs, and there is no text in this one" in reply.message
+
+
+async def test_a_mentioned_picture_is_attached_and_a_damaged_one_is_told_of(project):
+    (project / "a.png").write_bytes(PNG)
+    (project / "half.png").write_bytes(PNG[: len(PNG) // 2])
+    (project / "dot.gif").write_bytes(picture(1, 1, "GIF"))
+    async with desk_in(project) as desk:
+        await desk.turn("Compare @a.png, @dot.gif and @half.png with @a.txt")
+        assert desk.sent() == [PNG, picture(1, 1, "GIF")]
+        words = desk.words()
+        assert '<file path="a.png" note="attached, 640×480 png' in words
+        assert '<file path="half.png" note="not attached: half.png is a damaged PNG' in words
+        assert '<file path="a.txt">\none\ntwo' in words
+        assert [each for each in desk.notices() if each.startswith("half.png is not attached")]
+
+
+async def test_read_file_shows_the_model_a_picture(project):
+    (project / "a.png").write_bytes(PNG)
+    async with desk_in(project, calls(("read_file", {"target_file": "a.png"})), says("I see.")) as desk:
+        seen = await desk.turn("Look at a.png")
+        (done,) = [each for each in seen if isinstance(each, ev.ToolFinished)]
+        assert done.status == "completed"
+        assert done.summary.startswith("640×480 png")
+        assert desk.sent() == [PNG]
+        result = desk.model.requests[-1].messages[-1]
+        assert isinstance(result, ToolMessage)
+        assert result.content.startswith("image: 640×480 png")
+
+
+async def test_read_file_tells_a_model_without_pictures_what_there_is(project):
+    (project / "a.png").write_bytes(PNG)
+    steps = (calls(("read_file", {"target_file": "a.png"})), says("I do not see."))
+    async with desk_in(project, *steps, model=BLIND) as desk:
+        await desk.turn("Look")
+        assert desk.sent() == []
+        assert "640×480 png" in desk.words()
+        assert "this model takes no pictures" in desk.words()
+
+
+async def test_in_the_tags_dialect_a_result_keeps_its_picture(project):
+    configured(f'[models."{SIGHTED}"]\ndialect = "tags"\n')
+    (project / "a.png").write_bytes(PNG)
+    call = '<tool_call>{"name": "read_file", "arguments": {"target_file": "a.png"}}</tool_call>'
+    async with desk_in(project, says(call), says("I see.")) as desk:
+        await desk.attach(data=picture(9, 9))
+        await desk.turn(f"Look at a.png and {desk.labels[0]}")
+        assert desk.sent() == [picture(9, 9), PNG]
+
+
+async def test_what_is_said_to_a_running_turn_brings_its_picture(project):
+    waits = asyncio.Event()
+    read = calls(("read_file", {"target_file": "a.txt"}))
+    async with desk_in(project, [waits, *read], says("I see.")) as desk:
+        await desk.attach(data=PNG)
+        before = desk.engine.state(desk.session).seq
+        await desk.submit(cmd.TurnSubmit(session=desk.session, text="Begin"))
+        reply = await desk.submit(cmd.TurnSteer(session=desk.session, text=f"also {desk.labels[0]}"))
+        assert isinstance(reply, cmd.Ack), reply
+        waits.set()
+        await desk.until_turn_end(before)
+        assert desk.sent() == [PNG]
+
+
+async def test_a_compacted_history_keeps_what_the_user_attached(project):
+    steps = [calls(("read_file", {"target_file": "a.txt"})), says("Seen.")]
+    async with desk_in(project, *steps) as desk:
+        await desk.attach(data=PNG)
+        await desk.turn(f"Look: {desk.labels[0]}")
+        used = desk.engine.state(desk.session).context_used
+        desk.model.steps[:] = [says("Notes of what was done.")]
+        await desk.submit(cmd.ContextCompact(session=desk.session))
+        await desk.turn("Go on")
+        assert desk.sent() == [PNG]
+        assert used > 0
+
+
+async def test_a_picture_counts_in_the_context(project):
+    async with desk_in(project, *[says("Seen.", usage=Usage())] * 2) as desk:
+        await desk.turn("Hello")
+        before = desk.engine.state(desk.session).context_used
+        await desk.attach(data=picture(1500, 1500))
+        await desk.turn(desk.labels[0])
+        report = await desk.engine.query(q.ContextQuery(session=desk.session))
+        assert report.used >= before + 3_000
+
+
+async def test_what_can_not_be_attached_is_refused_with_a_reason(project, tmp_path):
+    (tmp_path / "a.txt").write_text("words")
+    async with desk_in(project) as desk:
+        for said, words in (
+            ({"path": str(tmp_path / "a.txt")}, "neither a picture nor a PDF"),
+            ({"path": str(tmp_path / "none.png")}, "No such file"),
+            ({"path": str(tmp_path)}, "can't be read"),
+            ({"path": "missing.png"}, "does not exist"),
+            ({"path": "/dev/zero"}, "not a file"),
+            ({"data": PNG[:100]}, "damaged"),
+            ({}, "name a file or give its bytes"),
+        ):
+            reply = await desk.attach(**said)
+            assert isinstance(reply, cmd.Reject), said
+            assert words in reply.message, reply
+        assert desk.labels == []
+
+
+def test_a_prompt_without_a_screen_takes_pictures_along(project, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shot.png").write_bytes(PNG)
+    monkeypatch.setattr("sys.stdin", Pipe(picture(20, 10)))
+    desk = Desk(project, says("A gradient."))
+    options = parse([str(project), "-p", "What is it?", "--image", "shot.png", "--image", "-"])
+    assert options.images == ("shot.png", "-")
+    assert run_print(options, models=desk.access()) == ExitCode.DONE
+    assert desk.sent() == [PNG, picture(20, 10)]
+    assert "What is it?" in desk.words()
+    assert capsys.readouterr().out.strip() == "A gradient."
+
+
+def test_a_picture_that_is_none_ends_a_prompt_without_a_screen(project, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Pipe(b"", tty=True))
+    desk = Desk(project)
+    options = Options(front="print", directory=project, prompt="x", images=(str(project / "a.txt"),))
+    assert run_print(options, models=desk.access()) == ExitCode.FAILED
+    assert "neither a picture nor a PDF" in capsys.readouterr().err
+    assert desk.model.requests == []
+    assert list_sessions(SessionStore(project), limit=9, known={}) == ()
+
+
+@pytest.mark.parametrize("argv", [["--image", "a.png"], ["sessions", "--image", "a.png"]])
+def test_an_image_goes_with_a_prompt_only(argv, capsys):
+    with pytest.raises(SystemExit):
+        parse(argv)
+    assert io.StringIO(capsys.readouterr().err).readline()
