@@ -9,6 +9,7 @@ import asyncio
 
 from core.agent.attached import sendable
 from core.agent.compaction import compact, is_due
+from core.agent.context import prepared
 from core.agent.documents import Documents
 from core.agent.limits import Spent
 from core.agent.prefix import Prepared
@@ -18,7 +19,7 @@ from core.agent.session import SessionContext
 from core.agent.streaming import Answer, Reception
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
-from core.protocol.events import MessageAppended, StepFinished
+from core.protocol.events import MessageAppended, Notice, StepFinished
 from core.providers.base import ModelRequest
 
 
@@ -49,6 +50,8 @@ class ModelCalls:
                 await self._compact()
                 shortened = True
             except ProviderError as error:
+                if await self._goes_on_in_text(error):
+                    continue
                 wait = backoff.pause(error)
                 if wait is None:
                     self._abandon(reception, error.message)
@@ -58,6 +61,17 @@ class ModelCalls:
             except asyncio.CancelledError:
                 self._abandon(reception, "cancelled by the user.")
                 raise
+
+    async def _goes_on_in_text(self, error: ProviderError) -> bool:
+        """Whether a model that refuses function calls is asked again at once, to write them into its text."""
+        session = self.session
+        if error.code != "tools_unsupported" or not self.made.prefix.tools:
+            return False
+        session.variants.note_toolless(session.route.id)
+        self.made = await prepared(session)
+        message = f"{session.route.id} takes no function calls, so it writes what it wants done into its text (tags)."
+        session.emit(Notice(level="info", message=message, hint=f"The server said: {error.message}"))
+        return True
 
     async def _request(self) -> ModelRequest:
         session = self.session

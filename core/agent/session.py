@@ -20,6 +20,7 @@ from core.agent.plan_news import plan_events, tell_trouble
 from core.agent.prefix import Prepared
 from core.agent.python_room import PythonRoom
 from core.agent.terminal import Terminal
+from core.agent.variant import Variants
 from core.agent.way_out import WayOut
 from core.config import DialectName, Settings
 from core.errors import AgentTuiError, ToolInputInvalid
@@ -202,13 +203,11 @@ class SessionContext(Struct, kw_only=True):
     told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
     `trusted`: whether the user trusts the project, so that what it says to its agent is heard; `hears`: whether
-    these bytes of a file are; `kept` and `exit` are made at first use.
+    these bytes of a file are; `kept`, `exit` and `settled` are made at first use.
     `spend` counts what a call of a model within a tool took, for the turn that runs.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     `reached`: the routes at which a model has answered.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
-    `short`: whether a model, by id, has the short prompts (see `variant`), None = not looked up yet.
-    `toolless`: the models, by id, that turned out to take no function calls.
     `stand_ins`: what a model is sent in the place of an attachment, "" = the attachment, see `attached`.
     `leash`: what a subagent may at most, and what its turns count for; None: it is the user's own session.
     """
@@ -248,16 +247,22 @@ class SessionContext(Struct, kw_only=True):
     reached: set[str] = field(default_factory=set)
     building: str = ""
     building_todo: str = ""
-    short: dict[str, bool] | None = None
-    toolless: set[str] = field(default_factory=set)
     stand_ins: dict[str, str] = field(default_factory=dict)
+    settled: Variants | None = None
     leash: Leash | None = None
+
+    @property
+    def variants(self) -> Variants:
+        """How its models are addressed."""
+        if self.settled is None:
+            self.settled = Variants(self.directory)
+        return self.settled
 
     @property
     def dialect(self) -> DialectName:
         """How the session's model is spoken with."""
         chosen = self.settings.dialect_of(self.route.id)
-        return "tags" if chosen == "native" and self.route.id in self.toolless else chosen
+        return "tags" if chosen == "native" and self.variants.is_toolless(self.route.id) else chosen
 
     def grants(self, access: Access) -> bool:
         """Whether its mode, and the leash of a subagent, grant an access now."""

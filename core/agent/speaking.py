@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from core.agent.compaction import window_of
 from core.agent.documents import Documents
 from core.agent.gate import Call
 from core.agent.jobs import Job
@@ -17,7 +18,6 @@ from core.agent.prefix import Prefix, Prepared, kept_or_made, shown, system_prom
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.agent.tags import as_data
-from core.agent.variant import is_short
 from core.config import EditFormat
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
@@ -40,7 +40,9 @@ _TERMINAL = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "s
 async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
     """What was prepared, for the session's model: its dialect, its edit tool, and short where its window is small. For
     one model of a session it is always the same. Raises `ConfigError` for the texts of its dialect."""
-    name, short = session.dialect, is_short(session)
+    if not session.route.capabilities.tools:
+        session.variants.note_toolless(session.route.id)
+    name, short = session.dialect, session.variants.is_short(session.route.id, window_of(session))
     edits = edit_format(session.route.id, session.settings)
     if (name, edits, short) == ("native", "search_replace", False):
         return made

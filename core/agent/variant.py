@@ -1,35 +1,55 @@
-"""Which prompts a session has: the whole ones, or for a model with a small window short ones with few tools.
+"""How the models of a session are addressed: with the whole prompts or, for a small window, short ones with few tools;
+by function calls or, where a model takes none, by tags in the text.
 
-It is chosen once for each model of a session and kept beside the log: what is known of a window may change later, and
+It is settled once for each model of a session and kept beside the log: what is known of a model may change later, and
 the bytes that every request begins with must not.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
 
-from core.agent.compaction import window_of
 from core.agent.prefix import keep
-from core.agent.session import SessionContext
 
 SHORT_BELOW = 16_000  # tokens of a window
-FILE = "prefix-short-for.json"
+FILE = "prefix-variants.json"
 
 
-def is_short(session: SessionContext) -> bool:
-    """Whether the session's model has the short prompts."""
-    if session.short is None:
-        session.short = _kept(session)
-    model = session.route.id
-    if model not in session.short:
-        session.short[model] = 0 < window_of(session) < SHORT_BELOW
-        keep(session.directory, FILE, msgspec.json.encode(session.short))
-    return session.short[model]
+class _Settled(Struct, kw_only=True):
+    """By the model's id: whether its prompts are short; and those that take no function calls."""
+
+    short: dict[str, bool] = field(default_factory=dict)
+    toolless: list[str] = field(default_factory=list)
 
 
-def _kept(session: SessionContext) -> dict[str, bool]:
-    with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode((session.directory / FILE).read_bytes(), type=dict[str, bool])
-    return {}
+class Variants:
+    """Those of one session, whose own directory is `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._settled = _Settled()
+        with suppress(OSError, msgspec.MsgspecError):
+            self._settled = msgspec.json.decode((directory / FILE).read_bytes(), type=_Settled)
+
+    def is_short(self, model: str, window: int) -> bool:
+        """Whether a model has the short prompts. `window` in tokens (0 = not known) counts when it is first asked."""
+        if model not in self._settled.short:
+            self._settled.short[model] = 0 < window < SHORT_BELOW
+            self._keep()
+        return self._settled.short[model]
+
+    def is_toolless(self, model: str) -> bool:
+        """Whether it turned out that the model takes no function calls."""
+        return model in self._settled.toolless
+
+    def note_toolless(self, model: str) -> None:
+        if model not in self._settled.toolless:
+            self._settled.toolless.append(model)
+            self._keep()
+
+    def _keep(self) -> None:
+        keep(self._directory, FILE, msgspec.json.encode(self._settled))

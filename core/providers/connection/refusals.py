@@ -160,6 +160,10 @@ REFUSALS: Final = (
             r"function calling is not (enabled|supported)",
             r"requires --enable-auto-tool-choice",
             r"tools param requires --jinja",
+            r"unsupported param: tools",
+            r"[`'\"]?tools[`'\"]? (is|are) not supported",
+            r"tool (use|calls?) (is|are) not supported",
+            r"endpoints found that support the provided .{0,3}tool",
         ),
     ),
     Refusal(

@@ -18,7 +18,7 @@ def windowed(window: int, **settings: object) -> Settings:
 
 
 def as_after_a_restart(case: Case) -> None:
-    case.session.short = None
+    case.session.settled = None
     case.session.spoken.clear()
     case.session.preparing = None
 
