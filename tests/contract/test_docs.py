@@ -161,6 +161,12 @@ def test_the_page_of_keys_is_the_one_that_the_program_gives():
     assert told == page(), "run: python docs/key_table.py"
 
 
+def test_the_tables_of_models_are_those_that_the_program_gives():
+    page = runpy.run_path(str(DOCS / "model_tables.py"))["page"]
+    told = text_of(DOCS / "models.md")
+    assert told == page(told), "run: python docs/model_tables.py"
+
+
 def test_the_readme_gives_the_keys_of_the_review_as_they_are():
     keys = {key.id: key.keys for key in KEYS}
     table = dict(re.findall(r"^ +\| (`.+`) \| (.+) \|$", text_of(README), re.MULTILINE))
