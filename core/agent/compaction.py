@@ -126,7 +126,7 @@ def _note(session: SessionContext, notes: str) -> UserMessage:
 async def _notes(session: SessionContext, older: Sequence[Message], window: int) -> tuple[str, Usage]:
     """What a model makes of the older messages; if no model can, a list of the steps."""
     text = "\n\n".join(_told(message) for message in older)
-    for route in dict.fromkeys(filter(None, (session.small, session.route))):
+    for route in (*session.small, replace(session.route, effort="")):
         room = min(route.window or window, window) * 2  # characters: about half of the window
         try:
             return await _ask(session, route, _short(text, room))
@@ -167,6 +167,7 @@ async def _ask(session: SessionContext, route: Route, text: str) -> tuple[str, U
         tools=(),
         messages=(UserMessage(content=f"<conversation>\n{text}\n</conversation>"),),
         max_tokens=NOTES_TOKENS,
+        effort=route.effort,
         session=f"{session.id}-notes",
     )
     parts: list[str] = []
@@ -177,6 +178,7 @@ async def _ask(session: SessionContext, route: Route, text: str) -> tuple[str, U
                 parts.append(delta.text)
             elif isinstance(delta, UsageReport):
                 usage = session.priced(route, delta.usage)
+    session.used("small", route, usage)
     notes = "".join(parts).strip()
     if not notes:
         raise ProviderError("The model wrote no notes.", code="empty_answer")

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from contextlib import suppress
 
-from core.agent.session import SessionContext
+from msgspec.structs import replace
+
+from core.agent.session import Route, SessionContext
 from core.agent.streaming import closed_after
 from core.agent.tags import as_data, tagged
 from core.edits.breakage import first_flaw
@@ -96,12 +99,21 @@ def _plan_in(answer: str) -> str:
 
 
 async def _answer(session: SessionContext, messages: list[Message]) -> str:
-    route = session.apply or session.route
+    """What the first of the job's models that can answer says. Raises `ProviderError` of the last one."""
+    *others, last = session.apply or (replace(session.route, effort=""),)
+    for route in others:
+        with suppress(ProviderError):
+            return await _asked_of(session, route, messages)
+    return await _asked_of(session, last, messages)
+
+
+async def _asked_of(session: SessionContext, route: Route, messages: list[Message]) -> str:
     request = ModelRequest(
         model=route.model,
         system=render("edit_agent"),
         tools=(),
         messages=tuple(messages),
+        effort=route.effort,
         session=f"{session.id}-apply",
     )
     parts: list[str] = []
@@ -115,4 +127,5 @@ async def _answer(session: SessionContext, messages: list[Message]) -> str:
                     usage = session.priced(route, delta.usage)
     finally:
         session.spend(usage)
+        session.used("apply", route, usage)
     return "".join(parts)

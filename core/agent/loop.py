@@ -149,7 +149,7 @@ class Turn:
             session.emit(MessageAppended(message=answer.message))
         estimated = usage.prompt_tokens <= 0
         used = session.meter.tokens(made.size, session.state.messages)
-        session.emit(StepFinished(step=self.spent.steps, usage=usage, context_tokens=used))
+        session.emit(StepFinished(step=self.spent.steps, usage=usage, context_tokens=used, model=session.route.id))
         session.emit(ContextMeasured(used=used, window=window_of(session), estimated=estimated))
 
     async def _run(self, made: Prepared, answer: Answer) -> bool:

@@ -11,11 +11,12 @@ from core.agent.attached import sendable
 from core.agent.compaction import compact, is_due
 from core.agent.context import prepared
 from core.agent.documents import Documents
+from core.agent.fallback import PATIENCE, fall_back, next_route
 from core.agent.limits import Spent
 from core.agent.prefix import Prepared
 from core.agent.reminders import take_in
-from core.agent.retry import Backoff, retried
-from core.agent.session import SessionContext
+from core.agent.retry import BUDGET, Backoff, retried
+from core.agent.session import Route, SessionContext
 from core.agent.streaming import Answer, Reception
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
@@ -34,13 +35,12 @@ class ModelCalls:
 
     async def answer(self) -> Answer:
         """The model's answer, after as many attempts as are reasonable."""
-        reached, route = self.session.reached, self.session.route.id
-        backoff, shortened = Backoff(answered=route in reached), False
+        backoff, shortened = self._backoff(), False
         while True:
             reception = Reception(self.session, self.documents, self.made.dialect)
             try:
                 answer = await reception.receive(await self._request())
-                reached.add(route)
+                self.session.reached.add(self.session.route.id)
                 return answer
             except ContextOverflow as overflow:
                 if shortened:
@@ -53,11 +53,16 @@ class ModelCalls:
                 if await self._goes_on_in_text(error):
                     continue
                 wait = backoff.pause(error)
-                if wait is None:
+                if wait is not None:
+                    self._retried(reception, backoff.attempt, wait, error)
+                    await pause(wait)
+                elif other := next_route(self.session, error):
+                    self._retried(reception, 1, 0.0, error)
+                    await self._go_on_with(other, error)
+                    backoff = self._backoff()
+                else:
                     self._abandon(reception, error.message)
                     raise
-                self._retried(reception, backoff.attempt, wait, error)
-                await pause(wait)
             except asyncio.CancelledError:
                 self._abandon(reception, "cancelled by the user.")
                 raise
@@ -72,6 +77,15 @@ class ModelCalls:
         message = f"{session.route.id} takes no function calls, so it writes what it wants done into its text (tags)."
         session.emit(Notice(level="info", message=message, hint=f"The server said: {error.message}"))
         return True
+
+    def _backoff(self) -> Backoff:
+        """How long this route is waited for: less while another one could be asked."""
+        budget = PATIENCE if next_route(self.session) else BUDGET
+        return Backoff(answered=self.session.route.id in self.session.reached, budget=budget)
+
+    async def _go_on_with(self, route: Route, error: ProviderError) -> None:
+        fall_back(self.session, route, error)
+        self.made = await prepared(self.session)
 
     async def _request(self) -> ModelRequest:
         session = self.session
@@ -88,6 +102,7 @@ class ModelCalls:
     def _retried(self, reception: Reception, attempt: int, wait: float, error: ProviderError) -> None:
         """The attempt is void and another one follows; what it cost counts all the same."""
         self.spent.add(reception.usage)
+        self.session.used("chat", self.session.route, reception.usage)
         void = self.documents.void_attempt()
         self.session.emit(retried(self.spent.steps, attempt, wait, error, void))
 
@@ -96,7 +111,7 @@ class ModelCalls:
         if message is not None:
             self.session.emit(MessageAppended(message=message))
         self.spent.add(reception.usage)
-        self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage))
+        self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage, model=self.session.route.id))
 
     async def make_room(self) -> None:
         """Before a step: a history that fills the window is made shorter."""

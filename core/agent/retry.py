@@ -26,18 +26,19 @@ PAID_ATTEMPTS: Final = 6
 
 class Backoff:
     """The pauses of one step. `answered`: this server has answered before. `Retry-After` is honoured when it fits into
-    the budget."""
+    the budget (seconds)."""
 
-    def __init__(self, *, answered: bool = False) -> None:
+    def __init__(self, *, answered: bool = False, budget: float = BUDGET) -> None:
         self.attempt = 1
         self._answered = answered
+        self._budget = budget
         self._paid = 0
         self._since: dict[bool, float] = {}
 
     def pause(self, error: ProviderError) -> float | None:
         """Seconds to wait before the next attempt; None: give up. The error then says why, and what was tried."""
         now, absent = monotonic(), error.code == "unreachable" and not self._answered
-        left = self._since.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else BUDGET) - now
+        left = self._since.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self._budget) - now
         self._answered = self._answered or error.code != "unreachable"
         self._paid += error.code in PAID
         pause = min(FIRST_PAUSE * 2.0 ** (self.attempt - 1), LONGEST_PAUSE) * random.uniform(0.75, 1.25)
@@ -57,7 +58,9 @@ class Backoff:
         if self.attempt > 1:
             tried = f"It was tried {self.attempt} times in {now - min(self._since.values()):.0f} s. "
         if (wait := error.retry_after) is not None and wait >= LONG_WAIT:
-            asks = f"It asks to be left alone for {duration(wait)}. At most {BUDGET:.0f} s are waited for a model. "
+            asks = (
+                f"It asks to be left alone for {duration(wait)}. At most {self._budget:.0f} s are waited for a model. "
+            )
             return f"{asks}{tried}Send the prompt again then, or choose another model with /model."
         return f"{tried}{error.hint}"
 

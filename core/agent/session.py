@@ -40,13 +40,14 @@ from core.protocol.events import (
     HunkEdited,
     JobEnded,
     LoadedRule,
+    ModelUsed,
     ModeName,
     QuestionAnswered,
     QuestionAsked,
     SteerReturned,
     TurnSteered,
 )
-from core.protocol.messages import Attachment, Message, Usage
+from core.protocol.messages import Attachment, Job, Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.providers.base import Provider
@@ -209,6 +210,8 @@ class SessionContext(Struct, kw_only=True):
     `reached`: the routes at which a model has answered.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
     `stand_ins`: what a model is sent in the place of an attachment, "" = the attachment, see `attached`.
+    `chain`: who is asked in turn when a model can't answer, `route` among them; `small` and `apply`: who is asked for
+    these jobs, () = the model of the conversation. `find_route`: the route to a model, by its id, at an effort.
     `leash`: what a subagent may at most, and what its turns count for; None: it is the user's own session.
     """
 
@@ -222,8 +225,10 @@ class SessionContext(Struct, kw_only=True):
     route: Route
     directory: Path
     terminal: Terminal
-    small: Route | None = None
-    apply: Route | None = None
+    chain: tuple[Route, ...] = ()
+    small: tuple[Route, ...] = ()
+    apply: tuple[Route, ...] = ()
+    find_route: Callable[[str, str], Route] | None = None
     price: Callable[[str, Usage], float | None] = unpriced
     interactive: bool = True
     turn: str = ""
@@ -309,6 +314,11 @@ class SessionContext(Struct, kw_only=True):
         except asyncio.CancelledError:
             self._refuse(request.id, "The turn was interrupted.")
             raise
+
+    def used(self, job: Job, route: Route, usage: Usage) -> None:
+        """Say what a model took beside the steps of the conversation."""
+        if usage != Usage():
+            self.emit(ModelUsed(job=job, model=route.id, usage=usage))
 
     def priced(self, route: Route, usage: Usage) -> Usage:
         """The usage with its cost, as far as the model's price is known."""

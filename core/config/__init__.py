@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from core.config.models import DialectName, EditFormat, ModelSettings, ProviderSettings
+from core.config.models import (
+    DialectName,
+    EditFormat,
+    ModelSettings,
+    ModeSettings,
+    ModeTable,
+    ProviderSettings,
+    RouteSettings,
+    RouteTable,
+)
 from core.config.reading import PROJECT_FILE, bytes_of, load_settings, load_with_notices
 from core.config.settings import (
     FILE_NAME,
@@ -29,9 +38,13 @@ __all__ = [
     "Edits",
     "Limits",
     "LoadedSettings",
+    "ModeSettings",
+    "ModeTable",
     "ModelSettings",
     "PermissionSettings",
     "ProviderSettings",
+    "RouteSettings",
+    "RouteTable",
     "Settings",
     "bytes_of",
     "load_settings",

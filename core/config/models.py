@@ -6,8 +6,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from core.protocol.messages import Effort
+
 DialectName = Literal["native", "tags", "command"]
 EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "lazy", "blocks"]
+ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,3 +38,36 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     dialect: DialectName = "native"
     edits: EditFormat | Literal[""] = ""
+
+
+class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model does a job, and how much it thinks ("" = its default); `fallback`: who is asked, in this order, when
+    it can't answer."""
+
+    model: ModelId = ""
+    effort: Effort | Literal[""] = ""
+    fallback: tuple[Annotated[str, Meta(pattern=r"^[^/\s]+/\S.*$")], ...] = ()
+
+
+class RouteTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The jobs that a model does: the conversation, fitting edits, notes, search by meaning, todos in parallel."""
+
+    chat: RouteSettings = RouteSettings()
+    apply: RouteSettings = RouteSettings()
+    small: RouteSettings = RouteSettings()
+    embed: RouteSettings = RouteSettings()
+    subagent: RouteSettings = RouteSettings()
+
+
+class ModeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model of a mode, and how much it thinks; "" = as in the other modes."""
+
+    model: ModelId = ""
+    effort: Effort | Literal[""] = ""
+
+
+class ModeTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    agent: ModeSettings = ModeSettings()
+    plan: ModeSettings = ModeSettings()
+    ask: ModeSettings = ModeSettings()
+    debug: ModeSettings = ModeSettings()

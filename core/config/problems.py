@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct
 
-from core.config.models import ModelSettings, ProviderSettings
+from core.config.models import ModelSettings, ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable
 from core.config.settings import (
+    SHORT_KEYS,
     Commands,
     ContextSettings,
     DialectFiles,
@@ -23,6 +24,7 @@ from core.config.settings import (
 )
 from core.errors import ConfigError
 from core.permissions.rules import parse_rule
+from core.protocol.messages import Effort
 
 
 def problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
@@ -52,6 +54,17 @@ def wrong_rules(path: Path, text: str, permissions: PermissionSettings) -> Itera
                 yield ConfigError(f"{place}: `permissions.{choice}`: {problem.message}", hint=problem.hint)
 
 
+def said_twice(path: Path, text: str, settings: Settings) -> Iterator[ConfigError]:
+    """Every job whose model is named by its short key and otherwise in the table of routes."""
+    for job, key in SHORT_KEYS.items():
+        short, model = getattr(settings, key), getattr(settings.routes, job).model
+        if short and model and short != model:
+            line = _line_of(text, f"routes.{job}.model")
+            place = f"{path}, line {line}" if line else str(path)
+            message = f"{place}: `routes.{job}.model`: `{key}` names another model ({short})."
+            yield ConfigError(message, hint="They mean the same: keep one of them.")
+
+
 def _line_of_rule(text: str, rule: str) -> int:
     """The 1-indexed line that holds a string of the table of permissions; 0 when it can't be told."""
     inside = False
@@ -64,6 +77,7 @@ def _line_of_rule(text: str, rule: str) -> int:
 
 
 _AT = re.compile(r" - at (?:`key` in )?`\$(?:\.)?(?P<path>[^`]*)`$")
+_INDEX = re.compile(r"\[(\.\.\.|\d+)\]")
 _PATTERN = re.compile(r"Expected `str` matching regex .*")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
@@ -71,7 +85,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 def explained(path: Path, text: str, problem: str) -> ConfigError:
     """A validation error in the words of the file's reader: which key, on which line, what is valid."""
     at = _AT.search(problem)
-    where = at["path"].replace("[...]", "") if at else ""
+    where = _INDEX.sub("", at["path"]) if at else ""
     reason = _PATTERN.sub("it does not have the form that is wanted here", _AT.sub("", problem))
     hint = ""
     if unknown := _UNKNOWN.search(reason):
@@ -95,13 +109,18 @@ _SECTIONS: Mapping[str, type[Struct]] = {
     "context": ContextSettings,
     "providers": ProviderSettings,
     "models": ModelSettings,
+    "routes": RouteTable,
+    "routes.": RouteSettings,
+    "modes": ModeTable,
+    "modes.": ModeSettings,
     "dialects": DialectFiles,
     "permissions": PermissionSettings,
 }
 
 
 def _valid_keys(section: str) -> tuple[str, ...]:
-    record = _SECTIONS.get(section.partition(".")[0])
+    table, dot, _ = section.partition(".")
+    record = _SECTIONS.get(table + dot) or _SECTIONS.get(table)
     return record.__struct_fields__ if record else ()
 
 
@@ -111,6 +130,9 @@ _VALUES = {
     "edits.policy": "review, auto",
     "context.compact_at": "a number from 0.1 to 0.98",
     "models.dialect": "native, tags, command",
+    **dict.fromkeys(("routes.model", "modes.model"), "PROVIDER/NAME, such as openai/gpt-6.1-terra"),
+    **dict.fromkeys(("routes.effort", "modes.effort"), ", ".join(get_args(Effort))),
+    "routes.fallback": 'a list of models, such as ["anthropic/claude-sonnet-5-5", "ollama/qwen3:8b"]',
     "models.edits": "search_replace, str_replace, multi_edit, patch, lazy, blocks",
     "ui.theme": "the name of a theme, such as nord (/theme lists them)",
     "ui.keymap": '"scope.action" = "keys", such as "review.accept" = "a" or "prompt.newline" = "ctrl+j,shift+enter"',
@@ -125,6 +147,8 @@ _VALUES = {
 
 
 def _valid_values(key: str) -> str:
+    if key not in _VALUES and key.count(".") > 1:  # routes.chat.effort: the same in each of them
+        key = f"{key.partition('.')[0]}.{key.split('.')[2]}"
     return f"Valid: {_VALUES[key]}." if key in _VALUES else ""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from core.config.narrowing import narrowed
-from core.config.problems import explained, problems, together, wrong_rules
+from core.config.problems import explained, problems, said_twice, together, wrong_rules
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import ConfigError
 from core.permissions.voices import Hears, everything
@@ -57,7 +57,7 @@ def _read(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
         raise together(list(problems(path, text, table)) or [explained(path, text, str(error))]) from None
-    if wrong := list(wrong_rules(path, text, settings.permissions)):
+    if wrong := [*wrong_rules(path, text, settings.permissions), *said_twice(path, text, settings)]:
         raise together(wrong)
     return settings, table
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
-from core.config.models import DialectName, ModelSettings, ProviderSettings
+from core.config.models import (
+    DialectName,
+    ModelSettings,
+    ModeSettings,
+    ModeTable,
+    ProviderSettings,
+    RouteSettings,
+    RouteTable,
+)
 from core.modes import Mode
 from core.permissions.rules import Choice, Rule, parse_rule
+from core.protocol.messages import Job
 
 FILE_NAME = "config.toml"
 
@@ -79,10 +90,14 @@ class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     command: str = ""
 
 
+SHORT_KEYS: Final[Mapping[Job, str]] = {"chat": "model", "small": "small_model", "apply": "apply_model"}
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be configured; the defaults are the program's.
 
-    `small_model` writes notes, `apply_model` fits edits into files; "" = the chosen model does.
+    `model`, `small_model` and `apply_model` are short for the `model` of the routes `chat`, `small` and `apply`; ask
+    `route`.
     """
 
     model: str = ""
@@ -96,8 +111,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     context: ContextSettings = ContextSettings()
     models: dict[str, ModelSettings] = field(default_factory=dict)
+    routes: RouteTable = RouteTable()
+    modes: ModeTable = ModeTable()
     dialects: DialectFiles = DialectFiles()
     permissions: PermissionSettings = PermissionSettings()
+
+    def route(self, job: Job) -> RouteSettings:
+        """What is configured for a job, in the table or by the short key. No model: the one of the conversation."""
+        found: RouteSettings = getattr(self.routes, job)
+        short: str = getattr(self, SHORT_KEYS[job]) if job in SHORT_KEYS else ""
+        return found if found.model else replace(found, model=short)
+
+    def mode_of(self, name: str) -> ModeSettings:
+        """What is configured for a mode, by its name."""
+        found: ModeSettings = getattr(self.modes, name)
+        return found
 
     def dialect_of(self, model: str) -> DialectName:
         """How a model is spoken with, by its id."""

@@ -252,9 +252,15 @@ async def _setting(
 def _set_mode(live: LiveSession, command: cmd.ModeSet) -> None:
     if live.runtime.state.mode != command.mode:
         live.runtime.emit(ModeChanged(mode=command.mode))
+        live.turns.say_route()
 
 
 async def _set_model(live: LiveSession, model: str) -> None:
-    window = live.runtime.settings.context.window or await asyncio.to_thread(live.runtime.models.window, model)
-    live.runtime.emit(ModelChanged(model=model, context_window=window))
+    """For the mode at hand alone, where that has a model of its own."""
+    runtime = live.runtime
+    window = runtime.settings.context.window or await asyncio.to_thread(runtime.models.window, model)
+    mode = runtime.state.mode
+    own = runtime.settings.mode_of(mode).model
+    runtime.emit(ModelChanged(model=model, context_window=window, mode=mode if own else ""))
+    live.turns.say_route()
     live.turns.preload()

@@ -14,7 +14,7 @@ from core.engine.debug_end import end_debugging
 from core.engine.faults import explained
 from core.engine.models import ModelAccess
 from core.engine.recovery import close_open_turn
-from core.engine.routes import Routes
+from core.engine.routes import Routes, wanted
 from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, CommandRejected
 from core.ids import new_id
@@ -61,13 +61,17 @@ class Turns:
         """The provider of the chosen model. Raises `ConfigError` or `ProviderError` if there is none of that name."""
         return self._routes.chosen()
 
+    def say_route(self) -> None:
+        """Tell the clients who answers from now on, if that is news."""
+        self._routes.say()
+
     def check_model(self, model: str) -> None:
         """Raises `ConfigError` or `ProviderError` for a model that can't be used."""
         self._models.resolve(model, self._session.settings)
 
     def preload(self) -> None:
         """Import the SDK of the chosen model while the user still types."""
-        model = self._session.state.model
+        model, _ = wanted(self._session.state, self._session.settings)
         if model:
             threading.Thread(target=_preload, args=(self._models, model), daemon=True, name="preload").start()
             if self._warming is None:
@@ -252,9 +256,11 @@ class Turns:
         self._context.trusted, self._context.leash = session.trusted, self.leash
         self._context.hears = session.trusting.hears if session.trusting is not None else everything
         self._context.route, self._context.settings = route, session.settings
-        self._context.small = self._routes.beside("small_model")
-        self._context.apply = self._routes.beside("apply_model")
+        self._context.chain = self._routes.chain("chat")
+        self._context.small, self._context.apply = self._routes.chain("small"), self._routes.chain("apply")
+        self._context.find_route = self._routes.to
         self._routes.complain()
+        self._routes.say()
         return self._context
 
     def steer(self, text: str, identity: str = "") -> None:

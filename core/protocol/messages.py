@@ -7,6 +7,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Wire = Literal["chat", "responses", "messages"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Job = Literal["chat", "apply", "small", "embed", "subagent"]
 
 
 class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -18,7 +18,7 @@ from core.protocol.documents import Todo
 from core.protocol.messages import Attachment, Message, Usage
 from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
-from core.sessions import subagents, turns
+from core.sessions import models, subagents, turns
 from core.sessions.asking import Untold, answered, asked, reported
 from core.sessions.debugging import DebugState
 from core.sessions.rewind import Branch, Mark, Recall, marked, nothing_to_recall, rewound
@@ -97,6 +97,7 @@ class SessionState:
     left_turns: dict[int, TurnState] = field(default_factory=dict)
     commands: dict[str, None] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
+    chosen: models.Chosen = field(default_factory=models.Chosen)
     debug: DebugState = field(default_factory=DebugState)
     subagents: dict[str, subagents.Subagent] = field(default_factory=dict)
 
@@ -168,10 +169,6 @@ def _closed(state: SessionState, _: ev.Envelope, __: ev.SessionClosed) -> None:
 
 def _mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> None:
     state.mode = event.mode
-
-
-def _model(state: SessionState, _: ev.Envelope, event: ev.ModelChanged) -> None:
-    state.model, state.context_window = event.model, event.context_window
 
 
 def _trust(state: SessionState, _: ev.Envelope, event: ev.TrustStated) -> None:
@@ -276,7 +273,10 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.SessionRenamed: _renamed,
     ev.SessionClosed: _closed,
     ev.ModeChanged: _mode,
-    ev.ModelChanged: _model,
+    ev.ModelChanged: models.model_changed,
+    ev.EffortChanged: models.effort_changed,
+    ev.RouteTaken: models.route_taken,
+    ev.ModelUsed: models.model_used,
     ev.TrustStated: _trust,
     ev.AttachmentAdded: turns.attachment_added,
     ev.TurnStarted: turns.turn_started,

@@ -23,6 +23,7 @@ class Subagent:
     todo: str
     plan: str
     title: str = ""
+    model: str = ""
     state: Literal["working", "ended", "merging", "merged", "closed"] = "working"
     reason: ev.TurnEnd = "interrupted"
     message: str = ""
@@ -34,13 +35,14 @@ class Subagent:
 def started(state: SessionState, _: ev.Envelope, event: ev.SubagentStarted) -> None:
     known = state.subagents.pop(event.id, None)
     state.subagents[event.id] = known or Subagent(id=event.id, todo=event.todo, plan=event.plan, title=event.title)
-    state.subagents[event.id].state = "working"
+    state.subagents[event.id].state, state.subagents[event.id].model = "working", event.model
 
 
 def finished(state: SessionState, _: ev.Envelope, event: ev.SubagentFinished) -> None:
     if (known := state.subagents.get(event.id)) is not None:
         known.state, known.reason, known.message = "ended", event.reason, event.message
         known.usage = total(known.usage, event.usage)
+        state.chosen.take("subagent", known.model, event.usage)
     if (turn := state.turn) is not None:
         turn.usage = total(turn.usage, event.usage)
 

@@ -77,6 +77,7 @@ def step_finished(state: SessionState, _: ev.Envelope, event: ev.StepFinished) -
     turn = state.turn
     if turn is not None:
         turn.steps, turn.usage = event.step, total(turn.usage, event.usage)
+        state.chosen.take("chat", event.model or turn.model, event.usage)
 
 
 def step_retried(state: SessionState, _: ev.Envelope, event: ev.StepRetried) -> None:

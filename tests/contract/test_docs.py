@@ -66,7 +66,11 @@ def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for field in msgspec.structs.fields(record):
         default = field.default_factory() if callable(field.default_factory) else field.default
-        if isinstance(default, msgspec.Struct):
+        if (above, field.name) == ("", "routes"):
+            found |= settings(config.RouteSettings, "routes.JOB.")
+        elif (above, field.name) == ("", "modes"):
+            found |= settings(config.ModeSettings, "modes.MODE.")
+        elif isinstance(default, msgspec.Struct):
             found |= settings(type(default), f"{above}{field.name}.")
         elif (above, field.name) == ("", "providers"):
             found |= settings(config.ProviderSettings, "providers.NAME.")

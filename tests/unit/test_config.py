@@ -179,3 +179,61 @@ def test_m10_a_project_can_not_choose_a_dialect_or_its_texts(user_file, project)
     loaded = load_with_notices(project)
     assert loaded.settings == Settings()
     assert len(loaded.notices) == 2
+
+
+def test_routes_and_modes_are_read_and_the_short_keys_name_the_same(user_file):
+    user_file.write_text(
+        'model = "openai/a"\nsmall_model = "openai/s"\n[routes.chat]\neffort = "high"\nfallback = ["ollama/b"]\n'
+        '[routes.apply]\nmodel = "openai/f"\n[modes.plan]\nmodel = "openai/p"\neffort = "max"\n'
+    )
+    settings = load_settings()
+    chat = settings.route("chat")
+    assert (chat.model, chat.effort, chat.fallback) == ("openai/a", "high", ("ollama/b",))
+    assert [settings.route(job).model for job in ("small", "apply", "embed", "subagent")] == [
+        "openai/s",
+        "openai/f",
+        "",
+        "",
+    ]
+    assert (settings.mode_of("plan").model, settings.mode_of("agent").model) == ("openai/p", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('[routes.chat]\nmodle = "a/b"\n', 2, ("routes.chat.modle", "unknown key", "fallback")),
+        ('[routes.chat]\neffort = "huge"\n', 2, ("routes.chat.effort", "xhigh")),
+        ('[routes.other]\nmodel = "a/b"\n', 1, ("routes.other", "unknown key", "subagent")),
+        ('[routes.small]\nmodel = "gpt"\n', 2, ("routes.small.model", "PROVIDER/NAME")),
+        ('[routes.small]\nfallback = ["gpt"]\n', 2, ("routes.small.fallback", "a list of models")),
+        ("[modes.plan]\neffort = 3\n", 2, ("modes.plan.effort", "medium")),
+        ('[modes.build]\nmodel = "a/b"\n', 1, ("modes.build", "unknown key", "debug")),
+        ('model = "a/b"\n[routes.chat]\nmodel = "a/c"\n', 3, ("routes.chat.model", "keep one of them")),
+    ],
+)
+def test_what_is_wrong_with_a_route_or_a_mode_is_told_by_its_line(user_file, text, line, words):
+    user_file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    told = caught.value.explained()
+    assert f"line {line}" in told
+    for word in words:
+        assert word in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[routes.chat]\nmodel = "openai/theirs"\n',
+        '[routes.chat]\nfallback = ["evil/x"]\n',
+        '[modes.plan]\nmodel = "openai/theirs"\n',
+        '[modes.plan]\neffort = "max"\n',
+        '[providers.openai]\nkey_command = "cat ~/.ssh/id_rsa"\n',
+        '[providers.openai]\nquery = { a = "b" }\n',
+    ],
+)
+def test_k8_a_project_chooses_no_route_no_mode_of_a_model_and_no_key_command(user_file, project, text):
+    (project / ".agent-tui" / "config.toml").write_text(text)
+    loaded = load_with_notices(project)
+    assert loaded.settings == Settings()
+    assert len(loaded.notices) == 1

@@ -43,8 +43,11 @@ from core.protocol.events.review import (
     VerdictUndone,
 )
 from core.protocol.events.session import (
+    EffortChanged,
     ModeChanged,
     ModelChanged,
+    ModelUsed,
+    RouteTaken,
     SessionClosed,
     SessionRenamed,
     SessionResumed,
@@ -100,6 +103,9 @@ AnyEvent = (
     | SessionClosed
     | ModeChanged
     | ModelChanged
+    | EffortChanged
+    | RouteTaken
+    | ModelUsed
     | TrustStated
     | AttachmentAdded
     | TurnStarted
@@ -218,6 +224,7 @@ __all__ = [
     "DocumentStarted",
     "DraftKept",
     "EffectsRecorded",
+    "EffortChanged",
     "Envelope",
     "ErrorRaised",
     "Event",
@@ -237,6 +244,7 @@ __all__ = [
     "ModeChanged",
     "ModeName",
     "ModelChanged",
+    "ModelUsed",
     "Notice",
     "PlanCommented",
     "PlanCreated",
@@ -251,6 +259,7 @@ __all__ = [
     "ReasoningDropped",
     "ReproduceEnded",
     "ReproduceRequested",
+    "RouteTaken",
     "RulesLoaded",
     "RunRecorded",
     "SessionClosed",

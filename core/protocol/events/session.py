@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from core.protocol.events.base import Event, ModeName
+from core.protocol.messages import Effort, Job, Usage
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
@@ -48,7 +49,36 @@ class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):
 
 
 class ModelChanged(Event, frozen=True, kw_only=True, tag="model.changed"):
-    """`context_window` in tokens, 0 = not known."""
+    """`context_window` in tokens, 0 = not known. `mode`: it is chosen for this mode alone, "" = for all that have none
+    of their own."""
 
     model: str
     context_window: int = 0
+    mode: ModeName | Literal[""] = ""
+
+
+class EffortChanged(Event, frozen=True, kw_only=True, tag="effort.changed"):
+    """How much models are to think, "" = as is configured, else each model's default. `mode` as in `ModelChanged`."""
+
+    effort: Effort | Literal[""] = ""
+    mode: ModeName | Literal[""] = ""
+
+
+class RouteTaken(Event, frozen=True, kw_only=True, tag="route.taken"):
+    """Which model answers from now on, and how much it thinks (`effort` "" = its default). `wanted`: the effort that
+    was asked for, where the model does not have it. `instead_of`: the model that can't answer now, and `reason` why."""
+
+    model: str
+    effort: str = ""
+    wanted: str = ""
+    context_window: int = 0
+    instead_of: str = ""
+    reason: str = ""
+
+
+class ModelUsed(Event, frozen=True, kw_only=True, tag="model.used"):
+    """What a model took for a job beside the steps of the conversation, or for an attempt that failed."""
+
+    job: Job
+    model: str
+    usage: Usage

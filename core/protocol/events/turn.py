@@ -74,11 +74,13 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step.started"):
 
 
 class StepFinished(Event, frozen=True, kw_only=True, tag="step.finished"):
-    """`context_tokens`: how much of the model's window the step took, prompt and answer."""
+    """`context_tokens`: how much of the model's window the step took, prompt and answer. `model` answered, "" = the one
+    that the turn began with."""
 
     step: int
     usage: Usage
     context_tokens: int = 0
+    model: str = ""
 
 
 class StepRetried(Event, frozen=True, kw_only=True, tag="step.retried"):

@@ -12,9 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.config import EditFormat
-from core.protocol.messages import Wire
+from core.protocol.messages import Effort, Wire
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Thinking = Literal["adaptive", "between_tools", "enabled", "disabled"]
 FILE: Final = Path(__file__).with_name("models.toml")
 # Servers of this machine: they choose the window themselves, and ask for no money.

@@ -44,8 +44,8 @@ async def default_model(settings: Settings, known: Listing = MappingProxyType({}
 
     `known`: what providers were found to list already, or why nothing.
     """
-    if settings.model:
-        return DefaultModel(id=settings.model, reason=CONFIGURED)
+    if named := settings.route("chat").model:
+        return DefaultModel(id=named, reason=CONFIGURED)
     configured = [name for name, each in settings.providers.items() if each.base_url or each.key_command]
     trouble: dict[str, str] = {}
     for keyring in (False, True):

@@ -83,7 +83,7 @@ async def test_compaction_that_does_not_help_is_not_tried_at_every_step(tmp_path
 async def test_the_small_model_writes_the_notes_when_there_is_one(tmp_path):
     case = filled(tmp_path, says("Done."))
     other = Case(tmp_path / "other" if not (tmp_path / "other").mkdir() else tmp_path, says("Small notes."))
-    case.session.small = msgspec.structs.replace(case.session.route, provider=other.model, model="small")
+    case.session.small = (msgspec.structs.replace(case.session.route, provider=other.model, model="small"),)
     await case.turn("Go")
     assert other.model.requests[0].model == "small"
     assert "Small notes." in str(case.messages)
