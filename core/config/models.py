@@ -18,7 +18,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `{model}` in `base_url` stands for the model's name. `api_key_env` names the environment variable that holds the
     key, `key_command` is run to print it; a key itself never stands in a configuration file. `key_header`: the header
-    that the key goes in, "" = the protocol's own. `query`: what goes into the query of each request.
+    that the key goes in, "" = the protocol's own. `query`: what goes into the query of each request. `wire`: which of
+    OpenAI's two protocols, "" = responses at OpenAI's own host, chat completions everywhere else.
     """
 
     base_url: str = ""
@@ -28,6 +29,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     headers: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     kind: Literal["", "openai", "anthropic"] = ""
+    wire: Literal["", "chat", "responses"] = ""
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -81,11 +81,13 @@ class UsageReport(Struct, frozen=True):
 class RequestReport(Struct, frozen=True, kw_only=True):
     """What became of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent.
 
-    `cache_miss`: what the API says about why its cache was not hit, "" = nothing.
+    `cache_miss`: what the API says about why its cache was not hit, "" = nothing. `notice`: what the user is to be told
+    of the way it took, once.
     """
 
     dropped_reasoning: int = 0
     cache_miss: str = ""
+    notice: str = ""
 
 
 class Answered(Struct, frozen=True):

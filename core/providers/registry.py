@@ -51,7 +51,7 @@ def resolve(model_id: str, settings: Settings | None = None) -> tuple[Provider, 
         return AnthropicProvider(endpoint), name
     from core.providers.openai.provider import OpenAIProvider
 
-    return OpenAIProvider(endpoint), name
+    return OpenAIProvider(endpoint, speaks=wire_of(provider, settings)), name
 
 
 def _remember_keys(settings: Settings) -> None:
@@ -92,6 +92,8 @@ def wire_of(provider: str, settings: Settings) -> Wire:
     """The protocol that a provider speaks by itself. Raises `ConfigError` for an address that is none."""
     if kind_of(provider, settings) == "anthropic":
         return "messages"
+    if configured := _configured(provider, settings).wire:
+        return configured
     return "responses" if _host(base_url_of(provider, settings)) == OPENAI_HOST else "chat"
 
 

@@ -37,6 +37,7 @@ class _Side(Struct, frozen=True, kw_only=True):
 class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
     name: ClassVar[str] = "apply_patch"
     access: ClassVar[Access] = Access.PROPOSE
+    freeform: ClassVar[str] = "input"
     argument_names: ClassVar = {"patch": "input", "diff": "input", "patchText": "input", "patch_text": "input"}
 
     input: Annotated[str, Meta(min_length=1, description="The whole patch, from *** Begin Patch to *** End Patch.")]

@@ -79,6 +79,8 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
     access: ClassVar[Access]
     # Other names that models use for an argument, by the name it has here.
     argument_names: ClassVar[Mapping[str, str]] = {}
+    # The one argument that a model may write as free text, "" = none.
+    freeform: ClassVar[str] = ""
 
     async def run(self, capability: Capability_contra) -> Outcome:
         raise NotImplementedError

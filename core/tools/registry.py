@@ -153,7 +153,15 @@ def tool_specs(
     """What a model is told of the tools; `load_text(name)` gives the text of a tool. Of the tools that edit a file the
     one of the format `edits` is in the list, under the name that models know it by."""
     named = [OFFERED[edits] if name == EDITOR else (name, name) for name in names]
-    return tuple(ToolSpec(name=name, description=load_text(own), parameters=offered(TOOLS[own])) for name, own in named)
+    return tuple(
+        ToolSpec(
+            name=name,
+            description=load_text(own),
+            parameters=offered(TOOLS[own]),
+            freeform=TOOLS[own].freeform,
+        )
+        for name, own in named
+    )
 
 
 def described(name: str, text: str) -> str:

@@ -98,7 +98,7 @@ async def test_an_end_without_a_reason_in_the_middle_of_a_call_is_a_cut():
 
 
 async def test_silence_after_the_end_of_the_answer_is_not_waited_out(monkeypatch):
-    monkeypatch.setattr("core.providers.openai.provider._GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("core.providers.openai.provider._GRACE", {"chat": 0.05})
     async with provider_server([Step(chunks=[chunk({"content": "x"}, "stop")] * 3, hang="text")]) as server:
         provider = connect(server, "openai")
         answer = await ask(provider)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.protocol.messages import Message, Usage, UserMessage, WireAnswer
+from core.protocol.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage, Wire, WireAnswer
 from core.providers.anthropic.options import options_of
 from core.providers.anthropic.provider import AnthropicProvider
 from core.providers.anthropic.request import MessagesWire
@@ -45,8 +45,16 @@ class Answer:
     usage: Usage | None = None
     finish: str = ""
     wire: WireAnswer | None = None
-    report: RequestReport | None = None
+    report: RequestReport = field(default_factory=RequestReport)
     deltas: list[Delta] = field(default_factory=list)
+
+    def message(self, model: str) -> AssistantMessage:
+        """As the loop keeps it."""
+        calls = tuple(
+            ToolCall(id=f"ours_{each['id']}", name=each["name"], arguments=each["arguments"], wire_id=each["id"])
+            for each in self.calls
+        )
+        return AssistantMessage(content=self.text, tool_calls=calls, model=model, wire=self.wire)
 
     def add(self, delta: Delta) -> None:
         assert not self.finish, "a delta came after the last one"
@@ -100,7 +108,7 @@ def messages_body(asked: ModelRequest) -> Any:
 
 
 def connect(server: ProviderServer, dialect: Dialect, **fields: Any) -> OpenAIProvider | AnthropicProvider:
-    """A provider for a test server."""
+    """A provider for a test server, which speaks `dialect` by itself."""
     given: dict[str, Any] = {
         "id": dialect,
         "label": "The server",
@@ -109,4 +117,5 @@ def connect(server: ProviderServer, dialect: Dialect, **fields: Any) -> OpenAIPr
         **fields,
     }
     endpoint = Endpoint(**given)
-    return AnthropicProvider(endpoint) if dialect == "anthropic" else OpenAIProvider(endpoint)
+    speaks: Wire = "responses" if dialect == "responses" else "chat"
+    return AnthropicProvider(endpoint) if dialect == "anthropic" else OpenAIProvider(endpoint, speaks=speaks)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from core.protocol.messages import Usage, WireAnswer
 from core.providers.base import Delta, Finished, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta, UsageReport
-from core.providers.openai.chat_answer import count
+from core.providers.wire.parsed_fields import count
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_text import arguments_object
 

@@ -46,6 +46,8 @@ _TYPES: Final = {
     "overloaded_error": 529,
     "invalid_request_error": 400,
 }
+# Codes of a failed response that the next attempt would end in, too.
+_LASTING: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy")
 
 
 class Api(Struct, frozen=True, kw_only=True):
@@ -189,7 +191,8 @@ def from_event(body: object, api: Api) -> ProviderError:
     words = [str(found.get(key, "")) for key in ("type", "code")]
     code = str(found.get("code", ""))
     status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 0
-    status = status or next((_TYPES[word] for word in reversed(words) if word in _TYPES), 500)
+    lasting = 400 if _LASTING.match(code) else 500
+    status = status or next((_TYPES[word] for word in reversed(words) if word in _TYPES), lasting)
     return from_status(status, body, {}, api)
 
 

@@ -55,7 +55,7 @@ TOO_LARGE: Final = _any(
 )
 TOO_LARGE_STATUSES: Final = (400, 413, 422, 429, 500)
 
-NEEDS_RESPONSES: Final = _any(r"/v1/responses\b")
+NEEDS_RESPONSES: Final = _any(r"\bv1/responses\b")
 
 REFUSALS: Final = (
     Refusal(

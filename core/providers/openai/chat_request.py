@@ -1,74 +1,183 @@
-"""The history as a chat completions request. A function of the request alone: the same history gives the same bytes."""
+"""The history as a chat completions request. A function of the request alone: the same history gives the same bytes.
+
+An answer goes back to the model that gave it as it came, with all the fields that its server put in; to every other
+model as plain text and calls.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final, assert_never
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
 
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from msgspec import Struct
+
+from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ModelRequest, ToolSpec
+from core.providers.catalog.capabilities import Capabilities
+from core.providers.wire.attachment_data import PDF, data_url, file_name
+from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
 from core.providers.wire.wire_text import arguments_text, clean, tool_name
 
-OFFICIAL_HOST: Final = "api.openai.com"
+Item = dict[str, Any]
 NO_OUTPUT: Final = "(no output)"
+ATTACHED: Final = "(what the results above are accompanied by)"
 
 
-def body_of(request: ModelRequest, *, official: bool) -> dict[str, Any]:
-    """The request's JSON. `official`: it goes to OpenAI itself, which has fields that others refuse."""
-    body: dict[str, Any] = {
-        "model": request.model,
-        "messages": messages_of(request),
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    if request.tools:
-        body["tools"] = [_tool(each) for each in request.tools]
-    if request.max_tokens:
-        body["max_completion_tokens" if official else "max_tokens"] = request.max_tokens
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if request.effort:
-        body["reasoning_effort"] = request.effort
-    if official and request.session:
-        body["prompt_cache_key"] = request.session
-    return body
+class HostHabits(Struct, frozen=True, kw_only=True):
+    """What one server turned out to want. `refused`: fields of a returned message that it does not take; `demanded`:
+    fields that it wants in every message with calls, also where it was another model that called."""
+
+    refused: frozenset[str] = frozenset()
+    demanded: frozenset[str] = frozenset()
 
 
-def messages_of(request: ModelRequest) -> list[dict[str, Any]]:
-    """The system prompt and the history."""
-    head = [{"role": "system", "content": clean(request.system)}] if request.system else []
-    return [*head, *(each for message in request.messages if (each := _message(message)) is not None)]
+class ChatWire:
+    """Writes one request. `provider` is the id under which the models of this API are known to a session; `official`:
+    it goes to OpenAI itself, which has fields that others refuse."""
 
+    array = "messages"
 
-def _message(message: Message) -> dict[str, Any] | None:
-    match message:
-        case UserMessage():
-            return {"role": "user", "content": clean(message.content)}
-        case ToolMessage():
-            content = clean(message.content) or NO_OUTPUT
-            return {"role": "tool", "tool_call_id": message.call_id, "content": content}
-        case AssistantMessage():
-            return _assistant(message)
-        case _:
-            assert_never(message)
+    def __init__(
+        self,
+        request: ModelRequest,
+        *,
+        provider: str,
+        capabilities: Capabilities,
+        official: bool = False,
+        habits: HostHabits | None = None,
+    ) -> None:
+        self._request = request
+        self._model = f"{provider}/{request.model}"
+        self._capabilities, self._official = capabilities, official
+        self._habits = habits or HostHabits()
 
+    @property
+    def key(self) -> Hashable:
+        return self._model, self._request.system, self._habits
 
-def _assistant(message: AssistantMessage) -> dict[str, Any] | None:
-    """None if there is nothing in it: no API takes an assistant's message without content and calls."""
-    if not message.content and not message.tool_calls:
-        return None
-    found: dict[str, Any] = {"role": "assistant", "content": clean(message.content) or None}
-    if message.tool_calls:
-        found["tool_calls"] = [
+    def head(self) -> Item:
+        head: Item = {"model": self._request.model}
+        if self._request.tools:
+            head["tools"] = [_tool(each) for each in self._request.tools]
+        return head
+
+    def tail(self) -> Item:
+        """What may vary from request to request."""
+        request = self._request
+        tail: Item = {"stream": True, "stream_options": {"include_usage": True}}
+        if request.max_tokens:
+            tail["max_completion_tokens" if self._official else "max_tokens"] = request.max_tokens
+        if request.temperature is not None and self._capabilities.sampling:
+            tail["temperature"] = request.temperature
+        if request.effort:
+            tail["reasoning_effort"] = request.effort
+        if self._official and request.private:
+            tail["store"] = False
+        elif self._official and request.session:
+            tail["prompt_cache_key"] = request.session[:64]
+        return tail
+
+    def encode(self, messages: Sequence[Message], before: Preceding) -> Encoded:
+        first = messages[0]
+        if isinstance(first, AssistantMessage):
+            found = self._answer(first)
+        elif isinstance(first, ToolMessage):
+            found = Encoded(items=self._results(messages, before))
+        else:
+            found = Encoded(items=[_user(self._content(first.content, first.attachments))])
+        if before.is_empty and found.items and self._request.system:
+            system = {"role": "system", "content": clean(self._request.system)}
+            return Encoded(items=[system, *found.items], calls=found.calls, dropped_reasoning=found.dropped_reasoning)
+        return found
+
+    def _results(self, messages: Sequence[Message], before: Preceding) -> list[Item]:
+        """All results first; pictures can only stand in a user's message, so one follows that holds them."""
+        results = [each for each in messages if isinstance(each, ToolMessage)]
+        items = [
             {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": tool_name(call.name), "arguments": arguments_text(call.arguments)},
+                "role": "tool",
+                "tool_call_id": sent.id if (sent := before.call(each.call_id)) else each.call_id,
+                "content": clean(each.content) or NO_OUTPUT,
             }
-            for call in message.tool_calls
+            for each in results
         ]
+        if attached := [attachment for each in results for attachment in each.attachments]:
+            items.append(_user(self._content(ATTACHED, attached)))
+        said = [each for each in messages if isinstance(each, UserMessage)]
+        return [*items, *(_user(self._content(each.content, each.attachments)) for each in said)]
+
+    def _answer(self, message: AssistantMessage) -> Encoded:
+        """Nothing if there is nothing in it: no API takes an assistant's message without content and calls."""
+        answer = returnable(message, "chat", self._model, binding="")
+        if (
+            answer is not None
+            and answer.items
+            and _calls_of(answer.items[0]) == [call.wire_id for call in message.tool_calls]
+        ):
+            calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
+            return Encoded(items=[self._taken(answer.items[0])], calls=calls)
+        if not message.content and not message.tool_calls:
+            return Encoded()
+        found: Item = {"role": "assistant", "content": clean(message.content) or None}
+        if message.tool_calls:
+            found["tool_calls"] = [_call(call) for call in message.tool_calls]
+            found |= dict.fromkeys(sorted(self._habits.demanded), " ")
+        return Encoded(
+            items=[found],
+            calls={call.id: SentCall(id=call.id) for call in message.tool_calls},
+            dropped_reasoning=int(holds_reasoning(message.wire)),
+        )
+
+    def _taken(self, message: Mapping[str, Any]) -> Item:
+        """The message without what its server refuses, wherever it stands in it."""
+        refused = self._habits.refused
+        if not refused:
+            return dict(message)
+        kept = {key: value for key, value in message.items() if key not in refused}
+        if "tool_calls" in kept:
+            kept["tool_calls"] = [
+                {key: value for key, value in call.items() if key not in refused} for call in kept["tool_calls"]
+            ]
+        return kept
+
+    def _content(self, text: str, attachments: Sequence[Attachment]) -> str | list[Item]:
+        if not attachments:
+            return clean(text)
+        said = [{"type": "text", "text": clean(text)}] if text.strip() else []
+        return [*said, *map(self._attached, attachments)]
+
+    def _attached(self, attachment: Attachment) -> Item:
+        url = data_url(attachment, self._request)
+        if attachment.media_type == PDF:
+            return {"type": "file", "file": {"filename": file_name(attachment), "file_data": url}}
+        return {"type": "image_url", "image_url": {"url": url}}
+
+
+def unknown_fields(messages: Sequence[Message]) -> set[str]:
+    """The fields of returned messages and their calls that are not OpenAI's."""
+    found: set[str] = set()
+    for message in messages:
+        if isinstance(message, AssistantMessage) and message.wire is not None and message.wire.wire == "chat":
+            for item in message.wire.items:
+                found |= item.keys() - {"role", "content", "tool_calls"}
+                for call in item.get("tool_calls", ()):
+                    found |= call.keys() - {"id", "type", "function"}
     return found
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _user(content: str | list[Item]) -> Item:
+    return {"role": "user", "content": content}
+
+
+def _calls_of(message: Mapping[str, Any]) -> list[str]:
+    return [call["id"] for call in message.get("tool_calls", ())]
+
+
+def _call(call: ToolCall) -> Item:
+    function = {"name": tool_name(call.name), "arguments": arguments_text(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _tool(spec: ToolSpec) -> Item:
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", "function": function}

@@ -1,101 +1,128 @@
-"""OpenAI's chat completions through its SDK, and every server that speaks the same dialect.
+"""OpenAI through its SDK, and every server that speaks one of its two protocols: responses, or chat completions.
 
-Chunks are taken as plain JSON (`cast_to=object`), not as the SDK's models: that spares their import, and compatible
-servers send what those models do not know.
+Which of the two: what the provider speaks by itself, unless the model is one that takes only the other, or the server
+says that it wants the other. Events are taken as plain JSON (`cast_to=object`), not as the SDK's models: that spares
+their import, and compatible servers send what those models do not know.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from core.errors import ContextOverflow, ProviderError
-from core.providers.base import Delta, ModelRequest
+from msgspec import Struct
+
+from core.protocol.messages import Wire
+from core.providers.base import Delta, ModelRequest, RequestReport
+from core.providers.catalog.capabilities import Capabilities, capabilities_of
 from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.event_stream import refuse_other, stream_class
 from core.providers.connection.failures import cut, from_exception
 from core.providers.connection.sdk_provider import END, SdkProvider, next_of
 from core.providers.openai.chat_answer import ChatAnswer
-from core.providers.openai.chat_request import OFFICIAL_HOST, body_of
-from core.providers.wire.tool_calls import known_ids
+from core.providers.openai.chat_request import ChatWire
+from core.providers.openai.negotiation import Negotiation
+from core.providers.openai.responses_answer import ResponsesAnswer
+from core.providers.openai.responses_request import ResponsesWire
+from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
-_OPTIONAL: Final = ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature")
-_LIMITS: Final = ("max_completion_tokens", "max_tokens")
-_UNKNOWN_FIELD: Final = re.compile(
-    r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized",
-    re.IGNORECASE,
-)
-_GRACE_SECONDS: Final = 5.0  # for the usage and the end mark, once the answer itself is whole
+OFFICIAL_HOST: Final = "api.openai.com"
+_PATHS: Final[dict[Wire, str]] = {"chat": "/chat/completions", "responses": "/responses"}
+# For the usage and the end mark, once the answer itself is whole (seconds).
+_GRACE: Final[dict[Wire, float]] = {"chat": 5.0, "responses": 0.5}
+
+
+class _Exchange(Struct, frozen=True, kw_only=True):
+    """One request that a server has begun to answer."""
+
+    wire: Wire
+    events: Any
+    answer: ChatAnswer | ResponsesAnswer
+    report: RequestReport
 
 
 class OpenAIProvider(SdkProvider):
-    """One server that speaks chat completions."""
+    """One server. `speaks`: the protocol that it speaks by itself."""
 
     sdk = "openai"
     client_class = "AsyncOpenAI"
     models_path = "/models"
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, speaks: Wire = "chat") -> None:
         super().__init__(endpoint)
         self._official = urlsplit(endpoint.base_url).hostname == OFFICIAL_HOST
-        self._refused: set[str] = set()
+        self._speaks = speaks
+        self._encoder = RequestEncoder()
+        self._negotiation = Negotiation(endpoint.label, official=self._official)
 
     async def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        answer = ChatAnswer(known_ids(request.messages))
-        started = False
-        chunks, patience = await self._sent(request), self._endpoint.patience
+        exchange, started = await self._sent(request), False
+        events, answer = exchange.events, exchange.answer
+        if exchange.report != RequestReport():
+            yield exchange.report
+        patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
         try:
-            await refuse_other(chunks, self._api(request.model))
-            while (
-                chunk := await next_of(chunks, _GRACE_SECONDS if answer.finished else None, patience=patience)
-            ) is not END:
-                for delta in answer.feed(chunk):
+            await refuse_other(events, self._api(request.model))
+            while (event := await next_of(events, grace if answer.finished else None, patience=patience)) is not END:
+                for delta in answer.feed(event):
                     started = True
                     yield delta
         finally:
-            await chunks.close()
-        finished = answer.finished or (answer.unstated() if chunks.is_done else None)
+            await events.close()
+        finished = answer.finished or (answer.unstated() if events.is_done else None)
         if finished is None:
             raise cut(self._endpoint.api(), started=started)
+        for delta in answer.answered():
+            yield delta
         yield finished
 
-    async def _sent(self, request: ModelRequest) -> Any:
-        """The stream of chunks. What a server refuses although nobody needs it is left out from then on."""
+    async def _sent(self, request: ModelRequest) -> _Exchange:
+        """The request, as often as the server says anew how it wants it."""
         client, module = await self._opened()
-        body = body_of(request, official=self._official)
+        negotiation = self._negotiation
         while True:
-            for name in self._refused & body.keys():
-                _leave_out(body, name)
+            name = self._wire_of(request.model)
+            wire = self._writer(name, request)
+            encoded, tail = self._encoder.encode(wire, request), negotiation.options(wire.tail())
             try:
-                return await client.post(
-                    "/chat/completions",
+                events = await client.post(
+                    _PATHS[name],
                     cast_to=object,
-                    body=body,
+                    content=encoded.body(tail),
                     stream=True,
                     stream_cls=stream_class(module.AsyncStream),
                 )
             except Exception as error:
                 failure = from_exception(error, self._api(request.model))
-                names = self._dispensable(failure, str(getattr(error, "body", "")), body) - self._refused
-                if not names:
+                if not negotiation.learns(failure, error, name, request, tail):
                     raise failure from None
-                self._refused |= names
+                continue
+            report = RequestReport(dropped_reasoning=encoded.dropped_reasoning, notice=negotiation.notice)
+            negotiation.notice = ""
+            return _Exchange(wire=name, events=events, answer=self._reader(wire, request, encoded), report=report)
 
-    def _dispensable(self, failure: ProviderError, text: str, body: dict[str, Any]) -> set[str]:
-        """The fields of a refused request that the server named as the reason, and that it can do without."""
-        if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
-            return set()
-        named: set[str] = {name for name in (*_OPTIONAL, *_LIMITS) if name in text and name in body}
-        if not named and not self._official and "stream_options" in body and _UNKNOWN_FIELD.search(text):
-            return {"stream_options"}
-        return named
+    def _wire_of(self, model: str) -> Wire:
+        """The protocol for a model; OpenAI has models that take only one of the two."""
+        known = self._negotiation.wire(model)
+        if known is None and self._official:
+            known = self._capabilities(model, self._speaks).wire
+        return known or self._speaks
 
+    def _capabilities(self, model: str, wire: Wire) -> Capabilities:
+        return capabilities_of(self._endpoint.id, model, wire=wire, origin=self._endpoint.base_url)
 
-def _leave_out(body: dict[str, Any], name: str) -> None:
-    value = body.pop(name)
-    if name == "max_completion_tokens":
-        body["max_tokens"] = value
-    elif name == "max_tokens":
-        body["max_completion_tokens"] = value
+    def _writer(self, name: Wire, request: ModelRequest) -> ChatWire | ResponsesWire:
+        provider, capabilities = self._endpoint.id, self._capabilities(request.model, name)
+        if name == "responses":
+            return ResponsesWire(request, provider=provider, capabilities=capabilities)
+        habits = self._negotiation.habits
+        return ChatWire(request, provider=provider, capabilities=capabilities, official=self._official, habits=habits)
+
+    def _reader(
+        self, wire: ChatWire | ResponsesWire, request: ModelRequest, encoded: RequestBytes
+    ) -> ChatAnswer | ResponsesAnswer:
+        api = self._api(request.model)
+        if isinstance(wire, ResponsesWire):
+            return ResponsesAnswer(encoded.call_ids, wire.freeform, binding=encoded.binding, api=api)
+        return ChatAnswer(encoded.call_ids, api=api)

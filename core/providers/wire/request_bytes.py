@@ -23,6 +23,8 @@ from core.wellformed import encoded
 
 MAX_HISTORIES: Final = 8  # whose bytes a provider keeps
 _DIGEST_BYTES: Final = 16
+_REASONING_TYPES: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning_details")
 
 
 class SentCall(Struct, frozen=True, kw_only=True):
@@ -85,6 +87,14 @@ def returnable(message: AssistantMessage, wire: str, model: str, *, binding: str
     if answer is None or answer.wire != wire or message.model != model:
         return None
     return answer if answer.binding in {"", binding} else None
+
+
+def holds_reasoning(answer: WireAnswer | None) -> bool:
+    """Whether an answer came with reasoning that its model could have back."""
+    return answer is not None and any(
+        item.get("type") in _REASONING_TYPES or any(item.get(name) for name in _REASONING_FIELDS)
+        for item in answer.items
+    )
 
 
 class RequestBytes(Struct, frozen=True, kw_only=True):

@@ -8,12 +8,15 @@ Arguments that are not valid JSON pass through as they are: the gate answers the
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
-from core.providers.wire.wire_text import is_call_id
+from core.providers.wire.wire_text import arguments_text, is_call_id
+
+_OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
 
 def known_ids(messages: tuple[Message, ...]) -> set[str]:
@@ -22,12 +25,13 @@ def known_ids(messages: tuple[Message, ...]) -> set[str]:
 
 
 class _Call:
-    __slots__ = ("arguments", "index", "name", "server_id", "server_index")
+    __slots__ = ("arguments", "id", "index", "name", "server_id", "server_index", "unknown")
 
     def __init__(self, index: int, server_index: int | None, server_id: str) -> None:
         self.index, self.server_index, self.server_id = index, server_index, server_id
-        self.name = ""
+        self.id = self.name = ""
         self.arguments: list[str] = []
+        self.unknown: tuple[dict[str, Any], dict[str, Any]] = ({}, {})  # fields of the call, and of its function
 
     def is_complete(self) -> bool:
         try:
@@ -38,10 +42,10 @@ class _Call:
 
 
 class CallNormaliser:
-    """The calls of one answer. `taken` holds the ids that are in use already; those given out are added to it."""
+    """The calls of one answer. `taken` holds the ids that are in use already."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self._taken = taken
+    def __init__(self, taken: AbstractSet[str]) -> None:
+        self._taken = set(taken)
         self._calls: list[_Call] = []
 
     def __len__(self) -> int:
@@ -51,6 +55,22 @@ class CallNormaliser:
     def complete(self) -> bool:
         """Whether the arguments of every call are whole."""
         return all(call.is_complete() or not "".join(call.arguments).strip() for call in self._calls)
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The calls so far as an answer's message holds them, with every field that was not understood."""
+        return [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": arguments_text("".join(call.arguments)),
+                    **call.unknown[1],
+                },
+                **call.unknown[0],
+            }
+            for call in self._calls
+        ]
 
     def feed(self, part: dict[str, Any]) -> ToolCallDelta | None:
         """One element of a chunk's `tool_calls`; None if it says nothing new."""
@@ -62,7 +82,10 @@ class CallNormaliser:
         arguments = _arguments(function.get("arguments"))
         call = self._continued(index, server_id, name)
         if call is None:
-            return self._opened(_Call(len(self._calls), index, server_id), name, arguments)
+            call = _Call(len(self._calls), index, server_id)
+            _note_unknown(call, part, function)
+            return self._opened(call, name, arguments)
+        _note_unknown(call, part, function)
         call.server_id = call.server_id or server_id
         news = name if not call.name else ""
         call.name = call.name or name
@@ -72,8 +95,9 @@ class CallNormaliser:
     def _opened(self, call: _Call, name: str, arguments: str) -> ToolCallDelta:
         call.name = name
         call.arguments.append(arguments)
+        call.id = self.unique(call.server_id)
         self._calls.append(call)
-        return ToolCallDelta(call.index, id=self.unique(call.server_id), name=name, arguments=arguments)
+        return ToolCallDelta(call.index, id=call.id, name=name, arguments=arguments)
 
     def unique(self, server_id: str) -> str:
         """The server's id if it is a usable one that nobody has, else a new one."""
@@ -97,6 +121,11 @@ class CallNormaliser:
         if server_id:
             return next((each for each in self._calls if each.server_id == server_id), None)
         return self._calls[-1] if self._calls else None
+
+
+def _note_unknown(call: _Call, part: dict[str, Any], function: dict[str, Any]) -> None:
+    for known, place in zip(call.unknown, (part, {} if function is part else function), strict=True):
+        known.update({key: value for key, value in place.items() if key not in _OWN_FIELDS and value is not None})
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from core.wellformed import well_formed
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID: Final = re.compile(r"[!-~]{1,64}")
 MAX_NAME: Final = 64
 
 
@@ -26,7 +26,7 @@ def tool_name(name: str) -> str:
 
 
 def is_call_id(text: object) -> bool:
-    """Whether every API takes this as the id of a tool call."""
+    """Whether an API can have given this to a tool call; it goes back to that API alone."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 

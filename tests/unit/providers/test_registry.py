@@ -8,7 +8,7 @@ from core.providers.anthropic.provider import AnthropicProvider
 from core.providers.catalog.presets import KNOWN
 from core.providers.connection.keys import store_key
 from core.providers.openai.provider import OpenAIProvider
-from core.providers.registry import base_url_of, endpoint_of, kind_of, resolve, split
+from core.providers.registry import base_url_of, endpoint_of, kind_of, resolve, split, wire_of
 from core.providers.scripted.provider import ScriptedProvider
 
 PLAIN = Settings()
@@ -155,3 +155,16 @@ def test_every_preset_has_an_address_that_can_be_used():
         if known.base_url:
             assert endpoint_of(name, PLAIN).base_url == known.base_url
             assert endpoint_of(name, PLAIN).needs_key == (not known.local)
+
+
+def test_responses_is_spoken_with_openai_itself_and_where_the_configuration_says_so():
+    configured = {"mine": ProviderSettings(base_url="http://127.0.0.1:1/v1", wire="responses")}
+    settings = Settings(providers={**configured, "plain": ProviderSettings(base_url="http://127.0.0.1:1/v1")})
+    found = {name: wire_of(name, settings) for name in ("openai", "mine", "plain", "ollama", "anthropic")}
+    assert found == {
+        "openai": "responses",
+        "mine": "responses",
+        "plain": "chat",
+        "ollama": "chat",
+        "anthropic": "messages",
+    }

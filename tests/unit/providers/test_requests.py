@@ -6,7 +6,9 @@ import pytest
 
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ModelRequest, ToolSpec
-from core.providers.openai import chat_request as openai_request
+from core.providers.catalog.capabilities import Capabilities
+from core.providers.openai.chat_request import ChatWire
+from core.providers.wire.request_bytes import RequestEncoder
 from core.providers.wire.wire_text import arguments_text, clean, tool_name
 from tests.support.provider_calls import messages_body
 
@@ -18,7 +20,9 @@ def asked(*messages, **fields):
 
 
 def openai(*messages, official=False, **fields):
-    return openai_request.body_of(asked(*messages, **fields), official=official)
+    request = asked(*messages, **fields)
+    wire = ChatWire(request, provider="openai", capabilities=Capabilities(), official=official)
+    return json.loads(RequestEncoder().encode(wire, request).body(wire.tail()))
 
 
 def anthropic(*messages, **fields):

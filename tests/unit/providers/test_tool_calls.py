@@ -92,14 +92,30 @@ def test_v4_an_id_that_the_history_has_is_replaced():
     taken = known_ids((UserMessage(content="x"), AssistantMessage(tool_calls=(call,))))
     (found,) = played(part("a", "{}", index=0, id="call_0"), taken=taken)
     assert found[0] != "call_0"
-    assert taken == {"call_0", found[0]}
+    assert taken == {"call_0"}
 
 
 @pytest.mark.parametrize("unusable", ["", "with space", "x" * 65, "ä", 7, None])
-def test_an_id_that_not_every_api_takes_is_replaced(unusable):
+def test_an_id_that_no_api_takes_is_replaced(unusable):
     (found,) = played(part("a", "{}", index=0, id=unusable))
     assert found[0].startswith("call_")
 
 
 def test_v3_malformed_arguments_pass_through_as_they_are():
     assert names_and_arguments(part("a", '{"x": tru', index=0, id="1")) == [("a", '{"x": tru')]
+
+
+def test_fields_that_nobody_knows_are_kept_with_their_call():
+    calls = CallNormaliser(set())
+    signed = {"google": {"thought_signature": "c2ln"}}
+    calls.feed(part("a", '{"x":', index=0, id="functions.a:0", extra_content=signed))
+    calls.feed({"index": 0, "function": {"arguments": "1}", "strict": True}, "cache": None})
+    calls.feed(part("b", "[1", index=1))
+    first, second = calls.calls()
+    assert first == {
+        "id": "functions.a:0",
+        "type": "function",
+        "function": {"name": "a", "arguments": '{"x":1}', "strict": True},
+        "extra_content": signed,
+    }
+    assert second["function"] == {"name": "b", "arguments": '{"invalid_arguments":"[1"}'.replace(":", ": ")}

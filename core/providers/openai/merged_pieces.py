@@ -1,0 +1,77 @@
+"""An object that a stream brings in pieces, put together as it was: also what nobody here knows the meaning of."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+# Texts that come whole, each time if need be; every other text comes in pieces.
+_WHOLE: Final = frozenset({"role", "type", "id", "name", "format", "signature", "thought_signature", "model", "object"})
+# Texts in which two pieces may well be equal; in any other field that is the same text again.
+_STREAMED: Final = frozenset({"content", "reasoning_content", "reasoning", "thinking", "text", "summary", "data"})
+
+
+class MergedPieces:
+    """Pieces of one object. Elements of a list that have the same `index` and `type` are pieces of one element."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+
+    def add(self, piece: dict[str, Any]) -> None:
+        for key, value in piece.items():
+            match value:
+                case None:
+                    continue
+                case str():
+                    pieces = self._fields.setdefault(key, _Texts())
+                    if isinstance(pieces, _Texts):
+                        pieces.append(value)
+                case dict():
+                    known = self._fields.setdefault(key, MergedPieces())
+                    if isinstance(known, MergedPieces):
+                        known.add(value)
+                case list():
+                    elements = self._fields.setdefault(key, _Elements())
+                    if isinstance(elements, _Elements):
+                        elements.add(value)
+                case _:
+                    self._fields[key] = value
+
+    def value(self) -> dict[str, Any]:
+        return {key: _value(key, value) for key, value in self._fields.items()}
+
+
+class _Texts(list[str]):
+    pass
+
+
+class _Elements:
+    def __init__(self) -> None:
+        self._elements: list[Any] = []
+        self._places: dict[tuple[object, object], MergedPieces] = {}
+
+    def add(self, elements: list[Any]) -> None:
+        for each in elements:
+            if not isinstance(each, dict):
+                self._elements.append(each)
+                continue
+            place = (each.get("index"), str(each.get("type")))
+            known = self._places.get(place) if isinstance(place[0], int) else None
+            if known is None:
+                known = self._places[place] = MergedPieces()
+                self._elements.append(known)
+            known.add(each)
+
+    def value(self) -> list[Any]:
+        return [each.value() if isinstance(each, MergedPieces) else each for each in self._elements]
+
+
+def _value(key: str, value: Any) -> Any:
+    match value:
+        case _Texts():
+            if key in _WHOLE:
+                return next((each for each in reversed(value) if each), "")
+            is_same = key not in _STREAMED and len(set(value)) == 1
+            return value[0] if is_same else "".join(value)
+        case MergedPieces() | _Elements():
+            return value.value()
+    return value

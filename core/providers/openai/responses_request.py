@@ -1,0 +1,162 @@
+"""The history as a request for a response, stateless: the API stores nothing and is sent everything.
+
+The model's own answers go back item for item, unchanged and in order, with the encrypted reasoning in them; see
+`returnable`. What another model or wire answered goes back as plain text and calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
+
+from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage, WireAnswer
+from core.providers.base import ModelRequest, ToolSpec
+from core.providers.catalog.capabilities import Capabilities
+from core.providers.wire.attachment_data import PDF, data_url, file_name
+from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
+from core.providers.wire.wire_text import arguments_object, arguments_text, clean, tool_name
+
+Item = dict[str, Any]
+NO_OUTPUT: Final = "(no output)"
+CALLS: Final = {"function_call": False, "custom_tool_call": True}  # and whether it is free text
+_OUTPUTS: Final = {False: "function_call_output", True: "custom_tool_call_output"}
+
+
+class ResponsesWire:
+    """Writes one request. `provider` is the id under which the models of this API are known to a session."""
+
+    array = "input"
+
+    def __init__(self, request: ModelRequest, *, provider: str, capabilities: Capabilities) -> None:
+        self._request = request
+        self._model = f"{provider}/{request.model}"
+        self._capabilities = capabilities
+        self._freeform = {each.name: each.freeform for each in request.tools if self._is_freeform(each)}
+
+    @property
+    def key(self) -> Hashable:
+        return self._model
+
+    @property
+    def freeform(self) -> Mapping[str, str]:
+        """By the name of each free-text tool: the argument that its text is."""
+        return self._freeform
+
+    def head(self) -> Item:
+        head: Item = {"model": self._request.model}
+        if self._request.system:
+            head["instructions"] = clean(self._request.system)
+        if self._request.tools:
+            head["tools"] = [self._tool(each) for each in self._request.tools]
+        return head
+
+    def tail(self) -> Item:
+        """What may vary from request to request."""
+        request, thinks = self._request, bool(self._capabilities.efforts or self._request.effort)
+        tail: Item = {"stream": True, "store": False}
+        if thinks:
+            tail["include"] = ["reasoning.encrypted_content"]
+            tail["reasoning"] = {**({"effort": request.effort} if request.effort else {}), "summary": "auto"}
+        if request.max_tokens:
+            tail["max_output_tokens"] = max(request.max_tokens, 16)  # fewer are refused
+        if request.temperature is not None and self._capabilities.sampling and not thinks:
+            tail["temperature"] = request.temperature
+        if request.session and not request.private:
+            tail["prompt_cache_key"] = request.session[:64]
+        return tail
+
+    def encode(self, messages: Sequence[Message], before: Preceding) -> Encoded:
+        first = messages[0]
+        if isinstance(first, AssistantMessage):
+            return self._answer(first, before)
+        items: list[Item] = []
+        for each in sorted(messages, key=lambda message: not isinstance(message, ToolMessage)):
+            if isinstance(each, ToolMessage):
+                items.append(self._output(each, before.call(each.call_id)))
+            elif isinstance(each, UserMessage) and (each.content.strip() or each.attachments):
+                items.append(_said("user", self._content(each.content, each.attachments)))
+        return Encoded(items=items)
+
+    def _answer(self, message: AssistantMessage, before: Preceding) -> Encoded:
+        answer = returnable(message, "responses", self._model, binding=before.binding)
+        if answer is not None and (items := sendable(answer, message.tool_calls)) is not None:
+            kinds = {item["call_id"]: CALLS[item["type"]] for item in items if item.get("type") in CALLS}
+            called = ((call.id, call.wire_id) for call in message.tool_calls)
+            sent = {ours: SentCall(id=theirs, freeform=kinds[theirs]) for ours, theirs in called}
+            return Encoded(items=items, calls=sent)
+        items = [_said("assistant", clean(message.content))] if message.content.strip() else []
+        calls = {}
+        for call in message.tool_calls:
+            item = self._call(call)
+            items.append(item)
+            calls[call.id] = SentCall(id=call.id, freeform=CALLS[item["type"]])
+        return Encoded(items=items, calls=calls, dropped_reasoning=int(holds_reasoning(message.wire)))
+
+    def _call(self, call: ToolCall) -> Item:
+        name = tool_name(call.name)
+        text = arguments_object(call.arguments).get(self._freeform[name]) if name in self._freeform else None
+        if isinstance(text, str):
+            return {"type": "custom_tool_call", "call_id": call.id, "name": name, "input": clean(text)}
+        return {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": name,
+            "arguments": arguments_text(call.arguments),
+        }
+
+    def _output(self, message: ToolMessage, call: SentCall | None) -> Item:
+        output = self._content(message.content if message.content.strip() else NO_OUTPUT, message.attachments)
+        if call is None:  # the API refuses the output of a call that it does not see
+            return _said("user", output)
+        return {"type": _OUTPUTS[call.freeform], "call_id": call.id, "output": output}
+
+    def _content(self, text: str, attachments: Sequence[Attachment]) -> str | list[Item]:
+        if not attachments:
+            return clean(text)
+        said = [{"type": "input_text", "text": clean(text)}] if text.strip() else []
+        return [*said, *map(self._attached, attachments)]
+
+    def _attached(self, attachment: Attachment) -> Item:
+        url = data_url(attachment, self._request)
+        if attachment.media_type == PDF:
+            return {"type": "input_file", "filename": file_name(attachment), "file_data": url}
+        return {"type": "input_image", "detail": "auto", "image_url": url}
+
+    def _is_freeform(self, spec: ToolSpec) -> bool:
+        return bool(spec.freeform) and self._capabilities.freeform_tools
+
+    def _tool(self, spec: ToolSpec) -> Item:
+        if self._is_freeform(spec):
+            return {"type": "custom", "name": spec.name, "description": spec.description, "format": {"type": "text"}}
+        return {
+            "type": "function",
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": spec.parameters,
+            "strict": False,
+        }
+
+
+def _said(role: str, content: str | list[Item]) -> Item:
+    return {"type": "message", "role": role, "content": content}
+
+
+def sendable(answer: WireAnswer, calls: Sequence[ToolCall]) -> list[Item] | None:
+    """The items of an answer as the API takes them back; None: its calls are not those that have a result.
+
+    A reasoning item is refused without an item after it. One that holds neither encrypted nor plain reasoning says
+    nothing, and then the others may not name the ids by which they belong to it.
+    """
+    items = list(answer.items)
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    called = sorted(str(item.get("call_id", "")) for item in items if item.get("type") in CALLS)
+    if called != sorted(each.wire_id for each in calls):
+        return None
+    if all(map(_is_whole, items)):
+        return items
+    return [{key: value for key, value in item.items() if key != "id"} for item in items if _is_whole(item)]
+
+
+def _is_whole(item: Mapping[str, Any]) -> bool:
+    return item.get("type") != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))

@@ -1,0 +1,56 @@
+"""Reasoning that a server left in the text: `<think> … </think>` at its beginning. Later in a text they are text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from core.providers.base import Delta, ReasoningDelta, TextDelta
+
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+
+
+class ThinkTags:
+    """Tells reasoning from text while a text streams, wherever it was cut."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._inside = False
+        self._begun = False  # the text itself: no tag counts from here on
+
+    def feed(self, piece: str) -> Iterator[Delta]:
+        if self._begun:
+            yield TextDelta(piece)
+            return
+        self._held += piece
+        while self._held and not self._begun:
+            if self._inside:
+                thought, closed, rest = self._held.partition(_CLOSE)
+                kept = 0 if closed else _beginning(thought, _CLOSE)
+                thought, self._held = thought[: len(thought) - kept], rest or thought[len(thought) - kept :]
+                if thought:
+                    yield ReasoningDelta(thought)
+                if not closed:
+                    return
+                self._inside = False
+                continue
+            said = self._held.lstrip()
+            if said.startswith(_OPEN):
+                self._inside, self._held = True, said[len(_OPEN) :]
+            elif not said or _OPEN.startswith(said):
+                return
+            else:
+                self._begun = True
+                yield from self.rest()
+
+    def rest(self) -> Iterator[Delta]:
+        """What was held back, at the end of the text."""
+        held, self._held = self._held, ""
+        if held:
+            yield ReasoningDelta(held) if self._inside else TextDelta(held)
+
+
+def _beginning(text: str, tag: str) -> int:
+    """How many characters at the end of a text may be the beginning of a tag."""
+    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)

@@ -1,0 +1,26 @@
+"""The bytes of pictures and PDFs as request bodies hold them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from core.protocol.messages import Attachment
+from core.providers.base import ModelRequest
+
+PDF: Final = "application/pdf"
+
+
+def base64_of(attachment: Attachment, request: ModelRequest) -> str:
+    """Its bytes in base 64. Raises `StateError` if they are gone."""
+    return base64.b64encode(request.blobs(attachment.digest)).decode("ascii")
+
+
+def data_url(attachment: Attachment, request: ModelRequest) -> str:
+    """Its bytes as a `data:` URL. Raises `StateError` if they are gone."""
+    return f"data:{attachment.media_type};base64,{base64_of(attachment, request)}"
+
+
+def file_name(attachment: Attachment) -> str:
+    """A name for it, which APIs want of a PDF."""
+    return attachment.name or ("document.pdf" if attachment.media_type == PDF else "picture")

@@ -1,0 +1,139 @@
+"""Which of OpenAI's two protocols a server is spoken to, and what of a conversation crosses from one to the other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core.errors import ProviderError
+from core.protocol.messages import ToolMessage, UserMessage
+from tests.support.model_server.step import Think
+from tests.support.provider_calls import GREP, ask, connect, request
+from tests.support.provider_server import provider_server
+from tests.support.provider_streams import Call, Step
+
+CALLING = Step(parts=[Think(text="Hm."), Call(name="grep", arguments={"pattern": "x"})])
+WANTS_RESPONSES = (
+    "Function tools with reasoning_effort are not supported for m in /v1/chat/completions. To use function tools, "
+    "use /v1/responses or set reasoning_effort to 'none'."
+)
+NOT_CHAT = "This model is only supported in v1/responses and not in v1/chat/completions."
+
+
+def paths(server):
+    return [each.path.removeprefix("/v1/") for each in server.answered]
+
+
+async def asked_of(provider, *texts, **fields):
+    return [await ask(provider, request(UserMessage(content=text), **fields)) for text in texts]
+
+
+async def test_a_current_model_behind_another_host_is_asked_over_the_wire_that_its_tools_need():
+    async with provider_server(["one", "two"], strict=True) as server:
+        provider = connect(server, "openai")
+        first, second = await asked_of(provider, "a", "b", model="gpt-6-sol", effort="high", tools=(GREP,))
+        await provider.close()
+        assert paths(server) == ["chat/completions", "responses", "responses"]
+    assert [first.text, second.text] == ["one", "two"]
+    assert "Responses API" in first.report.notice
+    assert second.report.notice == ""
+
+
+@pytest.mark.parametrize(("status", "told"), [(400, WANTS_RESPONSES), (404, NOT_CHAT)])
+async def test_the_words_of_a_refusal_decide(status, told):
+    async with provider_server([Step(status=status, error=told), "ok", "ok"]) as server:
+        provider = connect(server, "openai")
+        await asked_of(provider, "a")
+        await provider.close()
+        assert paths(server) == ["chat/completions", "responses"]
+
+
+async def test_a_host_without_responses_is_spoken_to_over_chat_completions():
+    missing = Step(status=404, body='{"detail": "Not Found"}')
+    async with provider_server([missing, "one", "two"]) as server:
+        provider = connect(server, "responses")
+        first, second = await asked_of(provider, "a", "b")
+        await provider.close()
+        assert paths(server) == ["responses", "chat/completions", "chat/completions"]
+    assert "chat completions" in first.report.notice
+    assert (second.text, second.report.notice) == ("two", "")
+
+
+async def test_a_host_that_has_neither_is_asked_once_each():
+    async with provider_server([Step(status=404, body='{"detail": "Not Found"}')], repeat=True) as server:
+        provider = connect(server, "responses")
+        with pytest.raises(ProviderError) as caught:
+            await asked_of(provider, "a")
+        await provider.close()
+        assert paths(server) == ["responses", "chat/completions"]
+    assert caught.value.code == "address_unknown"
+
+
+async def test_an_unknown_model_is_no_reason_to_change_the_wire():
+    told = "The model `nope` does not exist or you do not have access to it."
+    async with provider_server([Step(status=404, error=told, error_type="model_not_found")], repeat=True) as server:
+        provider = connect(server, "responses")
+        with pytest.raises(ProviderError) as caught:
+            await asked_of(provider, "a")
+        await provider.close()
+        assert set(paths(server)) == {"responses"}
+    assert caught.value.code == "model_unknown"
+
+
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        ("Encrypted content is not supported with this model.", {"reasoning", "prompt_cache_key"}),
+        ("Unsupported parameter: 'reasoning.summary' is not supported.", {"include", "prompt_cache_key", "reasoning"}),
+        ("Unknown parameter: 'prompt_cache_key'.", {"include", "reasoning"}),
+    ],
+)
+async def test_options_that_a_host_refuses_are_left_out_from_then_on(told, left):
+    async with provider_server([Step(status=400, error=told), "one", "two"]) as server:
+        provider = connect(server, "responses")
+        await asked_of(provider, "a", "b", effort="low", session="s1")
+        await provider.close()
+        bodies = [each.json for each in server.answered]
+    assert [body.keys() & {"include", "reasoning", "prompt_cache_key"} for body in bodies[1:]] == [left] * 2
+    assert bodies[2].get("reasoning", {}).get("effort") == "low"
+    assert ("summary" in bodies[2].get("reasoning", {})) == ("summary" not in told)
+
+
+async def test_an_effort_that_is_refused_is_left_out_and_said():
+    told = "Unsupported value: 'max' is not supported with the 'm' model. Supported values are: 'low'."
+    body = json.dumps({"error": {"message": told, "type": "invalid_request_error", "param": "reasoning.effort"}})
+    async with provider_server([Step(status=400, body=body), "one"]) as server:
+        provider = connect(server, "responses")
+        (answer,) = await asked_of(provider, "a", effort="max")
+        await provider.close()
+        assert server.answered[1].json["reasoning"] == {"summary": "auto"}
+    assert "effort max" in answer.report.notice
+
+
+async def test_a_complaint_about_a_reasoning_item_takes_no_option_away():
+    told = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
+    async with provider_server([Step(status=400, error=told)], repeat=True) as server:
+        provider = connect(server, "responses")
+        with pytest.raises(ProviderError, match="required following item"):
+            await asked_of(provider, "a", effort="low")
+        await provider.close()
+        assert len(server.answered) == 1
+
+
+async def test_a_conversation_crosses_from_one_wire_to_the_other_and_back():
+    history = [UserMessage(content="Do it.")]
+    async with provider_server([CALLING] * 3 + ["done"], strict=True) as server:
+        chat, responses = connect(server, "openai"), connect(server, "responses")
+        for provider, model in ((chat, "tiny-1"), (responses, "gpt-6-sol"), (chat, "tiny-1"), (responses, "gpt-6-sol")):
+            answer = await ask(provider, request(*history, model=model, tools=(GREP,)))
+            message = answer.message(f"{provider.name}/{model}")
+            history += [message, *(ToolMessage(call_id=call.id, content="r") for call in message.tool_calls)]
+        await chat.close()
+        await responses.close()
+        assert server.rules.refusals == []
+        last = server.answered[-1].json["input"]
+    types = [each["type"] for each in last]
+    calls = ["function_call", "function_call_output"]
+    assert types == ["message", *calls, "reasoning", *calls, *calls]
+    assert answer.report.dropped_reasoning == 2
