@@ -8,6 +8,7 @@ chosen one does the job, and the user is told. So is a fallback that can't be us
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Final, get_args
 
 from msgspec.structs import replace
@@ -53,6 +54,7 @@ class Routes:
     def __init__(self, session: SessionRuntime) -> None:
         self._session = session
         self._opened: dict[str, Route] = {}
+        self._making = Lock()
         self._chains: dict[Job, tuple[Route, ...]] = {}
         self._problems: dict[str, AgentTuiError] = {}
         self._told: set[str] = set()
@@ -71,9 +73,10 @@ class Routes:
 
     def to(self, model: str, effort: str = "") -> Route:
         """The route to a model, with as much of an effort as it has. Raises as `chosen` does."""
-        if model not in self._opened:
-            self._opened[model] = self._made(model)
-        route = self._opened[model]
+        with self._making:  # a turn may begin while another thread still warms up
+            if model not in self._opened:
+                self._opened[model] = self._made(model)
+            route = self._opened[model]
         return replace(route, effort=clamped(effort, route.capabilities))
 
     def resolve(self) -> None:
