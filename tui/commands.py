@@ -35,6 +35,8 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("help", "show_help", "What can be done, and how"),
     Slash("mode", "choose_mode", "Switch the mode", "agent | plan | ask | debug"),
     Slash("model", "choose_model", "Choose the model", "provider/name"),
+    Slash("limits", "change_limits", "What a turn may use: see, change", "steps N | cost DOLLARS | tokens N"),
+    Slash("policy", "choose_policy", "Who decides on commands", "auto | confirm | human"),
     Slash("login", "paste_key", "Paste a key…", "provider"),
     Slash("new", "new_session", "Start a new session"),
     Slash("sessions", "sessions", "Go on with another session"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+_KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
 
 
 def command_of(environment: Mapping[str, str]) -> list[str]:
@@ -27,3 +31,8 @@ def _outside(path: str) -> str:
 
 def _lies_in(entry: Path, directory: Path) -> bool:
     return directory != Path("/") and entry.resolve().is_relative_to(directory)
+
+
+def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a program of the user's own: no key of a model's API goes there."""
+    return {name: value for name, value in environment.items() if not _KEY_NAME.search(name)}

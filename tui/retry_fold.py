@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from core.protocol import events
+from tui.block import Block
 
 if TYPE_CHECKING:
     from tui.state import ViewState
@@ -31,8 +32,6 @@ class Waiting(NamedTuple):
 
 def fold_retried(state: ViewState, event: events.StepRetried, envelope: events.Envelope) -> None:
     """What the attempt had brought is void; the line about it says what is waited for now."""
-    from tui.state import Block
-
     key = f"retry:{envelope.turn}:{event.step}"
     for void in (*event.void_documents, key):
         if void in state.by_key:

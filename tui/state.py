@@ -16,6 +16,7 @@ from core.protocol.moves import listed
 from core.protocol.plans import Plan
 from core.protocol.review import Bulk, Change, Comment
 from tui.asking_fold import Questions, awaits, fold_asked
+from tui.block import Block as Block  # noqa: PLC0414 (part of what the fold gives)
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
 from tui.plan_fold import marked
@@ -35,42 +36,6 @@ def _topics(*names: Topic) -> frozenset[Topic]:
     return frozenset(names)
 
 
-@dataclass(slots=True, eq=False)
-class Block:
-    """One thing in the transcript: a prompt, a document, a notice, the end of a turn.
-
-    `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
-    streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
-    with every change, so that what was drawn of a block can be told to be stale. Of a call, `subject` says what it is
-    about (a path, a command), `summary` what came of it; of a subagent, its todo, and `acts` are what it did.
-    """
-
-    key: str
-    kind: str
-    turn: str = ""
-    title: str = ""
-    text: str = ""
-    hint: str = ""
-    level: str = ""
-    language: str = ""
-    live: str = ""
-    output: str = ""
-    document: AnyDocument | None = None
-    status: str = ""
-    subject: str = ""
-    summary: str = ""
-    duration_ms: int = 0
-    usage: Usage | None = None
-    steps: int = 0
-    revision: int = 0
-    acts: tuple[events.Act, ...] = ()
-
-    @property
-    def running(self) -> bool:
-        """Begun, and neither finished nor voided."""
-        return self.status == "running"
-
-
 @dataclass(slots=True)
 class ViewState:
     """The fold. `seq` is the last durable event seen; `blocks` are in the order of the transcript; `waiting`:
@@ -83,6 +48,8 @@ class ViewState:
     demo: bool = False
     mode: events.ModeName = "agent"
     model: str = ""
+    limits: events.LimitsChanged = field(default_factory=events.LimitsChanged)
+    policy: events.PolicyChanged = field(default_factory=events.PolicyChanged)
     context_used: int = 0
     context_window: int = 0
     prompt_tokens: int = 0
@@ -120,6 +87,11 @@ class ViewState:
     jobs: dict[str, events.JobStarted] = field(default_factory=dict)
     debug: DebugView = field(default_factory=DebugView)
     crew: dict[str, Block] = field(default_factory=dict)
+
+    @property
+    def types_commands(self) -> bool:
+        """Whether what the user types is a command: theirs are all that run, and no turn is there to be steered."""
+        return self.policy.policy == "human" and not self.running
 
     @property
     def runs_command(self) -> bool:
@@ -328,6 +300,10 @@ class ViewState:
         match event:
             case events.BoxFound():
                 self.box = event
+            case events.LimitsChanged():
+                self.limits = event
+            case events.PolicyChanged():
+                self.policy = event
             case events.JobStarted():
                 self.jobs[event.id] = event
             case events.JobEnded():

@@ -126,6 +126,6 @@ async def _asked_of(session: SessionContext, route: Route, messages: list[Messag
                 elif isinstance(delta, UsageReport):
                     usage = session.priced(route, delta.usage)
     finally:
-        session.spend(usage)
+        session.spent.add(usage, route.id)
         session.used("apply", route, usage)
     return "".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -24,18 +24,28 @@ class LimitReached(AgentTuiError):
 
 class Spent:
     """What a turn has used so far. Raises `LimitReached` before a step that a limit forbids. What it uses counts for
-    the turn that it is a part of (`whole`), too."""
+    the turn that it is a part of (`whole`), too. `limits` gives those that hold now."""
 
-    def __init__(self, limits: Limits, whole: Spent | None = None) -> None:
+    def __init__(self, limits: Callable[[], Limits], whole: Spent | None = None) -> None:
         self._limits = limits
         self._whole = whole
         self.steps = 0
         self.usage = Usage()
+        self.unpriced = ""
 
-    def add(self, usage: Usage) -> None:
+    def add(self, usage: Usage, model: str = "") -> None:
+        """`model`: the id of the one that used it, where that is known."""
         self.usage = total(self.usage, usage)
+        if usage.cost is None and usage.prompt_tokens + usage.completion_tokens:
+            self.miss_price(model or "the model")
         if self._whole is not None:
-            self._whole.add(usage)
+            self._whole.add(usage, model)
+
+    def miss_price(self, model: str) -> None:
+        """What this model took can't be counted in money."""
+        self.unpriced = self.unpriced or model
+        if self._whole is not None:
+            self._whole.miss_price(model)
 
     def begin_step(self) -> int:
         """The number of the step that begins."""
@@ -46,26 +56,33 @@ class Spent:
 
     def check_end(self) -> None:
         """To be called when a turn is done: its last step may have used more than there was."""
-        limits, used = self._limits, self.usage.prompt_tokens + self.usage.completion_tokens
-        hint = "The answer is whole; raise `{}` in the [limits] of your configuration, or ask for less."
+        limits, used = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
+        hint = "The answer is whole; raise it with /limits or `{}` in your configuration, or ask for less."
         if limits.max_tokens and used > limits.max_tokens:
-            raise LimitReached(f"{used:,} tokens were used (max_tokens).", hint=hint.format("max_tokens"))
+            raise LimitReached(f"{used:,} tokens were used (max_tokens).", hint=hint.format("limits.max_tokens"))
         if limits.max_cost and (self.usage.cost or 0.0) > limits.max_cost:
-            raise LimitReached(f"${self.usage.cost or 0.0:.2f} were used (max_cost).", hint=hint.format("max_cost"))
+            raise LimitReached(
+                f"${self.usage.cost or 0.0:.2f} were used (max_cost).", hint=hint.format("limits.max_cost")
+            )
 
     def check(self) -> None:
         """To be called before each step."""
         if self._whole is not None:
             self._whole.check()
-        limits, used = self._limits, self.usage.prompt_tokens + self.usage.completion_tokens
-        hint = "Send another message to go on, or raise `{}` in the [limits] of your configuration."
+        limits, used = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
+        hint = "Send another message to go on, or raise it with /limits or `{}` in your configuration."
         if limits.max_steps and self.steps >= limits.max_steps:
-            raise LimitReached(f"Stopped after {self.steps} steps (max_steps).", hint=hint.format("max_steps"))
+            raise LimitReached(f"Stopped after {self.steps} steps (max_steps).", hint=hint.format("limits.max_steps"))
         if limits.max_tokens and used >= limits.max_tokens:
-            raise LimitReached(f"Stopped after {used:,} tokens (max_tokens).", hint=hint.format("max_tokens"))
+            raise LimitReached(f"Stopped after {used:,} tokens (max_tokens).", hint=hint.format("limits.max_tokens"))
         if limits.max_cost and (self.usage.cost or 0.0) >= limits.max_cost:
+            message = f"Stopped at a cost of ${self.usage.cost or 0.0:.2f} (max_cost)."
+            raise LimitReached(message, hint=hint.format("limits.max_cost"))
+        if limits.max_cost and self.unpriced:
             raise LimitReached(
-                f"Stopped at a cost of ${self.usage.cost or 0.0:.2f} (max_cost).", hint=hint.format("max_cost")
+                f"Stopped: what {self.unpriced} costs is not known, so max_cost (${limits.max_cost:.2f}) can't hold.",
+                hint=f'Say its price, in US dollars for a million tokens: [models."{self.unpriced}"] price = '
+                "{ input = 1.0, output = 5.0 }. Or take the limit off: /limits cost 0.",
             )
 
 

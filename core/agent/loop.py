@@ -39,7 +39,9 @@ from core.protocol.events import (
     TurnFinished,
     TurnStarted,
 )
+from core.protocol.messages import Usage
 
+A_MILLION = Usage(prompt_tokens=1_000_000)
 PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
 
 
@@ -59,8 +61,8 @@ class Turn:
         self.text = instruction or prompt
         self.open_files = tuple(open_files)
         self.documents = Documents(session.emit)
-        self.spent = Spent(session.settings.limits, session.leash.spent if session.leash else None)
-        session.spend = self.spent.add
+        self.spent = Spent(lambda: session.settings.limits, session.leash.spent if session.leash else None)
+        session.spent = self.spent
         self.repeats = Repeats()
         self.started = monotonic()
         self.nudges = Nudges(session)
@@ -143,7 +145,9 @@ class Turn:
     def _account(self, made: Prepared, answer: Answer) -> None:
         """Record the answer and what it took. An answer that says nothing at all is no message."""
         session, usage = self.session, answer.usage
-        self.spent.add(usage)
+        self.spent.add(usage, session.route.id)
+        if usage.cost is None and session.price(session.route.id, A_MILLION) != 0.0:  # no tokens were told either
+            self.spent.miss_price(session.route.id)
         session.meter.learn(made.size, session.state.messages, usage.prompt_tokens)
         if answer.message.content.strip() or answer.calls:
             session.emit(MessageAppended(message=answer.message))

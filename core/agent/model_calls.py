@@ -101,7 +101,7 @@ class ModelCalls:
 
     def _retried(self, reception: Reception, attempt: int, wait: float, error: ProviderError) -> None:
         """The attempt is void and another one follows; what it cost counts all the same."""
-        self.spent.add(reception.usage)
+        self.spent.add(reception.usage, self.session.route.id)
         self.session.used("chat", self.session.route, reception.usage)
         void = self.documents.void_attempt()
         self.session.emit(retried(self.spent.steps, attempt, wait, error, void))
@@ -110,7 +110,7 @@ class ModelCalls:
         message = reception.abandon(why)
         if message is not None:
             self.session.emit(MessageAppended(message=message))
-        self.spent.add(reception.usage)
+        self.spent.add(reception.usage, self.session.route.id)
         self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage, model=self.session.route.id))
 
     async def make_room(self) -> None:

@@ -15,14 +15,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.leash import Leash
-from core.agent.limits import Meter
+from core.agent.limits import Meter, Spent
 from core.agent.plan_news import plan_events, tell_trouble
 from core.agent.prefix import Prepared
 from core.agent.python_room import PythonRoom
 from core.agent.terminal import Terminal
 from core.agent.variant import Variants
 from core.agent.way_out import WayOut
-from core.config import DialectName, Settings
+from core.config import DialectName, Limits, Settings
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode, granted
@@ -191,10 +191,6 @@ def unpriced(_model_id: str, _usage: Usage) -> float | None:
     return None
 
 
-def _not_counted(_: Usage) -> None:
-    """Outside of a turn nothing counts what a model takes."""
-
-
 class SessionContext(Struct, kw_only=True):
     """One open session. Mutable fields are the engine's to set between turns: `route`, `small`, `apply`, `settings`.
 
@@ -205,7 +201,7 @@ class SessionContext(Struct, kw_only=True):
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
     `trusted`: whether the user trusts the project, so that what it says to its agent is heard; `hears`: whether
     these bytes of a file are; `kept`, `exit` and `settled` are made at first use.
-    `spend` counts what a call of a model within a tool took, for the turn that runs.
+    `spent` is what the turn that runs has used, or the one that ran last.
     `job_in_front`: the command that goes on in the terminal of a model that has only one, "" = none.
     `reached`: the routes at which a model has answered.
     `building`: the plan that the turn works, "" = none; `building_todo`: the one todo of it that was chosen, "" = all.
@@ -244,7 +240,7 @@ class SessionContext(Struct, kw_only=True):
     working: asyncio.Task[None] | None = None
     trusted: bool = True
     hears: Hears = everything
-    spend: Callable[[Usage], None] = _not_counted
+    spent: Spent = field(default_factory=lambda: Spent(Limits))
     kept: Remembered | None = None
     exit: WayOut | None = None
     python_room: PythonRoom | None = None
@@ -319,6 +315,8 @@ class SessionContext(Struct, kw_only=True):
         """Say what a model took beside the steps of the conversation."""
         if usage != Usage():
             self.emit(ModelUsed(job=job, model=route.id, usage=usage))
+            if usage.cost is None:
+                self.spent.miss_price(route.id)
 
     def priced(self, route: Route, usage: Usage) -> Usage:
         """The usage with its cost, as far as the model's price is known."""

@@ -115,7 +115,12 @@ def _command_dialect(session: SessionContext) -> CommandDialect:
         "shell": "bash",
         "time_limit": texts.timeout,
     }
-    return CommandDialect(texts, facts, time_limit=texts.timeout)
+    return CommandDialect(texts, facts, time_limit=texts.timeout, counts=lambda: _counts(session))
+
+
+def _counts(session: SessionContext) -> dict[str, object]:
+    """What the turn has used so far, as a template may say it."""
+    return {"n_model_calls": session.spent.steps, "model_cost": session.spent.usage.cost or 0.0}
 
 
 def _tools(*, short: bool) -> list[dict[str, str]]:

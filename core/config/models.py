@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from core.protocol.messages import Effort
+from core.protocol.messages import Effort, Usage
 
 DialectName = Literal["native", "tags", "command"]
 EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "lazy", "blocks"]
@@ -32,14 +32,30 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     wire: Literal["", "chat", "responses"] = ""
 
 
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens. `cached`: of those that the API had in its cache, None = as `input`."""
+
+    input: Annotated[float, Meta(ge=0)]
+    output: Annotated[float, Meta(ge=0)]
+    cached: Annotated[float, Meta(ge=0)] | None = None
+
+    def of(self, usage: Usage) -> float:
+        """US dollars for what one call took; the prompt's tokens include the cached ones."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = usage.prompt_tokens - usage.cached_tokens
+        return (fresh * self.input + usage.cached_tokens * cached + usage.completion_tokens * self.output) / 1e6
+
+
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model, by its id `provider/name`. `dialect`: how it says what it wants done; function calls are native.
 
     `edits`: the format in which it is offered to edit files; "" = the one that models of its name are best at.
+    `price`: what it costs; None = as the program's price list has it.
     """
 
     dialect: DialectName = "native"
     edits: EditFormat | Literal[""] = ""
+    price: Price | None = None
 
 
 class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

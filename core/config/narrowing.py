@@ -39,11 +39,14 @@ ADDED = frozenset({("permissions", "ask"), ("permissions", "deny")})
 def narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: str) -> LoadedSettings:
     """The user's settings with the project's narrower values in them."""
     notices: list[str] = []
+    bounds: dict[tuple[str, str], Any] = {}
     for section, key in keys(table):
         holder = getattr(mine, section) if section else mine
         offered = getattr(theirs, section) if section else theirs
         narrower = NARROWER.get((section, key))
         dotted = f"{section}.{key}" if section else key
+        if narrower is not None:
+            bounds[section, key] = getattr(offered, key)
         if (section, key) in ADDED:
             both = tuple(dict.fromkeys((*getattr(holder, key), *getattr(offered, key))))
             mine = msgspec.structs.replace(mine, **{section: msgspec.structs.replace(holder, **{key: both})})
@@ -54,4 +57,13 @@ def narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: s
             mine = msgspec.structs.replace(mine, **{section: changed}) if section else changed
         elif getattr(holder, key) != getattr(offered, key):
             notices.append(f"{name}: `{dotted}` was ignored: a project can only make your settings stricter.")
-    return LoadedSettings(settings=mine, notices=tuple(notices))
+    return LoadedSettings(settings=mine, notices=tuple(notices), bounds=bounds)
+
+
+def within(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> Settings:
+    """The settings as far as what a project said allows them."""
+    for (section, key), theirs in bounds.items():
+        holder = getattr(settings, section) if section else settings
+        if section and NARROWER[section, key](getattr(holder, key), theirs):
+            settings = msgspec.structs.replace(settings, **{section: msgspec.structs.replace(holder, **{key: theirs})})
+    return settings

@@ -140,6 +140,7 @@ _VALUES = {
         ("permissions.allow", "permissions.ask", "permissions.deny"),
         'a list of rules, such as ["Shell(npm run *)", "Read(**/.env)", "Write(src/**)", "WebFetch(example.org)"]',
     ),
+    "models.price": "{ input = 3.0, output = 15.0, cached = 0.3 } in US dollars for a million tokens",
     "limits.max_steps": "a whole number, 0 = no limit",
     "limits.max_tokens": "a whole number, 0 = no limit",
     "limits.max_cost": "a number of US dollars, 0 = no limit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -133,7 +133,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
-    """`notices`: what of the project's file was ignored, and why; one line each."""
+    """`notices`: what of the project's file was ignored, and why; one line each. `bounds`: what it says, by section and
+    key, that may be narrowed and not widened."""
 
     settings: Settings
     notices: tuple[str, ...] = ()
+    bounds: Mapping[tuple[str, str], Any] = {}

@@ -256,15 +256,29 @@ class Output(Struct, frozen=True, kw_only=True):
     output: str
 
 
+def nothing_used() -> Mapping[str, object]:
+    """The counts before the first model call."""
+    return {"n_model_calls": 0, "model_cost": 0.0}
+
+
 class CommandDialect:
-    """The dialect with its templates. `facts` are variables that every template may use."""
+    """The dialect with its templates. `facts` are variables that every template may use, `counts` gives those that say
+    what the turn has used so far: `n_model_calls`, and `model_cost` in US dollars (0.0 where it is not known)."""
 
     name = "command"
 
-    def __init__(self, templates: Templates, facts: Mapping[str, object], *, time_limit: int = 0) -> None:
+    def __init__(
+        self,
+        templates: Templates,
+        facts: Mapping[str, object],
+        *,
+        time_limit: int = 0,
+        counts: Callable[[], Mapping[str, object]] = nothing_used,
+    ) -> None:
         self._templates = templates
         self._facts = {"completion_mark": MARKS[0], "output_limit": LIMIT, **facts}
         self._time_limit = time_limit
+        self._counts = counts
 
     def listener(self, *, job: str = "") -> CommandListener:
         return CommandListener(self._format_error, self._time_limit)
@@ -301,7 +315,7 @@ class CommandDialect:
         return self._render("format_error_template", error=error, actions=[block.command for block in blocks])
 
     def _render(self, name: str, **variables: object) -> str:
-        return self._templates.render(name, {**self._facts, **variables})
+        return self._templates.render(name, {**self._facts, **self._counts(), **variables})
 
 
 _FRAME = re.compile(r"<(?=/(?:output|output_head|output_tail|returncode|warning)>)")

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from core.engine.answering import answered
 from core.engine.attaching import attached, check_taken, with_labels
+from core.engine.bounds import bounded, check_prompt
 from core.engine.live import Effect, LiveSession
 from core.engine.permission_answers import removed
 from core.engine.plan_effects import planned
@@ -27,6 +28,8 @@ SessionCommand = (
     cmd.SessionRename
     | cmd.ModeSet
     | cmd.ModelSet
+    | cmd.LimitsSet
+    | cmd.PolicySet
     | cmd.PermissionRemove
     | cmd.AttachmentAdd
     | cmd.TurnSubmit
@@ -84,10 +87,8 @@ async def prepare(live: LiveSession, command: SessionCommand) -> Effect:
             return _review(live, command)
         case cmd.PlanEdit() | cmd.PlanComment() | cmd.PlanBuild() | cmd.TodoSet():
             return await planned(live, command)
-        case cmd.SessionRename() | cmd.ModeSet() | cmd.ModelSet() | cmd.PermissionRemove():
+        case _:
             return await _setting(live, command)
-        case _ as unreachable:
-            assert_never(unreachable)
 
 
 def _review(live: LiveSession, command: ReviewCommand | cmd.CheckpointRestore) -> Effect:
@@ -112,6 +113,7 @@ async def _turn(live: LiveSession, command: TurnCommand | TerminalCommand) -> Ef
         case cmd.AttachmentAdd() | cmd.TurnSteer() | cmd.TurnUnsteer() | cmd.DraftKeep():
             return await _beside(live, command)
         case cmd.TurnSubmit():
+            check_prompt(live.runtime, command)
             text = with_labels(command.text, command.attachments, live.runtime)
             _check_text(text, "prompt")
             await check_taken(live, text)
@@ -229,11 +231,14 @@ def _approve(live: LiveSession, command: cmd.ApprovalAnswer) -> Effect:
     return approve
 
 
-async def _setting(
-    live: LiveSession, command: cmd.SessionRename | cmd.ModeSet | cmd.ModelSet | cmd.PermissionRemove
-) -> Effect:
+SettingCommand = cmd.SessionRename | cmd.ModeSet | cmd.ModelSet | cmd.LimitsSet | cmd.PolicySet | cmd.PermissionRemove
+
+
+async def _setting(live: LiveSession, command: SettingCommand) -> Effect:
     runtime = live.runtime
     match command:
+        case cmd.LimitsSet() | cmd.PolicySet():
+            return bounded(live, command)
         case cmd.PermissionRemove():
             return removed(live, command)
         case cmd.SessionRename():

@@ -19,6 +19,7 @@ from core import demo
 from core.agent.terminal import Terminal
 from core.config import LoadedSettings, ProviderSettings, Settings
 from core.engine.answers import Answers
+from core.engine.bounds import state_bounds, with_limits
 from core.engine.boxes import Boxes
 from core.engine.effects import prepare
 from core.engine.faults import explained
@@ -149,7 +150,8 @@ class Engine:
             loaded = trusting.settings()
             around = Surroundings(
                 workspace=workspace,
-                settings=_with_limits(loaded, self._options),
+                settings=with_limits(loaded, self._options),
+                bounds=loaded.bounds,
                 models=self._models,
                 boxes=self._boxes,
                 interactive=self._options.interactive,
@@ -242,6 +244,7 @@ class Engine:
             runtime.emit(Notice(level="warning", message=notice))
         house.notices.clear()
         self._say_trust(runtime, house.trusting)
+        state_bounds(runtime, self._options)
         live.turns.preload()
         self._tell_box(live)
         if runtime.state.demo:
@@ -284,11 +287,12 @@ class Engine:
     def _take_settings(self, house: _House, loaded: LoadedSettings) -> None:
         """These hold from now on, in every open session."""
         trusted = house.trusting.trusted
-        settings = _with_limits(loaded, self._options)
-        house.around = dataclasses.replace(house.around, settings=settings, trusted=trusted)
+        settings = with_limits(loaded, self._options)
+        house.around = dataclasses.replace(house.around, settings=settings, trusted=trusted, bounds=loaded.bounds)
         house.answers.settings = settings
         for live in self._sessions.values():
-            live.runtime.settings = settings
+            live.runtime.configured, live.runtime.bounds = settings, loaded.bounds
+            state_bounds(live.runtime)
 
     def _tell_box(self, live: LiveSession) -> None:
         """Find the box while the user still types, and say which one it is when that is news."""
@@ -375,13 +379,6 @@ class Engine:
 
 def _ack(live: LiveSession) -> cmd.Ack:
     return cmd.Ack(session=live.runtime.id, seq=live.runtime.log.last)
-
-
-def _with_limits(loaded: LoadedSettings, options: EngineOptions) -> Settings:
-    limits = loaded.settings.limits
-    said = {"max_steps": options.max_steps, "max_cost": options.max_cost, "max_tokens": options.max_tokens}
-    limits = msgspec.structs.replace(limits, **{name: value for name, value in said.items() if value is not None})
-    return msgspec.structs.replace(loaded.settings, limits=limits)
 
 
 def _keep(command: cmd.ProviderConfigure, settings: Settings) -> None:

@@ -76,7 +76,7 @@ class ParallelBuild:
     async def run(self, context: SessionContext, prompt: str) -> None:
         """All of it, from `turn.started` to `turn.finished`."""
         self._context = context
-        self._spent = Spent(context.settings.limits)
+        self._spent = Spent(lambda: context.settings.limits)
         self._documents = Documents(context.emit)
         context.emit(TurnStarted(prompt=prompt, mode=context.state.mode, model=context.route.id))
         context.emit(MessageAppended(message=UserMessage(content=tagged("user_query", prompt))))

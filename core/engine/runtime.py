@@ -6,16 +6,20 @@ disk refuses never happened: `emit` raises and nobody is told. What ends a turn 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from core.agent.execution import Ground
 from core.agent.plan_news import refresh
 from core.agent.terminal import Terminal
 from core.bus import Bus
 from core.clock import now_ms
-from core.config import Settings
+from core.config import Limits, Settings
+from core.config.narrowing import within
 from core.engine.boxes import Boxes
 from core.engine.debug_end import before_edge, end_debugging, sweep_killed
 from core.engine.flagging import Flagging
@@ -30,6 +34,7 @@ from core.ids import new_id
 from core.plans.store import PlanStore
 from core.protocol import events as ev
 from core.protocol.attachments import without_labels
+from core.protocol.messages import Usage
 from core.protocol.moves import tied
 from core.protocol.review import Change, Origin
 from core.sessions import snapshot
@@ -53,7 +58,7 @@ TOGETHER = 250  # files that are promoted in one transaction
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What every session of an engine shares. `interactive` False: no user can be asked. `trusted`: what the project
-    says is heard."""
+    says is heard, and `bounds` what of it can't be widened."""
 
     workspace: Workspace
     settings: Settings
@@ -62,17 +67,18 @@ class Surroundings:
     interactive: bool = True
     trusted: bool = True
     trusting: Trusting | None = None
+    bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
 
 class SessionRuntime:
-    """A session that is open in this process. `settings` may be replaced between turns. `listener` is told of every
+    """A session that is open in this process. `configured` may be replaced between turns. `listener` is told of every
     event that is recorded, after it counts."""
 
     def __init__(self, directory: SessionDirectory, log: SessionLog, state: SessionState, around: Surroundings) -> None:
         self.directory = directory
         self.log = log
         self.state = state
-        self.settings = around.settings
+        self.configured, self.bounds = around.settings, around.bounds
         self.models = around.models
         self.interactive = around.interactive
         self.trusted = around.trusted
@@ -136,6 +142,25 @@ class SessionRuntime:
         end_debugging(runtime, resumed=True)
         runtime.emit(ev.SessionResumed(repaired=" ".join(filter(None, repaired))))
         return runtime
+
+    @property
+    def settings(self) -> Settings:
+        """What is configured, with what was chosen in this session as far as the project allows it."""
+        limits, policy = self.state.limits, self.state.policy
+        found = self.configured
+        if limits.by == "user":
+            chosen = Limits(max_steps=limits.max_steps, max_cost=limits.max_cost, max_tokens=limits.max_tokens)
+            found = within(replace(found, limits=chosen), self.bounds)
+        if policy.by == "user":
+            found = within(replace(found, commands=replace(found.commands, policy=policy.policy)), self.bounds)
+        return found
+
+    def price(self, model: str, usage: Usage) -> float | None:
+        """US dollars for one call, None = not known: as configured, else as the price list has it."""
+        configured = self.configured.models.get(model)
+        if configured is not None and configured.price is not None:
+            return configured.price.of(usage)
+        return self.models.cost(model, usage)
 
     @property
     def id(self) -> str:

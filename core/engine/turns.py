@@ -248,7 +248,7 @@ class Turns:
                 route=route,
                 directory=session.directory.path,
                 terminal=session.terminal,
-                price=self._models.cost,
+                price=session.price,
                 interactive=session.interactive,
                 kept=session.permits.remembered,
                 exit=session.permits.way_out,

@@ -21,7 +21,7 @@ MAX_BYTES = 256 * 1024
 LONGEST_TIMEOUT = 600
 FACTS = frozenset(
     {"system", "release", "version", "machine", "workspace", "model", "shell", "time_limit", "completion_mark",
-     "output_limit"}
+     "output_limit", "n_model_calls", "model_cost"}
 )  # fmt: skip
 # Every template of a file, with the variables that it has beside the facts.
 TEMPLATES: Mapping[str, frozenset[str]] = {

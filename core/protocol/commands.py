@@ -56,6 +56,20 @@ class ModelSet(Command, frozen=True, kw_only=True, tag="model.set"):
     model: str
 
 
+class LimitsSet(Command, frozen=True, kw_only=True, tag="limits.set"):
+    """What one turn of this session may use; 0 = no limit, None = as it is. It holds at once."""
+
+    max_steps: Annotated[int, Meta(ge=0)] | None = None
+    max_cost: Annotated[float, Meta(ge=0)] | None = None
+    max_tokens: Annotated[int, Meta(ge=0)] | None = None
+
+
+class PolicySet(Command, frozen=True, kw_only=True, tag="policy.set"):
+    """Who decides on commands in this session. It holds at once."""
+
+    policy: Literal["confirm", "auto", "human"]
+
+
 class TrustSet(Command, frozen=True, kw_only=True, tag="trust.set"):
     """Whether the project of this session is trusted. A yes is kept; a no holds until it is asked about again."""
 
@@ -96,11 +110,13 @@ class AttachmentAdd(Command, frozen=True, kw_only=True, tag="attachment.add"):
 
 class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first. What the labels in
-    `text` name goes with it; `attachments` are labels that need not stand in it."""
+    `text` name goes with it; `attachments` are labels that need not stand in it. `anyway`: the model is meant, although
+    the user types the commands (policy `human`)."""
 
     text: str
     open_files: tuple[str, ...] = ()
     attachments: tuple[str, ...] = ()
+    anyway: bool = False
 
 
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
@@ -297,6 +313,8 @@ AnyCommand = (
     | SessionClose
     | ModeSet
     | ModelSet
+    | LimitsSet
+    | PolicySet
     | TrustSet
     | PermissionRemove
     | ProviderConfigure

@@ -60,6 +60,8 @@ class SessionState:
     title: str = ""
     mode: ev.ModeName = "agent"
     model: str = ""
+    limits: ev.LimitsChanged = field(default_factory=ev.LimitsChanged)
+    policy: ev.PolicyChanged = field(default_factory=ev.PolicyChanged)
     demo: bool = False
     closed: bool = False
     started: int = 0
@@ -171,6 +173,14 @@ def _mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> None:
     state.mode = event.mode
 
 
+def _limits(state: SessionState, _: ev.Envelope, event: ev.LimitsChanged) -> None:
+    state.limits = event
+
+
+def _policy(state: SessionState, _: ev.Envelope, event: ev.PolicyChanged) -> None:
+    state.policy = event
+
+
 def _trust(state: SessionState, _: ev.Envelope, event: ev.TrustStated) -> None:
     state.trust = event.state
 
@@ -277,6 +287,8 @@ _STEPS: dict[type[ev.Event], Callable[[SessionState, ev.Envelope, Any], None]] =
     ev.EffortChanged: models.effort_changed,
     ev.RouteTaken: models.route_taken,
     ev.ModelUsed: models.model_used,
+    ev.LimitsChanged: _limits,
+    ev.PolicyChanged: _policy,
     ev.TrustStated: _trust,
     ev.AttachmentAdded: turns.attachment_added,
     ev.TurnStarted: turns.turn_started,

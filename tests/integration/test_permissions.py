@@ -28,7 +28,7 @@ from tests.support.agent_case import Case, calls, says
 from tests.support.configured import ASKS, configured
 from tests.support.story import access, project_at
 from tests.unit.sandbox.test_proxy import Outside
-from tui.screens.actions import without_keys
+from tui.editor import without_keys
 
 
 @pytest.fixture

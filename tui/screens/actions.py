@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import tempfile
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -17,7 +15,7 @@ from textual.screen import Screen
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from tui.bridge import Bridge
-from tui.editor import command_of
+from tui.editor import command_of, without_keys
 from tui.screens.sighted import SightedScreen
 from tui.state import ViewState
 from tui.text import one_line
@@ -28,7 +26,6 @@ from tui.work import begin
 if TYPE_CHECKING:
     from tui.screens.panes import Panes
 
-_KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
 LEAVE_WITHIN: Final = 2.0  # seconds between two presses of the key
 MODES: Final[tuple[ModeName, ...]] = get_args(ModeName)
 PERFORMERS: Final = {
@@ -48,11 +45,6 @@ MODE_NOTES: Final = {
     "ask": "answers, changes nothing",
     "debug": "finds the cause by evidence",
 }
-
-
-def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a program of the user's own: no key of a model's API goes there."""
-    return {name: value for name, value in environment.items() if not _KEY_NAME.search(name)}
 
 
 class ActingScreen(SightedScreen):
@@ -151,6 +143,18 @@ class ActingScreen(SightedScreen):
             self.say(getattr(found, "message", "The models can't be listed."), is_error=True)
         elif model := await pick_model(self, found, current=self.state.model):
             await self.deliver(commands.ModelSet(model=model))
+
+    def action_change_limits(self, wanted: str = "") -> None:
+        """See or change what a turn may use."""
+        from tui.screens.bounds import change_limits
+
+        change_limits(self, wanted)
+
+    def action_choose_policy(self, policy: str = "") -> None:
+        """Say who decides on commands, by name or from a list."""
+        from tui.screens.bounds import choose_policy
+
+        choose_policy(self, policy)
 
     def action_paste_key(self, provider: str = "") -> None:
         """Take a key for a model API, by its name or from a list."""

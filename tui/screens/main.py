@@ -25,8 +25,9 @@ from tui.screens.actions import MODES
 from tui.screens.asking import AskingScreen
 from tui.state import Topic
 from tui.text import one_line
+from tui.typed import command_in, prompt_in
 from tui.widgets.greeting import Greeting
-from tui.widgets.prompt import ANSWERING, PLACEHOLDERS, READING, STEERING, Prompt
+from tui.widgets.prompt import ANSWERING, PLACEHOLDERS, READING, STEERING, TYPING, Prompt
 from tui.widgets.status import StatusBar
 from tui.widgets.transcript import Transcript
 from tui.work import begin
@@ -227,7 +228,8 @@ class MainScreen(AskingScreen):
         elif state.awaited:
             prompt.say(ANSWERING)
         else:
-            prompt.say(STEERING if state.running else self._suggested() or PLACEHOLDERS[mode])
+            idle = TYPING if state.types_commands else self._suggested() or PLACEHOLDERS[mode]
+            prompt.say(STEERING if state.running else idle)
 
     def _suggested(self) -> str:
         """What enter on the empty prompt says."""
@@ -258,8 +260,8 @@ class MainScreen(AskingScreen):
             return
         prompt.remember(event.text)
         self.query_one(Transcript).follow()
-        if event.text.startswith("!") and event.text[1:].strip():
-            self.send(commands.CommandRun(command=event.text[1:].strip()))
+        if command := command_in(event.text, by_hand=self.state.types_commands):
+            self.send(commands.CommandRun(command=command))
             return
         if self.answer_awaited(event.text):
             return
@@ -281,7 +283,8 @@ class MainScreen(AskingScreen):
     async def _said(self, text: str) -> commands.Reply:
         """A word to the turn that runs, else a prompt; which of them it is may change while it is under way."""
         seen = self._panes.open_files if self._panes else ()
-        prompt, steer = commands.TurnSubmit(text=text, open_files=seen), commands.TurnSteer(text=text)
+        prompt = prompt_in(text, seen, by_hand=self.state.types_commands)
+        steer = commands.TurnSteer(text=text)
         reply = await self.bridge.submit(steer if self.state.running else prompt)
         for _ in range(2):
             match reply:

@@ -40,6 +40,7 @@ PLACEHOLDERS: Final = {
     "debug": "What goes wrong, and how do you see it?",
 }
 STEERING: Final = "The turn runs. Enter adds to it, escape stops it."
+TYPING: Final = "Type a command.   ?… asks the agent   /policy confirm lets it work"
 READING: Final = "enter opens a row   c copies it   G goes to the end   esc comes back here"
 ANSWERING: Final = "Choose an answer above, or write your own here."
 

@@ -111,12 +111,17 @@ class StatusBar(Widget):
         state = self._state
         tokens = state.prompt_tokens + state.completion_tokens
         facts = [Fact(5 if state.box is not None and state.box.tier == "T4" else 2, [_containment(state)])]
+        if state.policy.policy == "human":
+            facts.append(Fact(5, [("you type commands", "$warning")]))
+        elif state.policy.policy == "confirm":
+            facts.append(_muted(3, "asks before commands"))
         if state.jobs:
             facts.append(_muted(3, f"{len(state.jobs)} {'job' if len(state.jobs) == 1 else 'jobs'}"))
         if tokens:
             facts.append(_muted(1, f"{compact(tokens)} tokens"))
         if state.cost is not None:
-            facts.append(_muted(4 if state.cost else 0, f"${state.cost:.2f}"))
+            most = f" of ${state.limits.max_cost:.2f}" if state.limits.max_cost else ""
+            facts.append(_muted(4 if state.cost else 0, f"${state.cost:.2f}{most}"))
         if state.context_window and state.context_used:
             share = state.context_used / state.context_window
             style = "$warning" if share > 0.8 else "$foreground 60%"
@@ -141,7 +146,8 @@ class StatusBar(Widget):
         if (left := self._again - monotonic()) > 0 and state.waiting is not None:
             key = key_of("app.interrupt", getattr(self.app, "keymap", {})).replace("escape", "esc").capitalize()
             return f" {state.waiting.reason}: again in {ceil(left)} s · {key} stops"
-        return f" step {state.step}" if state.step else ""
+        most = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
+        return f" step {state.step}{most}" if state.step else ""
 
     def _left(self, room: int) -> Content:
         """The mode, and the model with as much of the end of its name as there is room for."""

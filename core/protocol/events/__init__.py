@@ -44,9 +44,11 @@ from core.protocol.events.review import (
 )
 from core.protocol.events.session import (
     EffortChanged,
+    LimitsChanged,
     ModeChanged,
     ModelChanged,
     ModelUsed,
+    PolicyChanged,
     RouteTaken,
     SessionClosed,
     SessionRenamed,
@@ -106,6 +108,8 @@ AnyEvent = (
     | EffortChanged
     | RouteTaken
     | ModelUsed
+    | LimitsChanged
+    | PolicyChanged
     | TrustStated
     | AttachmentAdded
     | TurnStarted
@@ -239,6 +243,7 @@ __all__ = [
     "JobStarted",
     "LayersChanged",
     "LeftAlone",
+    "LimitsChanged",
     "LoadedRule",
     "MessageAppended",
     "ModeChanged",
@@ -249,6 +254,7 @@ __all__ = [
     "PlanCommented",
     "PlanCreated",
     "PlanUpdated",
+    "PolicyChanged",
     "ProbeAdded",
     "ProbeLogged",
     "ProbeRemoved",

@@ -48,6 +48,23 @@ class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):
     by: Literal["user", "agent"] = "user"
 
 
+class LimitsChanged(Event, frozen=True, kw_only=True, tag="limits.changed"):
+    """What one turn may use from now on: model calls, US dollars, tokens; 0 = no limit. `by` the user: chosen for this
+    session, also when it is gone on with."""
+
+    max_steps: int = 100
+    max_cost: float = 0.0
+    max_tokens: int = 0
+    by: Literal["user", "configuration"] = "configuration"
+
+
+class PolicyChanged(Event, frozen=True, kw_only=True, tag="policy.changed"):
+    """Who decides on commands from now on: see `commands.policy` in the configuration."""
+
+    policy: Literal["confirm", "auto", "human"] = "auto"
+    by: Literal["user", "configuration"] = "configuration"
+
+
 class ModelChanged(Event, frozen=True, kw_only=True, tag="model.changed"):
     """`context_window` in tokens, 0 = not known. `mode`: it is chosen for this mode alone, "" = for all that have none
     of their own."""

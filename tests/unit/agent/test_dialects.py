@@ -298,3 +298,17 @@ async def test_commands_that_are_left_to_the_user_are_not_run_in_any_dialect(tmp
     case = case_in(tmp_path, "command", says("```bash\ntouch made\n```"), says(DONE), commands=Commands(policy="human"))
     await case.turn()
     assert not list(tmp_path.rglob("made"))
+
+
+async def test_the_texts_of_the_command_dialect_can_say_what_was_used(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text(
+        "instance_template: |\n  {{ task }} ({{ n_model_calls }} calls)\n"
+        "action_observation_template: |\n  {{ n_model_calls }} calls, ${{ '%.2f' | format(model_cost) }}\n"
+    )
+    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
+    answers = [says("```bash\ntrue\n```"), says("```bash\ntrue\n```"), says(DONE)]
+    case = case_in(tmp_path, "command", *answers, dialects=DialectFiles(command="mine.yaml"))
+    case.session.price = lambda _model, _usage: 0.25
+    await case.turn("Do it")
+    assert "Do it (0 calls)" in case.messages[0].content
+    assert ["1 calls, $0.25" in case.results()[0], "2 calls, $0.50" in case.results()[1]] == [True, True]

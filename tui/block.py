@@ -1,0 +1,45 @@
+"""One thing in the transcript, as the fold of the events makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.protocol import events
+from core.protocol.documents import AnyDocument
+from core.protocol.messages import Usage
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """One thing in the transcript: a prompt, a document, a notice, the end of a turn.
+
+    `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
+    streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
+    with every change, so that what was drawn of a block can be told to be stale. Of a call, `subject` says what it is
+    about (a path, a command), `summary` what came of it; of a subagent, its todo, and `acts` are what it did.
+    """
+
+    key: str
+    kind: str
+    turn: str = ""
+    title: str = ""
+    text: str = ""
+    hint: str = ""
+    level: str = ""
+    language: str = ""
+    live: str = ""
+    output: str = ""
+    document: AnyDocument | None = None
+    status: str = ""
+    subject: str = ""
+    summary: str = ""
+    duration_ms: int = 0
+    usage: Usage | None = None
+    steps: int = 0
+    revision: int = 0
+    acts: tuple[events.Act, ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """Begun, and neither finished nor voided."""
+        return self.status == "running"
