@@ -20,12 +20,15 @@ from core.providers.wire.wire_text import arguments_text, clean, tool_name
 
 Item = dict[str, Any]
 NO_OUTPUT: Final = "(no output)"
+# What stands for reasoning, and for its signature, in a call that another model made: each as its host documents it.
+_NO_THOUGHT: Final = " "
+_NO_SIGNATURE: Final = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 ATTACHED: Final = "(what the results above are accompanied by)"
 
 
 class HostHabits(Struct, frozen=True, kw_only=True):
     """What one server turned out to want. `refused`: fields of a returned message that it does not take; `demanded`:
-    fields that it wants in every message with calls, also where it was another model that called."""
+    what it wants with every call, also where it was another model that called."""
 
     refused: frozenset[str] = frozenset()
     demanded: frozenset[str] = frozenset()
@@ -120,8 +123,10 @@ class ChatWire:
             return Encoded()
         found: Item = {"role": "assistant", "content": clean(message.content) or None}
         if message.tool_calls:
-            found["tool_calls"] = [_call(call) for call in message.tool_calls]
-            found |= dict.fromkeys(sorted(self._habits.demanded), " ")
+            demanded = self._habits.demanded
+            signature = _NO_SIGNATURE if "thought_signature" in demanded else {}
+            found["tool_calls"] = [_call(call) | signature for call in message.tool_calls]
+            found |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in demanded else {}
         return Encoded(
             items=[found],
             calls={call.id: SentCall(id=call.id) for call in message.tool_calls},

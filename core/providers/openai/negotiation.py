@@ -43,12 +43,13 @@ _UNKNOWN_FIELD: Final = _pattern(
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
 _NEEDS_CHAT: Final = _pattern(r"(use|only( supported)? in) (the )?/?v1/chat/completions")
-_DEMANDED: Final = _pattern(
-    r"reasoning_content.{0,60}(missing|required|must be|passed back)|missing.{0,20}reasoning_content"
-)
+_DEMANDED: Final = {
+    name: _pattern(rf"{name}.{{0,60}}(missing|required|must be|passed back)|missing.{{0,20}}{name}")
+    for name in ("reasoning_content", "thought_signature")
+}
 _NO_SUCH_PATH: Final = frozenset({404, 405, 501})
 _WIRE_REFUSED: Final = frozenset({"request_invalid", "model_unknown", "address_unknown", "tools_unsupported"})
-_OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied"})
+_OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoning_refused"})
 
 
 class Negotiation:
@@ -83,12 +84,13 @@ class Negotiation:
             return True
         if failure.code not in _OPTION_REFUSED or isinstance(failure, ContextOverflow):
             return False
+        if wire == "chat" and self._learns_habit(text, request):
+            return True
         if names := self._dispensable(text, sent):
             self._refused |= names
             if names & _EFFORTS and request.effort:
                 self.notice = f"{self._label} does not take the effort {request.effort} for {request.model}."
-            return True
-        return wire == "chat" and self._learns_habit(text, request)
+        return bool(names)
 
     def _changes_wire(self, failure: ProviderError, status: int, text: str, wire: Wire, model: str) -> bool:
         if model in self._wires or failure.code not in _WIRE_REFUSED:
@@ -113,8 +115,8 @@ class Negotiation:
     def _learns_habit(self, text: str, request: ModelRequest) -> bool:
         """What the server wants of the messages that go back: a field less, or one more."""
         known = self.habits
-        if _DEMANDED.search(text):
-            self.habits = replace(known, demanded=known.demanded | {"reasoning_content"})
+        if demanded := {name for name, pattern in _DEMANDED.items() if pattern.search(text)}:
+            self.habits = replace(known, demanded=known.demanded | demanded)
         else:
             unknown = unknown_fields(request.messages)
             refused = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.providers.base import ReasoningDelta, TextDelta
+from core.providers.openai.think_tags import ThinkTags
+
+
+def told_apart(*pieces):
+    tags = ThinkTags()
+    deltas = [delta for piece in pieces for delta in tags.feed(piece)]
+    deltas += tags.rest()
+    thought = "".join(each.text for each in deltas if isinstance(each, ReasoningDelta))
+    return thought, "".join(each.text for each in deltas if isinstance(each, TextDelta))
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "said"),
+    [
+        ("<think>a\nb</think>\n\nSo.", "a\nb", "\n\nSo."),
+        (" \n<think>a</think>x", "a", "x"),
+        ("<think>a</think><think>b</think>x", "ab", "x"),
+        ("x <think>a</think>", "", "x <think>a</think>"),
+        ("<think>a</think>Write `<think>` and `</think>`.", "a", "Write `<think>` and `</think>`."),
+        ("<thin", "", "<thin"),
+        ("<thinking>a", "", "<thinking>a"),
+        ("<think>never closed </thi", "never closed </thi", ""),
+        ("", "", ""),
+        ("  ", "", "  "),
+    ],
+)
+def test_thinking_at_the_beginning_is_reasoning_and_later_it_is_text(text, thought, said):
+    assert told_apart(text) == (thought, said)
+    assert told_apart(*text) == (thought, said)
+
+
+PARTS = st.lists(st.sampled_from(["<think>", "</think>", "<", "a", " ", "\n", "`"]), max_size=8).map("".join)
+
+
+@given(PARTS | st.text("<>/think a\n", max_size=30), st.data())
+def test_where_the_stream_was_cut_does_not_matter(text, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert told_apart(*pieces) == told_apart(text)
