@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from core.agent.limits import size_of
 from core.agent.session import Route, SessionContext
 from core.agent.streaming import closed_after
+from core.agent.void_reasoning import tell_shortened, without_bound
 from core.attachments import placeholder
 from core.errors import ProviderError
 from core.plans.graph import at_hand
@@ -31,11 +32,14 @@ _CALL, _RESULT, _SAID = 600, 1_500, 4_000  # characters of each in what the note
 _ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
 
-async def compact(session: SessionContext, prefix_bytes: int) -> Usage:
-    """Replace the history; returns what the notes cost. Emits `context.compacted`, or nothing if there is no use."""
+async def compact(session: SessionContext, prefix_bytes: int, *, is_full: bool = False) -> Usage:
+    """Replace the history; returns what the notes cost. Emits `context.compacted`, or nothing if there is no use.
+
+    `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it."""
     messages = list(session.state.messages)
-    window = window_of(session) or UNKNOWN_WINDOW
     before = session.meter.tokens(prefix_bytes, messages)
+    window = window_of(session) or UNKNOWN_WINDOW
+    window = min(window, before) if is_full else window
     cut = _cut(messages, session.meter.estimate, round(window * TAIL_SHARE))
     older, tail = messages[:cut], messages[cut:]
     if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
@@ -44,6 +48,7 @@ async def compact(session: SessionContext, prefix_bytes: int) -> Usage:
     else:
         notes, usage = await _notes(session, older, window)
     kept = _users(older, round(window * USER_SHARE * 4))
+    tail, void = without_bound(tail)
     fresh = (*kept, _note(session, notes), *tail) if notes else (*kept, *tail)
     session.meter.forget()
     after = session.meter.tokens(prefix_bytes, fresh)
@@ -52,6 +57,7 @@ async def compact(session: SessionContext, prefix_bytes: int) -> Usage:
         session.seen.clear()
         session.told.pop("mode", None)
         session.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
+        tell_shortened(session, void, after)
     return usage
 
 

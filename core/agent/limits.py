@@ -9,11 +9,13 @@ import msgspec
 from core.attachments.tokens import tokens_of
 from core.config import Limits
 from core.errors import AgentTuiError
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, WireAnswer
 from core.providers.base import ToolSpec
 from core.sessions.usage import total
+from core.wellformed import encoded
 
 BYTES_PER_TOKEN = 4.0
+KEPT_SIZES = 1_000  # messages whose size is remembered beyond those that are looked at
 
 
 class LimitReached(AgentTuiError):
@@ -87,7 +89,7 @@ class Spent:
 
 
 def size_of(messages: Iterable[Message]) -> int:
-    """Bytes of text in messages, about as a provider counts them."""
+    """Bytes of messages as they are sent, about as a provider counts them."""
     return sum(_size(message) for message in messages)
 
 
@@ -95,10 +97,11 @@ def _size(message: Message) -> int:
     match message:
         case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
             return _bytes(content) + 16 + round(sum(map(tokens_of, shown)) * BYTES_PER_TOKEN)
+        case AssistantMessage(wire=WireAnswer(items=items)):
+            return len(encoded(items)) + 16
         case AssistantMessage():
             calls = sum(len(call.name) + _bytes(call.arguments) + 32 for call in message.tool_calls)
-            thoughts = sum(_bytes(block.text) + len(block.redacted) for block in message.reasoning)
-            return _bytes(message.content) + calls + thoughts + 16
+            return _bytes(message.content) + calls + 16
 
 
 def _bytes(text: str) -> int:
@@ -111,20 +114,30 @@ class Meter:
     def __init__(self) -> None:
         self._per_token = BYTES_PER_TOKEN
         self._counted: tuple[int, int, int] | None = None
+        self._sizes: dict[int, tuple[Message, int]] = {}
 
     def learn(self, prefix: int, messages: Sequence[Message], prompt_tokens: int) -> None:
         """The provider counted `prompt_tokens` for a prefix of `prefix` bytes and these messages."""
         if prompt_tokens <= 0:
             return
-        size = prefix + size_of(messages)
+        size = prefix + self._size(messages)
         self._per_token = min(max(size / prompt_tokens, 1.0), 12.0)
         self._counted = (len(messages), prefix, prompt_tokens)
 
     def tokens(self, prefix: int, messages: Sequence[Message]) -> int:
         """How many tokens a request with these messages will have: what was counted, and an estimate of the rest."""
         if self._counted and self._counted[0] <= len(messages) and self._counted[1] == prefix:
-            return self._counted[2] + self.estimate(size_of(messages[self._counted[0] :]))
-        return self.estimate(prefix + size_of(messages))
+            return self._counted[2] + self.estimate(self._size(messages[self._counted[0] :]))
+        return self.estimate(prefix + self._size(messages))
+
+    def _size(self, messages: Sequence[Message]) -> int:
+        """`size_of`, each message looked at once: what goes back as it came has to be encoded for it."""
+        if len(self._sizes) > 2 * len(messages) + KEPT_SIZES:
+            self._sizes.clear()
+        for message in messages:
+            if id(message) not in self._sizes:
+                self._sizes[id(message)] = message, _size(message)
+        return sum(self._sizes[id(message)][1] for message in messages)
 
     def estimate(self, size: int) -> int:
         """Tokens of `size` bytes."""

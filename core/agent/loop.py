@@ -24,6 +24,7 @@ from core.agent.repeats import Repeats
 from core.agent.session import SessionContext
 from core.agent.speaking import hand_in, teller
 from core.agent.streaming import Answer, truncated_call
+from core.agent.void_reasoning import tell_dropped
 from core.clock import monotonic
 from core.errors import AgentTuiError, ProviderError
 from core.faults import keep, told
@@ -149,12 +150,21 @@ class Turn:
         if usage.cost is None and session.price(session.route.id, A_MILLION) != 0.0:  # no tokens were told either
             self.spent.miss_price(session.route.id)
         session.meter.learn(made.size, session.state.messages, usage.prompt_tokens)
-        if answer.message.content.strip() or answer.calls:
+        if answer.message.content.strip() or answer.calls or answer.goes_back:
             session.emit(MessageAppended(message=answer.message))
+        tell_dropped(session, answer.report, usage)
         estimated = usage.prompt_tokens <= 0
         used = session.meter.tokens(made.size, session.state.messages)
         session.emit(StepFinished(step=self.spent.steps, usage=usage, context_tokens=used, model=session.route.id))
-        session.emit(ContextMeasured(used=used, window=window_of(session), estimated=estimated))
+        session.emit(
+            ContextMeasured(
+                used=used,
+                window=window_of(session),
+                estimated=estimated,
+                dropped_reasoning=answer.report.dropped_reasoning,
+                cache_miss=answer.report.cache_miss,
+            )
+        )
 
     async def _run(self, made: Prepared, answer: Answer) -> bool:
         """The calls of an answer. False: one of them ended the turn."""

@@ -18,6 +18,7 @@ from core.agent.reminders import take_in
 from core.agent.retry import BUDGET, Backoff, retried
 from core.agent.session import Route, SessionContext
 from core.agent.streaming import Answer, Reception
+from core.agent.void_reasoning import give_up
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
 from core.protocol.events import MessageAppended, Notice, StepFinished
@@ -32,6 +33,7 @@ class ModelCalls:
         self.documents = documents
         self.spent = spent
         self.made = made
+        self._full = False  # the window was full before the last answer was whole
 
     async def answer(self) -> Answer:
         """The model's answer, after as many attempts as are reasonable."""
@@ -41,16 +43,17 @@ class ModelCalls:
             try:
                 answer = await reception.receive(await self._request())
                 self.session.reached.add(self.session.route.id)
+                self._full = answer.reason == "context_full"
                 return answer
             except ContextOverflow as overflow:
                 if shortened:
                     self._abandon(reception, "the conversation is too long")
                     raise _too_long(overflow) from None
                 self._retried(reception, 1, 0.0, overflow)
-                await self._compact()
+                await self._compact(is_full=True)
                 shortened = True
             except ProviderError as error:
-                if await self._goes_on_in_text(error):
+                if await self._mended(reception, error):
                     continue
                 wait = backoff.pause(error)
                 if wait is not None:
@@ -66,6 +69,13 @@ class ModelCalls:
             except asyncio.CancelledError:
                 self._abandon(reception, "cancelled by the user.")
                 raise
+
+    async def _mended(self, reception: Reception, error: ProviderError) -> bool:
+        """Whether the step can do without what the server refused, so that it is asked again at once."""
+        if give_up(self.session, error):
+            self._retried(reception, 1, 0.0, error)
+            return True
+        return await self._goes_on_in_text(error)
 
     async def _goes_on_in_text(self, error: ProviderError) -> bool:
         """Whether a model that refuses function calls is asked again at once, to write them into its text."""
@@ -114,12 +124,20 @@ class ModelCalls:
         self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage, model=self.session.route.id))
 
     async def make_room(self) -> None:
-        """Before a step: a history that fills the window is made shorter."""
-        if is_due(self.session, self.session.meter.tokens(self.made.size, self.session.state.messages)):
-            await self._compact()
+        """Before a step: a history that fills the window is made shorter. Raises `ContextOverflow` if it was too long
+        for the last answer, and can't be."""
+        used = self._used()
+        full, self._full = self._full, False
+        if full or is_due(self.session, used):
+            await self._compact(is_full=full)
+        if full and self._used() >= used:
+            raise _too_long(ContextOverflow("the last answer did not fit into it."))
 
-    async def _compact(self) -> None:
-        self.spent.add(await compact(self.session, self.made.size))
+    def _used(self) -> int:
+        return self.session.meter.tokens(self.made.size, self.session.state.messages)
+
+    async def _compact(self, *, is_full: bool) -> None:
+        self.spent.add(await compact(self.session, self.made.size, is_full=is_full))
         take_in(self.session)
 
 

@@ -12,6 +12,7 @@ from core.protocol.events import MessageAppended
 from core.protocol.messages import UserMessage
 
 MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
+MAX_PAUSES = 8  # in a turn
 MAX_OBJECTIONS = 4  # answers in a row that are not in the form of the model's dialect
 
 
@@ -22,6 +23,7 @@ class Nudges:
         self._session = session
         self._nudges = 0
         self._objections = 0
+        self._pauses = 0
 
     def well_formed(self) -> None:
         """An answer had calls."""
@@ -33,12 +35,24 @@ class Nudges:
             return True
         if answer.reason == "refused":
             raise ProviderError("The model refused to answer.", code="model_refused", hint="Rephrase the request.")
-        is_empty = not answer.message.content.strip()
-        if is_empty or answer.reason == "length":
-            return self._nudge("empty" if answer.reason != "length" else "truncated", is_empty=is_empty)
+        if answer.reason == "paused":
+            return self._go_on_after_pause()
+        is_empty, is_cut = not answer.message.content.strip(), answer.reason in {"length", "context_full"}
+        if is_empty or is_cut:
+            return self._nudge("truncated" if is_cut else "empty", is_empty=is_empty)
         if answer.over or not answer.problem:
             return False
         self._object(answer.problem)
+        return True
+
+    def _go_on_after_pause(self) -> bool:
+        """Its server stopped in the middle, and goes on when it is sent the answer back."""
+        self._pauses += 1
+        if self._pauses > MAX_PAUSES:
+            raise GoingInCircles(
+                f"Stopped: the model's server paused {self._pauses} times in this turn.",
+                hint="Send another message to go on.",
+            )
         return True
 
     def _nudge(self, name: str, *, is_empty: bool) -> bool:

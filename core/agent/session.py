@@ -100,6 +100,11 @@ class StateView(Protocol):
     def mode(self) -> ModeName: ...
 
     @property
+    def dropped_reasoning(self) -> int:
+        """Answers whose reasoning was not sent with the last request, and that the user knows of."""
+        ...
+
+    @property
     def todos(self) -> tuple[Todo, ...]: ...
 
     @property

@@ -95,6 +95,12 @@ class Answer(Struct, frozen=True, kw_only=True):
     problems: Mapping[str, str]
     problem: str = ""
     over: bool = False
+    report: RequestReport = RequestReport()
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it is to be sent back though it says nothing: its server paused, and goes on from it."""
+        return self.reason == "paused" and self.message.wire is not None
 
 
 class Reception:
@@ -242,6 +248,7 @@ class Reception:
             problems={draft.call: draft.problem for draft in self._drafts if draft.problem},
             problem=ending.problem,
             over=ending.over,
+            report=self.report,
         )
 
     def _drop_calls_of_text(self) -> None:
@@ -293,4 +300,4 @@ def _unfinished(draft: Draft, why: str) -> Ended:
 
 def truncated_call(answer: Answer) -> str:
     """The id of the call that the length limit cut, "" = none."""
-    return answer.calls[-1][0].id if answer.reason == "length" and answer.calls else ""
+    return answer.calls[-1][0].id if answer.reason in {"length", "context_full"} and answer.calls else ""

@@ -15,7 +15,7 @@ from core.sessions.fold import SessionState
 async def report(context: SessionContext | None, state: SessionState) -> ContextReport:
     """The parts of the next request. Before the first turn, only what the log tells."""
     if context is None:
-        return ContextReport(parts=(), used=state.context_used, window=state.context_window)
+        return ContextReport(parts=(), used=state.context_used, window=state.context_window, notes=_notes(state))
     made = await prepared(context)
     estimate = context.meter.estimate
     tools = len(msgspec.json.encode(made.prefix.tools))
@@ -32,7 +32,16 @@ async def report(context: SessionContext | None, state: SessionState) -> Context
             )
         )
     used = context.meter.tokens(made.size, state.messages)
-    return ContextReport(parts=tuple(parts), used=used, window=state.context_window or context.route.window)
+    window = state.context_window or context.route.window
+    return ContextReport(parts=tuple(parts), used=used, window=window, notes=_notes(state))
+
+
+def _notes(state: SessionState) -> tuple[str, ...]:
+    """What the last request lost, and why."""
+    count = state.dropped_reasoning
+    void = f"The reasoning of {count} earlier answer{'' if count == 1 else 's'} is not sent any more." if count else ""
+    missed = f"The provider's cache was missed: {state.cache_miss}." if state.cache_miss else ""
+    return tuple(filter(None, (void, missed)))
 
 
 def _by_kind(messages: list[Message]) -> dict[str, list[Message]]:

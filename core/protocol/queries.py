@@ -261,9 +261,12 @@ class ContextPart(Struct, frozen=True, kw_only=True):
 
 
 class ContextReport(Answer, frozen=True, kw_only=True, tag="context"):
+    """`notes`: what else is to be known of the last request, a sentence each."""
+
     parts: tuple[ContextPart, ...]
     used: int
     window: int
+    notes: tuple[str, ...] = ()
 
 
 class ScreenSettings(Answer, frozen=True, kw_only=True, tag="settings"):

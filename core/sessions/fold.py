@@ -68,6 +68,8 @@ class SessionState:
     updated: int = 0
     context_window: int = 0
     context_used: int = 0
+    dropped_reasoning: int = 0
+    cache_miss: str = ""
     turns: list[TurnState] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     pending: dict[str, Change] = field(default_factory=dict)
@@ -244,6 +246,7 @@ def _todos(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) -> None:
 def _context(state: SessionState, _: ev.Envelope, event: ev.ContextMeasured) -> None:
     state.context_used = event.used
     state.context_window = event.window or state.context_window
+    state.dropped_reasoning, state.cache_miss = event.dropped_reasoning, event.cache_miss
 
 
 def _rules(state: SessionState, _: ev.Envelope, event: ev.RulesLoaded) -> None:

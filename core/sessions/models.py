@@ -37,6 +37,7 @@ def model_changed(state: SessionState, _: ev.Envelope, event: ev.ModelChanged) -
         state.chosen.models[event.mode] = event.model
     else:
         state.model, state.context_window = event.model, event.context_window
+    state.dropped_reasoning = 0
 
 
 def effort_changed(state: SessionState, _: ev.Envelope, event: ev.EffortChanged) -> None:
@@ -47,6 +48,8 @@ def effort_changed(state: SessionState, _: ev.Envelope, event: ev.EffortChanged)
 
 
 def route_taken(state: SessionState, _: ev.Envelope, event: ev.RouteTaken) -> None:
+    if event.model != (state.chosen.route.model if state.chosen.route else state.model):
+        state.dropped_reasoning = 0
     state.chosen.route = event
     state.context_window = event.context_window or state.context_window
 

@@ -99,6 +99,7 @@ def compacted(state: SessionState, envelope: ev.Envelope, event: ev.ContextCompa
     state.message_branch.go_to(0)
     state.message_branch.add(envelope.seq)
     state.context_used = event.after_tokens
+    state.dropped_reasoning = 0
 
 
 def reasoning_dropped(state: SessionState, envelope: ev.Envelope, _: ev.ReasoningDropped) -> None:

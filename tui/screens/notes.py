@@ -148,4 +148,5 @@ def context_page(report: ContextReport) -> Page:
     for part in report.parts:
         parts += [(f"{part.tokens:>9,}  ", "$accent"), (one_line(part.name, 60), "")]
         parts.append((f"  {one_line(clean(part.detail), 100)}\n", "$foreground 60%"))
+    parts += [(f"\n{one_line(clean(note), 200)}", "$foreground 60%") for note in report.notes]
     return Page("Context", Content.assemble(*parts))

@@ -11,11 +11,17 @@ from core.protocol.messages import Message
 
 
 class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
-    """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider."""
+    """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider.
+
+    `dropped_reasoning`: answers whose reasoning was not sent with the request; `cache_miss`: why the provider's cache
+    was not hit, "" = it was, or nothing is known.
+    """
 
     used: int
     window: int
     estimated: bool = False
+    dropped_reasoning: int = 0
+    cache_miss: str = ""
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):

@@ -1,0 +1,158 @@
+"""A session with a Claude whose thinking is bound to what stands before it; the server refuses what the API does."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from core.engine import Engine
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.user_dirs import config_dir
+from tests.integration.test_engine_provider import (
+    EDIT,
+    READ,
+    engine_in,
+    opened,
+    project,
+    serving,
+    submitted,
+    turn,
+    until,
+)
+from tests.support.provider_server import Request
+from tests.support.provider_streams import Call, Say, Step, Think
+
+__all__ = ["project"]
+OPUS, SONNET, OLD = "anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5", "anthropic/claude-opus-4-5"
+GREP = Call(name="grep", arguments={"pattern": "o"})
+STEPS = (
+    Step(parts=[Think(text="I have to look."), Say(text="I look."), READ, Think(text="And there."), GREP]),
+    Step(parts=[Think(text="Now I know.", redacted=True), EDIT]),
+    Step(parts=[Think(text="It is done."), Say(text="Changed.")]),
+    Step(parts=[Think(text="A plan."), READ]),
+    Step(parts=[Say(text="Planned.")]),
+    "There is nothing to plan.",
+    Step(parts=[Think(text="On."), Say(text="After all.")]),
+)
+
+
+def history(request: Request) -> bytes:
+    """Head and history as they were sent, without the array's end."""
+    raw = request.raw
+    return raw[: raw.index(b'],"max_tokens"')]
+
+
+def assert_only_appended(requests: list[Request]) -> None:
+    for first, second in itertools.pairwise(requests):
+        assert second.raw.startswith(history(first))
+
+
+def thoughts(request: Request) -> int:
+    return sum(
+        block["type"] in {"thinking", "redacted_thinking"}
+        for message in request.json["messages"]
+        for block in message["content"]
+    )
+
+
+async def played(engine: Engine, session: str, *prompts: str) -> list[ev.AnyEvent]:
+    seen: list[ev.AnyEvent] = []
+    for prompt in prompts:
+        seen += await turn(engine, session, prompt)
+        assert seen[-1].reason == "done", seen[-1]
+    return seen
+
+
+def notices(seen) -> list[str]:
+    return [each.message for each in seen if isinstance(each, ev.Notice) and "reasoning" in each.message]
+
+
+async def test_a_session_is_only_appended_to_over_turns_modes_verdicts_and_a_resume(project, monkeypatch):
+    async with serving(monkeypatch, *STEPS, strict=True) as server:
+        async with engine_in(project) as engine:
+            session = await opened(engine, OPUS)
+            seen = await played(engine, session, "Change it @a.txt")
+            rejected = cmd.HunkResolve(session=session, path="a.txt", verdict="reject", reason="No")
+            await submitted(engine, session, rejected)
+            await submitted(engine, session, cmd.ModeSet(session=session, mode="plan"))
+            seen += await played(engine, session, "And now?")
+        async with engine_in(project) as engine:
+            await submitted(engine, session, cmd.SessionResume(session=session))
+            seen += await played(engine, session, "Go on")
+            usage = engine.state(session).usage
+        assert (server.rules.refusals, server.rules.remarks, notices(seen)) == ([], [], [])
+    assert_only_appended(server.answered)
+    assert [thoughts(each) for each in server.answered] == [0, 2, 3, 4, 5, 5, 5]
+    assert server.answered[0].json["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert usage.cached_tokens > usage.prompt_tokens / 2
+
+
+async def test_after_a_compaction_the_history_begins_anew_and_only_grows_again(project, monkeypatch):
+    (project / "a.txt").write_text("a long line of text\n" * 20_000)
+    config_dir().mkdir(parents=True)
+    (config_dir() / "config.toml").write_text("[context]\nwindow = 100000\n")
+    steps = (
+        Step(parts=[Think(text="Look."), READ]),
+        Step(parts=[Think(text="Again."), READ]),
+        Step(parts=[Think(text="So."), Say(text="Read.")], usage={"prompt": 80_000, "completion": 10}),
+        "NOTES",
+        Step(parts=[Think(text="New."), Say(text="Next.")]),
+        "End.",
+    )
+    async with serving(monkeypatch, *steps, strict=True) as server, engine_in(project) as engine:
+        session = await opened(engine, OPUS)
+        await played(engine, session, "Read it")
+        before = engine.state(session).seq
+        await submitted(engine, session, cmd.ContextCompact(session=session))
+        await until(engine, session, ev.ContextCompacted, after=before)
+        await played(engine, session, "Next", "End")
+        assert server.rules.refusals == []
+    assert [thoughts(each) for each in server.answered] == [0, 1, 2, 0, 0, 1]
+    assert server.answered[5].raw.startswith(history(server.answered[4]))
+
+
+async def test_another_model_gets_what_was_said_and_the_first_gets_its_thoughts_back(project, monkeypatch):
+    steps = (
+        Step(parts=[Think(text="Look."), READ]),
+        Step(parts=[Think(text="So."), Say(text="Read.")]),
+        Step(parts=[Think(text="Mine."), Say(text="Hello.")]),
+        "Back.",
+    )
+    async with serving(monkeypatch, *steps, strict=True) as server, engine_in(project) as engine:
+        session = await opened(engine, OPUS)
+        seen = await played(engine, session, "Read it")
+        for model in (SONNET, OPUS):
+            await submitted(engine, session, cmd.ModelSet(session=session, model=model))
+            seen += await played(engine, session, "Go on")
+        assert (server.rules.refusals, server.rules.remarks) == ([], [])
+    assert [thoughts(each) for each in server.answered] == [0, 1, 0, 2]
+    assert notices(seen) == [
+        "The reasoning of 2 earlier answers is not sent any more: another model thought it.",
+        "The reasoning of 1 earlier answer is not sent any more: another model thought it.",
+    ]
+
+
+async def test_a_refusal_of_thoughts_is_told_and_gone_on_from_without_them(project, monkeypatch):
+    refusal = Step(
+        status=400,
+        error="messages.1.content.0: Invalid `signature` in `thinking` block.",
+        error_type="invalid_request_error",
+    )
+    steps = (Step(parts=[Think(text="Look."), READ]), refusal, Step(parts=[Think(text="So."), Say(text="x")]), "y")
+    async with serving(monkeypatch, *steps, strict=True) as server, engine_in(project) as engine:
+        session = await opened(engine, OPUS)
+        seen = await played(engine, session, "Read it", "On")
+        assert server.rules.refusals == []
+    assert [thoughts(each) for each in server.answered] == [0, 1, 0, 1]
+    assert [each.answers for each in seen if isinstance(each, ev.ReasoningDropped)] == [1]
+    assert len(notices(seen)) == 1
+
+
+@pytest.mark.parametrize("model", [OLD, "anthropic/claude-opus-4-6", SONNET, "anthropic/claude-haiku-5-5"])
+async def test_every_generation_is_asked_in_a_way_that_it_takes(project, monkeypatch, model):
+    parts = [Say(text="I look."), READ] if model == OLD else [Think(text="Hm."), READ]
+    async with serving(monkeypatch, Step(parts=parts), "Read.", strict=True) as server, engine_in(project) as engine:
+        await played(engine, await opened(engine, model), "Read it")
+        assert server.rules.refusals == []
