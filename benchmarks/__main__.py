@@ -13,7 +13,21 @@ from collections.abc import Sequence
 from benchmarks.page import write_page
 from benchmarks.table import Result, line
 
-NAMES = ("start", "echo", "enter", "stream", "rest", "headless", "panes", "replay", "box", "layers", "prompts", "soak")
+NAMES = (
+    "start",
+    "echo",
+    "enter",
+    "stream",
+    "rest",
+    "headless",
+    "requests",
+    "panes",
+    "replay",
+    "box",
+    "layers",
+    "prompts",
+    "soak",
+)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -98,19 +98,27 @@ def holds_reasoning(answer: WireAnswer | None) -> bool:
 
 
 class RequestBytes(Struct, frozen=True, kw_only=True):
-    """A request but for its tail. `prefix`: head and array without its closing bracket; `binding`: their digest.
+    """A request but for its tail. `binding`: the digest of head and array; `call_ids`: every id that a tool call of the
+    history has; `dropped_reasoning`: answers sent without their reasoning.
 
-    `call_ids`: every id that a tool call of the history has. `dropped_reasoning`: answers sent without their reasoning.
+    The first `size` bytes of `data` are head and array without its closing bracket; others may follow.
     """
 
-    prefix: bytes
+    data: bytearray
+    size: int
     binding: str
     call_ids: frozenset[str] = frozenset()
     dropped_reasoning: int = 0
 
+    @property
+    def prefix(self) -> bytes:
+        """Head and array without its closing bracket."""
+        return bytes(self.data[: self.size])
+
     def body(self, tail: Mapping[str, Any]) -> bytes:
         """The whole body, with the fields of `tail` after the array."""
-        return b"".join((self.prefix, b"],", encoded(tail)[1:]) if tail else (self.prefix, b"]}"))
+        with memoryview(self.data) as data, data[: self.size] as prefix:
+            return b"".join((prefix, b"],", encoded(tail)[1:]) if tail else (prefix, b"]}"))
 
 
 def unit_end(messages: Sequence[Message], start: int) -> int:
@@ -127,32 +135,38 @@ def unit_end(messages: Sequence[Message], start: int) -> int:
 
 
 class _Part(Struct, frozen=True):
-    """The messages up to `end` are encoded: `data` are those of one unit; `digest` covers everything up to here."""
+    """The messages up to `end` are encoded, in the first `size` bytes. `digest` and `dropped_reasoning` are of all of
+    them, `calls` of the last unit."""
 
     end: int
-    data: bytes
+    size: int
+    digest: Any
     calls: Mapping[str, SentCall]
     dropped_reasoning: int
-    digest: Any
 
 
 class _History:
-    """One history as it was last encoded. It is what its wire sees of what stands before a unit (`Preceding`)."""
+    """One history as it was last encoded. It is what its wire sees of what stands before a unit (`Preceding`).
+
+    `_data` only ever grows: what was given out stays as it is.
+    """
 
     def __init__(self, key: Hashable, head: bytes) -> None:
         self.made_for = (key, head)
-        self._head = head
-        self._digest = hashlib.blake2b(head, digest_size=_DIGEST_BYTES)
+        self._data = bytearray(head)
+        digest = hashlib.blake2b(head, digest_size=_DIGEST_BYTES)
+        self._head = _Part(0, len(head), digest, {}, 0)
         self._messages: tuple[Message, ...] = ()
         self._parts: list[_Part] = []
+        self._call_ids: set[str] = set()
 
     @property
     def binding(self) -> str:
-        return str((self._parts[-1].digest if self._parts else self._digest).hexdigest())
+        return str(self._last.digest.hexdigest())
 
     @property
     def is_empty(self) -> bool:
-        return not any(part.data for part in self._parts)
+        return self._last.size == self._head.size
 
     def call(self, call_id: str) -> SentCall | None:
         return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
@@ -160,51 +174,58 @@ class _History:
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
         """Encode what is new in `messages`."""
         self._keep(messages)
-        place = self._parts[-1].end if self._parts else 0
-        while place < len(messages):
+        while (place := self._last.end) < len(messages):
             end = unit_end(messages, place)
-            self._parts.append(self._part(wire.encode(messages[place:end], self), end))
-            place = end
+            self._append(wire.encode(messages[place:end], self), end)
         self._messages = messages
         return RequestBytes(
-            prefix=self._head + b",".join(part.data for part in self._parts if part.data),
+            data=self._data,
+            size=self._last.size,
             binding=self.binding,
-            call_ids=frozenset(self._call_ids()),
-            dropped_reasoning=sum(part.dropped_reasoning for part in self._parts),
+            call_ids=frozenset(self._call_ids),
+            dropped_reasoning=self._last.dropped_reasoning,
         )
+
+    @property
+    def _last(self) -> _Part:
+        return self._parts[-1] if self._parts else self._head
 
     def _keep(self, messages: tuple[Message, ...]) -> None:
         """Drop the parts that do not hold for `messages`."""
-        kept = _common(self._messages, messages)
-        while self._parts and self._parts[-1].end > kept:
-            self._parts.pop()
-        self._messages = messages[: self._parts[-1].end] if self._parts else ()
-        first = len(self._parts)
+        kept, count = _common(self._messages, messages), len(self._parts)
+        while count and self._parts[count - 1].end > kept:
+            count -= 1
+        first = count
         while first and not isinstance(messages[self._start(first - 1)], AssistantMessage):
             first -= 1
-        for number in range(first, len(self._parts)):  # what came since may belong to a unit that was open
+        for number in range(first, count):  # what came since may belong to a unit that was open
             if unit_end(messages, self._start(number)) != self._parts[number].end:
-                del self._parts[number:]
+                count = number
                 break
+        if count < len(self._parts):
+            del self._parts[count:]
+            self._data = self._data[: self._last.size]
+            self._call_ids = {each for part in self._parts for each in _ids(part.calls)}
+        self._messages = messages[: self._last.end]
 
     def _start(self, number: int) -> int:
         return self._parts[number - 1].end if number else 0
 
-    def _part(self, found: Encoded, end: int) -> _Part:
-        data = b",".join(encoded(item) for item in found.items)
-        digest = (self._parts[-1].digest if self._parts else self._digest).copy()
-        if data:
+    def _append(self, found: Encoded, end: int) -> None:
+        last, digest = self._last, self._last.digest
+        if data := b",".join(encoded(item) for item in found.items):
+            digest = digest.copy()
             digest.update(data)
             digest.update(b",")
-        return _Part(end, data, found.calls, found.dropped_reasoning, digest)
+            self._data += data if self.is_empty else b"," + data
+        self._call_ids.update(_ids(found.calls))
+        dropped = last.dropped_reasoning + found.dropped_reasoning
+        self._parts.append(_Part(end, len(self._data), digest, found.calls, dropped))
 
-    def _call_ids(self) -> set[str]:
-        found: set[str] = set()
-        for part in self._parts:
-            if part.calls:
-                found.update(part.calls)
-                found.update(call.id for call in part.calls.values())
-        return found
+
+def _ids(calls: Mapping[str, SentCall]) -> set[str]:
+    """Ours and theirs."""
+    return calls.keys() | {call.id for call in calls.values()}
 
 
 def _common(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
