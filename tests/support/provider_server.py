@@ -64,7 +64,8 @@ class Request:
 
 @dataclass
 class ProviderServer:
-    """`hanging` is set once a step has stopped sending; `dropped` once a client has gone in the middle of a stream.
+    """`hanging` is set once a step has stopped sending; `dropped` once a client has gone in the middle of a stream; a
+    step that holds goes on when `released` is set.
 
     `rules`: those of the real services, None = every request is answered. No step is taken for what they refuse.
     """
@@ -76,6 +77,7 @@ class ProviderServer:
     requests: list[Request] = field(default_factory=list)
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     dropped: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
     connections: int = 0
     refused: int = 0
@@ -166,7 +168,7 @@ class ProviderServer:
     async def _stream(
         self, step: Step, dialect: Dialect, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        stop = step.cut or step.hang
+        stop = step.cut or step.hang or step.hold
         exchange = self._exchange(step, dialect, request)
         writer.write(_head(200, "text/event-stream", {**step.headers, "Transfer-Encoding": "chunked"}))
         gone = asyncio.ensure_future(reader.read(1))
@@ -175,7 +177,10 @@ class ProviderServer:
             for place, data in events(step, dialect, exchange.model, exchange):
                 seen += place == stop
                 if stop and (stop == "before" or seen > 2):
-                    return await self._stopped(step, gone, writer)
+                    if not step.hold:
+                        return await self._stopped(step, gone, writer)
+                    await self._held(gone, writer)
+                    stop = ""
                 await _write(writer, data, step.write_size)
                 if step.rate and place == "text":
                     done, _ = await asyncio.wait({gone}, timeout=1 / step.rate)
@@ -190,6 +195,15 @@ class ProviderServer:
             gone.cancel()
             await asyncio.wait({gone})  # else it would still be reading when the next request is
         return True
+
+    async def _held(self, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> None:
+        await writer.drain()
+        self.hanging.set()
+        waiting = asyncio.ensure_future(self.released.wait())
+        await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if gone.done():
+            raise ConnectionResetError
 
     async def _stopped(self, step: Step, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> bool:
         await writer.drain()

@@ -57,14 +57,15 @@ class Step:
     """What one request is answered with.
 
     `parts`: the answer's parts in order; without them they are made of `reasoning`, `redacted`, `text` (`phase`,
-    `refusal`) and `calls`. `signature`: of the reasoning, "" = one by the server's rules. `usage`: prompt, completion,
-    cached, cache_write, reasoning; None = the server counts, {} = none is told. `finish`: the wire's own reason, or
-    `length`, `refused`, `context_full`, `paused`, `failed` (responses: with `error`). `piece`: characters in a delta.
-    `chunks`: these JSON objects instead of generated ones; `raw`: this text as the whole stream; `flood`: this for ever
-    after. `cut` drops the connection, `hang` stops sending and `error_at` sends the error as an event: before any
-    event, in the text, or in the arguments of the first call. `write_size`: bytes in one write, 0 = an event a write.
-    `rate`: deltas per second, 0 = as fast as it goes. `status` other than 200 is answered with `error`, or with `body`
-    as it stands; `echo_key` puts the key of the request into the error.
+    `refusal`) and `calls`. `signature`: of the reasoning, "" = one by the server's rules. `usage`: prompt,
+    completion, cached, cache_write, reasoning; None = the server counts, {} = none is told. `finish`: the wire's
+    own reason, or `length`, `refused`, `context_full`, `paused`, `failed` (responses: with `error`). `piece`:
+    characters in a delta. `chunks`: these JSON objects instead of generated ones; `raw`: this text as the whole
+    stream; `flood`: this for ever after. `cut` drops the connection, `hang` stops sending, `hold` does so until the
+    server is released, and `error_at` sends the error as an event: before any event, in the text, or in the
+    arguments of the first call. `write_size`: bytes in one write, 0 = an event a write. `rate`: deltas per second,
+    0 = as fast as it goes. `status` other than 200 is answered with `error`, or with `body` as it stands;
+    `echo_key` puts the key of the request into the error.
     """
 
     text: str = ""
@@ -83,6 +84,7 @@ class Step:
     flood: str = ""
     cut: Place = ""
     hang: Place = ""
+    hold: Place = ""
     error_at: Place = ""
     write_size: int = 0
     rate: float = 0

@@ -30,10 +30,12 @@ _NO_JSON: Final = {
 class StrictRules:
     """`refusals`: all of them, for a test to say that there was none. `remarks`: what a service takes silently though
     it costs something: reasoning that it drops because another model thought it, items that are not as it gave them.
+    `counts`: the tokens of each answered prompt.
     """
 
     refusals: list[Refusal] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    counts: list[dict[str, int]] = field(default_factory=list)
     cache: PromptCache = field(default_factory=PromptCache)
     _items: GivenItems = field(default_factory=GivenItems)
     _messages: GivenMessages = field(default_factory=GivenMessages)
@@ -66,6 +68,7 @@ class StrictRules:
         """What the answer to a request is made with. It is remembered as given."""
         prefix = {"anthropic": "msg", "responses": "resp"}.get(dialect, "chatcmpl")
         counted, asked = self.cache.count(body, explicit=dialect == "anthropic", answer=f"{prefix}_{number}")
+        self.counts.append(counted)
         said = sum(len(getattr(each, "text", "")) if isinstance(each, Think) else 0 for each in step.in_order())
         usage: Mapping[str, int] = {**counted, "completion": 20, "reasoning": said // 4}
         made = Exchange(
