@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from core.agent.prefix import Prefix, Prepared, kept_or_made, shown, system_prom
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.agent.tags import as_data
+from core.agent.text_edits import is_edit
 from core.config import EditFormat
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
@@ -26,6 +28,7 @@ from core.dialects.tags import TagDialect
 from core.modes import Access
 from core.prompts import render, short_tool_text, tool_text
 from core.protocol.documents import Text
+from core.protocol.messages import AssistantMessage
 from core.rules import Rule
 from core.secrets import masked
 from core.tools.base import TerminalDetail
@@ -44,8 +47,10 @@ async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
         session.variants.note_toolless(session.route.id)
     name, short = session.dialect, session.variants.is_short(session.route.id, window_of(session))
     edits = edit_format(session.route.id, session.settings)
-    if (name, edits, short) == ("native", "search_replace", False):
-        return made
+    if name == "native":
+        made = replace(made, dialect=NativeDialect(partial(is_edit, session)))
+        if edits == "search_replace" and not short:
+            return made
     if name != "native":
         await session.terminal.find()
     key = f"{name} {edits} {session.route.id} {session.settings.dialects.command}"
@@ -138,13 +143,20 @@ def _tools(*, short: bool) -> list[dict[str, str]]:
 def teller(dialect: Dialect) -> Callable[[Call], str]:
     """What the model is told of a call that is over. In a user message, foreign text must not look like ours."""
     if isinstance(dialect, NativeDialect):
-        return lambda call: call.text
+        return lambda call: as_data(call.text) if _is_in_text(call) else call.text
 
     def told(call: Call) -> str:
         text = f"{as_data(call.aside())}{dialect.result(result_of(call))}"
         return clip(call.session.directory, call.request.id, text)[0]
 
     return told
+
+
+def _is_in_text(call: Call) -> bool:
+    """Whether a call of the latest answer stood in its text, so that its result goes back among the user's words."""
+    answers = (each for each in reversed(call.session.state.messages) if isinstance(each, AssistantMessage))
+    latest = next(answers, None)
+    return latest is not None and call.request.id in latest.in_text
 
 
 def result_of(call: Call) -> Result:

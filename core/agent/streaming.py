@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from core.agent.call_documents import Ended, decoded, document_of, kind_of
 from core.agent.documents import Documents, Opened, Speech
+from core.agent.edit_calls import twice
 from core.agent.session import SessionContext
 from core.dialects.base import CallBegun, CallEnded, Dialect, Heard, Said
 from core.errors import ProviderError, ToolInputInvalid
@@ -228,6 +229,11 @@ class Reception:
             )
             for draft in self._drafts
         )
+        native = self._dialect.name == "native"
+        in_text = [draft.call for draft in self._drafts if draft.index < 0]
+        problems = {draft.call: draft.problem for draft in self._drafts if draft.problem}
+        if native:
+            problems |= twice([call for call, _ in calls], set(in_text))
         reasoning = tuple(
             ReasoningBlock(text="".join(self._thoughts[index]), signature=block.signature, redacted=block.redacted)
             for index, block in sorted(self._reasoning.items())
@@ -237,7 +243,8 @@ class Reception:
             reasoning=reasoning,
             tool_calls=tuple(call for call, _ in calls),
             model=self._session.route.id,
-            dialect=self._dialect.name if any(draft.index < 0 for draft in self._drafts) else "",
+            dialect=self._dialect.name if in_text and not native else "",
+            in_text=tuple(in_text) if native else (),
             wire=self._wire,
         )
         return Answer(
@@ -245,7 +252,7 @@ class Reception:
             calls=calls,
             reason=reason,
             usage=self.usage,
-            problems={draft.call: draft.problem for draft in self._drafts if draft.problem},
+            problems=problems,
             problem=ending.problem,
             over=ending.over,
             report=self.report,
@@ -300,4 +307,6 @@ def _unfinished(draft: Draft, why: str) -> Ended:
 
 def truncated_call(answer: Answer) -> str:
     """The id of the call that the length limit cut, "" = none."""
-    return answer.calls[-1][0].id if answer.reason in {"length", "context_full"} and answer.calls else ""
+    cut = answer.reason in {"length", "context_full"}
+    last = answer.calls[-1][0].id if cut and answer.calls else ""
+    return "" if last in answer.message.in_text else last

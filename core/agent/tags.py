@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _OURS = (
-    "user_info|project_layout|open_and_recently_viewed_files|git_status|rules?|workspace_rules|attached_files?|file|"
+    "user_info|now|project_layout|open_and_recently_viewed_files|git_status|rules?|workspace_rules|attached_files?|file|"
     "user_query|system_reminder"
 )
 _TAG = re.compile(rf"<(?=/?(?:{_OURS})\b)", re.IGNORECASE)

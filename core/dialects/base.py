@@ -133,14 +133,15 @@ def spoken(messages: Sequence[Message], written: Written) -> tuple[Message, ...]
                 if said.strip():
                     as_it_came = said == message.content and not any(call.wire_id for call in message.tool_calls)
                     wire = message.wire if as_it_came else None
-                    _append(found, replace(message, content=said, tool_calls=(), wire=wire))
+                    _append(found, replace(message, content=said, tool_calls=(), in_text=(), wire=wire))
     return tuple(found)
 
 
 def _as_said(message: AssistantMessage, written: Written) -> str:
     if message.dialect:
         return message.content
-    return "\n".join(filter(None, (message.content, *map(written, message.tool_calls))))
+    calls = (call for call in message.tool_calls if call.id not in message.in_text)
+    return "\n".join(filter(None, (message.content, *map(written, calls))))
 
 
 def _append(found: list[Message], message: UserMessage | AssistantMessage) -> None:

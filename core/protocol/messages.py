@@ -68,7 +68,8 @@ class UserMessage(Struct, frozen=True, kw_only=True, tag="user", tag_field="role
 
 
 class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_field="role", omit_defaults=True):
-    """`dialect`: the dialect in which `tool_calls` stand in the text of `content`, "" = they are function calls.
+    """`dialect`: the dialect in which `tool_calls` stand in the text of `content`, "" = they are function calls, but
+    for those whose ids are `in_text`: edits that a model with function calls wrote into its text.
 
     `model`: `provider/name` of the model that answered; `wire`: its answer as it came, None = nothing to be kept of it.
     """
@@ -79,6 +80,7 @@ class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_f
     model: str = ""
     interrupted: bool = False
     dialect: str = ""
+    in_text: tuple[str, ...] = ()
     wire: WireAnswer | None = None
 
 

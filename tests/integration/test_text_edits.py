@@ -1,0 +1,48 @@
+"""An edit written as text by a model with function calls, over the wire to a real model server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core.protocol.documents import FileEdit
+from tests.integration.test_engine_dialects import EDIT, documents
+from tests.integration.test_engine_provider import (
+    READ,
+    assert_prefixes_hold,
+    assert_valid,
+    engine_in,
+    opened,
+    project,  # noqa: F401 (a fixture)
+    serving,
+    turn,
+)
+from tests.support.history import faults
+from tests.support.provider_streams import Step
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+async def test_it_is_applied_shown_as_an_edit_and_sent_back_as_it_was(project, monkeypatch, api, piece):  # noqa: F811
+    said = f"I propose this.\n{EDIT}\nThat is it."
+    steps = (Step(text="I look.", calls=[READ]), Step(text=said, piece=piece, reasoning="Hm."), "Proposed.", "Again.")
+    async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
+        session = await opened(engine, f"{api}/tiny-1")
+        events = await turn(engine, session, "Make it loud")
+        assert events[-1].reason == "done"
+        shown = documents(events)
+        [edit] = [each for each in shown if isinstance(each, FileEdit)]
+        assert (edit.metadata.status, edit.metadata.file_path, edit.metadata.added) == ("success", "a.txt", 1)
+        texts = [each.content for each in shown if each.__struct_config__.tag == "text"]
+        assert texts == ["I look.", "I propose this.", "That is it.", "Proposed."]
+        assert set(engine.state(session).changes) == {"a.txt"}
+        assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
+        await turn(engine, session, "And now?")
+        assert faults(engine.state(session).messages) == []
+        third = server.requests[2].json["messages"]
+        assert json.dumps(said) in json.dumps(third)
+        assert "taken for an edit" in str(third[-1]["content"])
+        for request in server.requests:
+            assert_valid(request)
+        assert_prefixes_hold(server.requests)
