@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from core.agent.compaction import window_of
 from core.agent.context import prepared
 from core.agent.limits import size_of
 from core.agent.session import SessionContext
@@ -20,7 +21,11 @@ async def report(context: SessionContext | None, state: SessionState) -> Context
     estimate = context.meter.estimate
     tools = len(msgspec.json.encode(made.prefix.tools))
     parts = [
-        ContextPart(name="system prompt", tokens=estimate(len(made.prefix.system.encode("utf-8", "replace")))),
+        ContextPart(
+            name="system prompt",
+            tokens=estimate(len(made.prefix.system.encode("utf-8", "replace"))),
+            detail=_variant(context),
+        ),
         ContextPart(name="tools", tokens=estimate(tools), detail=f"{len(made.prefix.tools)} tools"),
     ]
     for name, messages in _by_kind(state.messages).items():
@@ -42,6 +47,13 @@ def _notes(state: SessionState) -> tuple[str, ...]:
     void = f"The reasoning of {count} earlier answer{'' if count == 1 else 's'} is not sent any more." if count else ""
     missed = f"The provider's cache was missed: {state.cache_miss}." if state.cache_miss else ""
     return tuple(filter(None, (void, missed)))
+
+
+def _variant(context: SessionContext) -> str:
+    """How the model is addressed, where that is not with function calls and the whole prompts."""
+    short = context.variants.is_short(context.route.id, window_of(context)) and context.dialect != "command"
+    words = (context.dialect if context.dialect != "native" else "", "short" if short else "")
+    return ", ".join(filter(None, words))
 
 
 def _by_kind(messages: list[Message]) -> dict[str, list[Message]]:

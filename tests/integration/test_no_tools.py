@@ -6,7 +6,9 @@ import pytest
 
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
 from core.protocol.documents import FileEdit
+from core.user_dirs import config_dir
 from tests.integration.test_engine_dialects import EDIT as EDIT_IN_TEXT
 from tests.integration.test_engine_dialects import READ as READ_IN_TEXT
 from tests.integration.test_engine_provider import (
@@ -62,6 +64,9 @@ async def test_a_model_that_refuses_tools_is_carried_on_with_in_the_same_turn(pr
         assert "a.txt" in engine.state(session).changes
         again = await turn(engine, session, "And now?")
         assert notices(again) == []
+        system, tools, *_ = (await engine.query(q.ContextQuery(session=session))).parts
+        assert (system.name, system.detail, tools.detail) == ("system prompt", "tags", "0 tools")
+        assert system.tokens > 1_000
         assert ["tools" in request.json for request in server.requests] == [True, False, False, False, False]
         for request in server.answered:
             if "tools" not in request.json:
@@ -81,6 +86,18 @@ async def test_it_is_remembered_when_the_session_goes_on_later(project, monkeypa
         first, second = server.requests[1:]
         assert ["tools" in request.json for request in server.requests] == [True, False, False]
         assert second.json["messages"][: len(first.json["messages"])] == first.json["messages"]
+
+
+async def test_a_small_window_is_told_where_the_context_is_shown(project, monkeypatch):  # noqa: F811
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text("[context]\nwindow = 8000\n")
+    async with serving(monkeypatch, "So.") as server, engine_in(project) as engine:
+        session = await opened(engine, "openai/tiny-1")
+        await turn(engine, session)
+        system, tools, *_ = (await engine.query(q.ContextQuery(session=session))).parts
+        assert (system.detail, tools.detail) == ("short", "7 tools")
+        assert len(server.requests[0].json["tools"]) == 7
+        assert len(server.requests[0].raw) < 12_000
 
 
 async def test_calls_of_before_are_told_as_text(project, monkeypatch):  # noqa: F811
