@@ -244,6 +244,10 @@ def _report(options: "Options") -> "Callable[[Options], int] | None":
         from core.permissions_print import permissions
 
         return permissions
+    if options.front == "models":
+        from core.models_print import models
+
+        return models
     if options.front == "plan":
         from core.plan_print import plans
 

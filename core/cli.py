@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Literal, NoReturn, get_args
 
 from core import __version__
+from core.cli_words import DESCRIPTION, ENVIRONMENT, EXAMPLES, USAGE
 from core.exits import MEANINGS, ExitCode
 
-Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan"]
+Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models"]
 ModeName = Literal["agent", "plan", "ask", "debug"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 OutputFormat = Literal["text", "json", "stream-json"]
 Accept = Literal["none", "all"]
 
 MODES: tuple[ModeName, ...] = get_args(ModeName)
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 ACCEPT: tuple[Accept, ...] = get_args(Accept)
 SUBCOMMANDS = ("sessions", "doctor")
@@ -46,6 +49,7 @@ class Options:
     resume: str | None = None
     mode: ModeName | None = None
     model: str | None = None
+    effort: Effort | None = None
     demo: bool = False
     prompt: str | None = None
     output_format: OutputFormat = "text"
@@ -69,58 +73,6 @@ class Options:
     probe: bool = False
     json: bool = False
     anyway: bool = False
-
-
-USAGE = """\
-agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
-       agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
-       agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
-       agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
-       agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
-       agent-tui sessions [DIR]
-       agent-tui permissions [DIR] [--remove ID]
-       agent-tui doctor [DIR] [--probe]
-       agent-tui --demo [-c]"""
-
-DESCRIPTION = """\
-A terminal chat IDE. The agent edits in a shadow of your project: nothing
-reaches your files until you accept it, hunk by hunk. Commands run in a box
-over the shadow; where a machine has none, each one waits for your yes."""
-
-EXAMPLES = """\
-commands:
-  box run               run one command in the box and list what it did;
-                        agent-tui box run --help says more
-  review                show, accept or reject what waits for a review
-  plan                  list, show or check the plans of this project, or set
-                        the status of a todo; agent-tui plan --help says more
-  sessions              list the sessions of this workspace, newest first
-  permissions           list what you allowed and refused for good, or forget it
-  doctor                show versions, state directory, configuration, keys
-                        found (names only), local model servers and what
-                        contains commands; --probe tries every way anew
-                        (a directory of such a name is reached as ./sessions)
-
-examples:
-  agent-tui                        open the current directory
-  agent-tui --demo                 the whole job on a sample project, no key
-  agent-tui ~/src/shop -c          go on with the last session there
-  agent-tui --mode plan --model openai/gpt-5
-  agent-tui --model ollama/qwen3   a model server on this machine
-  agent-tui -p "why does test_tax fail?" --mode ask
-  git diff | agent-tui -p "review this" --output-format json
-  agent-tui -p "what is wrong here?" --image screenshot.png
-  agent-tui -p "fix the failing test" --accept all --max-cost 0.50"""
-
-ENVIRONMENT = """\
-environment:
-  OPENAI_API_KEY, OPENAI_BASE_URL         a server that speaks chat completions
-  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server that speaks messages
-  OLLAMA_HOST                             where Ollama listens
-  AGENT_TUI_CONFIG_DIR                    where config.toml is
-  AGENT_TUI_STATE_DIR                     where sessions and pasted keys are
-  AGENT_TUI_TRACEBACK=1                   show where an error came from
-  VISUAL, EDITOR                          the editor that Ctrl+G opens"""
 
 
 def _epilog() -> str:
@@ -211,6 +163,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a provider that is "
         "configured, or scripted/FILE",
     )
+    group.add_argument("--effort", choices=EFFORTS, metavar="LEVEL", help=f"how much it thinks: {', '.join(EFFORTS)}")
     group.add_argument(
         "--demo",
         action="store_true",
@@ -302,7 +255,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
     Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
     """
-    if argv and argv[0] in {"box", "review", "permissions", "plan"}:
+    if argv and argv[0] in {"box", "review", "permissions", "plan", "models"}:
         return _parse_words(argv, tuple(program))
     parser = _parser()
     said = parser.parse_intermixed_args(argv)
@@ -315,6 +268,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
         resume=said.resume,
         mode=said.mode,
         model=said.model,
+        effort=said.effort,
         demo=said.demo,
         prompt=said.prompt or None,
         output_format=said.output_format or "text",
@@ -330,12 +284,17 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
 
 def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
-    from core.cli_words import box_parser, permissions_parser, plan_parser, review_parser
+    from core.cli_words import box_parser, models_parser, permissions_parser, plan_parser, review_parser
 
     if argv[0] == "plan":
         parser = plan_parser(_Parser)
         said = parser.parse_intermixed_args(argv[1:])
         return _plan_options(said, parser, program)
+    if argv[0] == "models":
+        parser = models_parser(_Parser)
+        said = parser.parse_intermixed_args(argv[1:])
+        as_json = said.output_format == "json" or said.json
+        return Options(front="models", directory=_directory(said.words, parser), json=as_json, program=program)
     if argv[0] == "permissions":
         parser = permissions_parser(_Parser)
         said = parser.parse_intermixed_args(argv[1:])

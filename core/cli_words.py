@@ -1,8 +1,63 @@
-"""The parsers of the subcommands that take options of their own: `box run` and `review`."""
+"""What the command line says of itself, and the parsers of the subcommands that take options of their own."""
 
 from __future__ import annotations
 
 import argparse
+
+USAGE = """\
+agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
+                 [--effort LEVEL]
+       agent-tui [DIR] -p [PROMPT] [--output-format FORMAT] [--accept WHICH]
+       agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
+       agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
+       agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
+       agent-tui sessions [DIR]
+       agent-tui permissions [DIR] [--remove ID]
+       agent-tui models [DIR] [--json]
+       agent-tui doctor [DIR] [--probe]
+       agent-tui --demo [-c]"""
+
+DESCRIPTION = """\
+A terminal chat IDE. The agent edits in a shadow of your project: nothing
+reaches your files until you accept it, hunk by hunk. Commands run in a box
+over the shadow; where a machine has none, each one waits for your yes."""
+
+EXAMPLES = """\
+commands:
+  box run               run one command in the box and list what it did;
+                        agent-tui box run --help says more
+  review                show, accept or reject what waits for a review
+  plan                  list, show or check the plans of this project, or set
+                        the status of a todo; agent-tui plan --help says more
+  sessions              list the sessions of this workspace, newest first
+  permissions           list what you allowed and refused for good, or forget it
+  models                show which model does what: its effort, its fallbacks,
+                        its window, and whether its price is known
+  doctor                show versions, state directory, configuration, keys
+                        found (names only), local model servers and what
+                        contains commands; --probe tries every way anew
+                        (a directory of such a name is reached as ./sessions)
+
+examples:
+  agent-tui                        open the current directory
+  agent-tui --demo                 the whole job on a sample project, no key
+  agent-tui ~/src/shop -c          go on with the last session there
+  agent-tui --mode plan --model openai/gpt-5
+  agent-tui --model ollama/qwen3   a model server on this machine
+  agent-tui -p "why does test_tax fail?" --mode ask
+  git diff | agent-tui -p "review this" --output-format json
+  agent-tui -p "what is wrong here?" --image screenshot.png
+  agent-tui -p "fix the failing test" --accept all --max-cost 0.50"""
+
+ENVIRONMENT = """\
+environment:
+  OPENAI_API_KEY, OPENAI_BASE_URL         a server that speaks chat completions
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server that speaks messages
+  OLLAMA_HOST                             where Ollama listens
+  AGENT_TUI_CONFIG_DIR                    where config.toml is
+  AGENT_TUI_STATE_DIR                     where sessions and pasted keys are
+  AGENT_TUI_TRACEBACK=1                   show where an error came from
+  VISUAL, EDITOR                          the editor that Ctrl+G opens"""
 
 TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
 BOX_MODES = ("agent", "plan", "ask", "debug")
@@ -98,6 +153,24 @@ def plan_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="list and show: as JSON")
     parser.add_argument("--force", action="store_true", help="set: complete a todo that waits for others")
     parser.add_argument("-C", dest="directory", metavar="DIR", help="the project (default: the current directory)")
+    return parser
+
+
+MODELS_USAGE = "agent-tui models [DIR] [--json | --output-format FORMAT]"
+
+MODELS_TEXT = """\
+Show which model does what, as a session that began now would have it: the job,
+the model, its effort and fallbacks, its window in tokens, and whether its price
+is known. On the screen, /models shows what each has cost, too."""
+
+
+def models_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    parser = _made(make, "agent-tui models", MODELS_USAGE, MODELS_TEXT, "")
+    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument(
+        "--output-format", choices=("text", "json"), default="text", metavar="FORMAT", help="text, json"
+    )
     return parser
 
 

@@ -20,7 +20,8 @@ from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.names import on_one_line
 from core.permissions.trust import Trust
-from core.protocol.queries import Models, ProviderStatus
+from core.protocol.models import ProviderStatus
+from core.protocol.queries import Models
 from core.sandbox.box import Tier
 from core.sessions.store import SessionStore
 from core.tools.ripgrep import program

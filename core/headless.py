@@ -161,7 +161,8 @@ class _Run:
         options = self._options
         if self._resumed:
             return await self._engine.submit(cmd.SessionResume(session=options.resume or ""))
-        return await self._engine.submit(cmd.SessionOpen(mode=options.mode or "agent", model=options.model or ""))
+        model, effort = options.model or "", options.effort or ""
+        return await self._engine.submit(cmd.SessionOpen(mode=options.mode or "agent", model=model, effort=effort))
 
     def _changes(self) -> list[cmd.AnyCommand]:
         """What the command line says otherwise than a resumed session has it."""
@@ -172,6 +173,8 @@ class _Run:
             found.append(cmd.ModeSet(session=self._session, mode=options.mode))
         if options.model is not None:
             found.append(cmd.ModelSet(session=self._session, model=options.model))
+        if options.effort is not None:
+            found.append(cmd.EffortSet(session=self._session, effort=options.effort))
         return found
 
     def _interrupt(self) -> None:

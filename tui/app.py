@@ -20,6 +20,7 @@ from textual.screen import Screen
 
 from core.protocol import commands
 from core.protocol.events import ModeName
+from core.protocol.messages import Effort
 from tui.bridge import Connect, Wish
 from tui.key_door import KeyDoor
 from tui.keymap import checked
@@ -49,6 +50,8 @@ class Options(Protocol):
     @property
     def model(self) -> str | None: ...
     @property
+    def effort(self) -> Effort | None: ...
+    @property
     def demo(self) -> bool: ...
 
 
@@ -68,12 +71,19 @@ def _palette() -> Any:
 def wish_of(options: Options) -> Wish:
     """The session that a command line asks for."""
     resume, mode, model = "" if options.continue_last else options.resume, options.mode, options.model
-    pane, changes = str(getattr(options, "pane", "")), list[commands.ModeSet | commands.ModelSet]()
+    pane, changes = str(getattr(options, "pane", "")), list[commands.ModeSet | commands.ModelSet | commands.EffortSet]()
     if resume is not None:
         changes += [commands.ModeSet(mode=mode)] if mode else []
         changes += [commands.ModelSet(model=model)] if model else []
+        changes += [commands.EffortSet(effort=options.effort)] if options.effort else []
     return Wish(
-        resume=resume, mode=mode or "agent", model=model or "", demo=options.demo, pane=pane, changes=tuple(changes)
+        resume=resume,
+        mode=mode or "agent",
+        model=model or "",
+        effort=options.effort or "",
+        demo=options.demo,
+        pane=pane,
+        changes=tuple(changes),
     )
 
 

@@ -14,12 +14,13 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from core.errors import AgentTuiError
 from core.protocol import commands, queries
 from core.protocol.client import Client, EngineGone
 from core.protocol.events import ModeName
+from core.protocol.messages import Effort
 from tui.state import Block, Topic, ViewState
 
 FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
@@ -47,9 +48,10 @@ class Wish:
     resume: str | None = None
     mode: ModeName = "agent"
     model: str = ""
+    effort: Effort | Literal[""] = ""
     demo: bool = False
     pane: str = ""
-    changes: tuple[commands.ModeSet | commands.ModelSet, ...] = ()
+    changes: tuple[commands.ModeSet | commands.ModelSet | commands.EffortSet, ...] = ()
 
     @property
     def names_a_model(self) -> bool:
@@ -173,14 +175,14 @@ class Bridge:
         wish = await self._listener.first_run(models)
         if wish is None:
             return False
-        self._wish = wish
+        self._wish = replace(wish, effort=self._wish.effort)
         return True
 
     def _opening(self) -> commands.AnyCommand:
         wish = self._wish
         if wish.resume is not None:
             return commands.SessionResume(session=wish.resume)
-        return commands.SessionOpen(mode=wish.mode, model=wish.model, demo=wish.demo)
+        return commands.SessionOpen(mode=wish.mode, model=wish.model, effort=wish.effort, demo=wish.demo)
 
     def _take_session(self, opened: commands.Ack) -> None:
         if opened.session != self.state.session:

@@ -35,6 +35,8 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("help", "show_help", "What can be done, and how"),
     Slash("mode", "choose_mode", "Switch the mode", "agent | plan | ask | debug"),
     Slash("model", "choose_model", "Choose the model", "provider/name"),
+    Slash("effort", "choose_effort", "How much the model thinks", "low | medium | high | … | default"),
+    Slash("models", "show_models", "Which model does what, and what it has cost"),
     Slash("limits", "change_limits", "What a turn may use: see, change", "steps N | cost DOLLARS | tokens N"),
     Slash("policy", "choose_policy", "Who decides on commands", "auto | confirm | human"),
     Slash("login", "paste_key", "Paste a key…", "provider"),
@@ -57,7 +59,7 @@ SLASHES: Final[tuple[Slash, ...]] = (
     Slash("plans", "choose_plan", "Choose another plan of the project", "FILE"),
     Slash("build", "build_plan", "Work the plan", "parallel [N] | fresh | TODO | FILE"),
     Slash("theme", "choose_theme", "Choose the colours", "name"),
-    Slash("keys", "open_keys", "All keys"),
+    Slash("keys", "show_keys", "All keys"),
     Slash("quit", "quit_now", "Leave"),
 )
 

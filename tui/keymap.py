@@ -34,6 +34,15 @@ class Key:
 KEYS: Final[tuple[Key, ...]] = (
     Key("app.mode_next", "shift+tab", "next_mode", "Next mode", "Agent, Plan, Ask, Debug in turn", priority=True),
     Key("app.mode_menu", "ctrl+full_stop", "mode_menu", "Mode…", "Choose the mode from a list", priority=True),
+    Key(
+        "app.effort",
+        "f7",
+        "choose_effort",
+        "Effort…",
+        "How much the model thinks: choose it from a list",
+        priority=True,
+    ),
+    Key("app.models", "f8", "show_models", "Models", "Which model does what, and what it has cost", priority=True),
     Key("app.palette", "ctrl+p", "command_palette", "Commands", "Search all commands", priority=True),
     Key("app.keys", "f1", "show_keys", "Keys", "All keys, by the place where they work", priority=True),
     Key("app.files", "ctrl+b", "toggle_files", "Files", "Show or hide the files of the project", priority=True),

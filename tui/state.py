@@ -19,6 +19,7 @@ from tui.asking_fold import Questions, awaits, fold_asked
 from tui.block import Block as Block  # noqa: PLC0414 (part of what the fold gives)
 from tui.crew_fold import fold_crew
 from tui.debug_fold import DebugView, fold_debug
+from tui.model_fold import fold_model
 from tui.plan_fold import marked
 from tui.retry_fold import Waiting, fold_retried
 from tui.review_fold import fold_refused, fold_review
@@ -50,6 +51,7 @@ class ViewState:
     model: str = ""
     limits: events.LimitsChanged = field(default_factory=events.LimitsChanged)
     policy: events.PolicyChanged = field(default_factory=events.PolicyChanged)
+    route: events.RouteTaken | None = None
     context_used: int = 0
     context_window: int = 0
     prompt_tokens: int = 0
@@ -326,8 +328,6 @@ class ViewState:
                 self.title = event.title
             case events.ModeChanged():
                 self.mode = event.mode
-            case events.ModelChanged():
-                self.model, self.context_window = event.model, event.context_window or self.context_window
             case events.ContextMeasured():
                 self.context_used, self.context_window = event.used, event.window or self.context_window
                 return _topics("status")
@@ -341,7 +341,7 @@ class ViewState:
                 self.todos, self.todo_plan = event.todos, event.plan
                 return _topics("plan", *marked(self, event.plan, event.todos))
             case _:
-                return self._said(event, envelope)
+                return _topics("session", "status") if fold_model(self, event) else self._said(event, envelope)
         return _topics("session", "status", "debug")
 
     def _said(self, event: events.AnyEvent, envelope: events.Envelope) -> frozenset[Topic]:

@@ -9,6 +9,7 @@ from typing import assert_never
 from core.config import Settings
 from core.engine.file_list import FileList
 from core.engine.live import LiveSession
+from core.engine.models import ModelAccess
 from core.engine.rewinding import checkpoints, preview
 from core.errors import AgentTuiError, CommandRejected, PathRefused
 from core.languages import language_of
@@ -43,8 +44,8 @@ class Answers:
                 return q.ScreenSettings(theme=self.settings.ui.theme, keymap=self.settings.ui.keymap)
             case q.SessionsQuery() | q.PromptHistoryQuery():
                 return await self._listed(query)
-            case q.ModelsQuery(discover=discover):
-                return await self._models(discover=discover)
+            case q.ModelsQuery() | q.RoutesQuery():
+                return await (self._models(query) if isinstance(query, q.ModelsQuery) else self._routes(query))
             case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery() | q.ProbeLogQuery() | q.GitPreviewQuery():
                 return await self._about_session(query)
             case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery() | q.CheckpointsQuery() | q.CheckpointPreviewQuery():
@@ -161,10 +162,18 @@ class Answers:
         text, problem = _decoded(data, size=size, limit=limit)
         return q.FileText(path=rel, text=text, language=language_of(rel), size=size, problem=problem)
 
-    async def _models(self, *, discover: bool) -> q.Models:
-        from core.providers.registry import discover as discovered
+    async def _models(self, query: q.ModelsQuery) -> q.Models:
+        from core.providers.registry import discover
 
-        return await discovered(self.settings, probe=discover)
+        return await discover(self.settings, probe=query.discover)
+
+    async def _routes(self, query: q.RoutesQuery) -> q.RoutesTable:
+        from core.engine.route_table import route_table
+
+        live = self._sessions.get(query.session)
+        state = live.runtime.state if live is not None else None
+        models = live.runtime.models if live is not None else ModelAccess()
+        return await asyncio.to_thread(route_table, self.settings, models, state)
 
     async def _context(self, query: q.ContextQuery) -> q.ContextReport:
         live = self._sessions.get(query.session)

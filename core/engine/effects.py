@@ -22,7 +22,7 @@ from core.errors import CommandRejected
 from core.permissions.rules import Choice
 from core.policy import check_pattern
 from core.protocol import commands as cmd
-from core.protocol.events import ModeChanged, ModelChanged, SessionRenamed
+from core.protocol.events import EffortChanged, ModeChanged, ModelChanged, SessionRenamed
 
 SessionCommand = (
     cmd.SessionRename
@@ -30,6 +30,7 @@ SessionCommand = (
     | cmd.ModelSet
     | cmd.LimitsSet
     | cmd.PolicySet
+    | cmd.EffortSet
     | cmd.PermissionRemove
     | cmd.AttachmentAdd
     | cmd.TurnSubmit
@@ -231,7 +232,15 @@ def _approve(live: LiveSession, command: cmd.ApprovalAnswer) -> Effect:
     return approve
 
 
-SettingCommand = cmd.SessionRename | cmd.ModeSet | cmd.ModelSet | cmd.LimitsSet | cmd.PolicySet | cmd.PermissionRemove
+SettingCommand = (
+    cmd.SessionRename
+    | cmd.ModeSet
+    | cmd.ModelSet
+    | cmd.EffortSet
+    | cmd.LimitsSet
+    | cmd.PolicySet
+    | cmd.PermissionRemove
+)
 
 
 async def _setting(live: LiveSession, command: SettingCommand) -> Effect:
@@ -247,6 +256,8 @@ async def _setting(live: LiveSession, command: SettingCommand) -> Effect:
             return partial(runtime.emit, SessionRenamed(title=title))
         case cmd.ModeSet():
             return partial(_set_mode, live, command)
+        case cmd.EffortSet():
+            return partial(_set_effort, live, command)
         case cmd.ModelSet():
             await asyncio.to_thread(live.turns.check_model, command.model)
             return partial(_set_model, live, command.model)
@@ -258,6 +269,14 @@ def _set_mode(live: LiveSession, command: cmd.ModeSet) -> None:
     if live.runtime.state.mode != command.mode:
         live.runtime.emit(ModeChanged(mode=command.mode))
         live.turns.say_route()
+
+
+def _set_effort(live: LiveSession, command: cmd.EffortSet) -> None:
+    """For the mode at hand alone, where that has an effort of its own."""
+    mode = live.runtime.state.mode
+    own = live.runtime.settings.mode_of(mode).effort
+    live.runtime.emit(EffortChanged(effort=command.effort, mode=mode if own else ""))
+    live.turns.say_route()
 
 
 async def _set_model(live: LiveSession, model: str) -> None:

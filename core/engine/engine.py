@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from core import demo
 from core.agent.terminal import Terminal
-from core.config import LoadedSettings, ProviderSettings, Settings
+from core.config import LoadedSettings
 from core.engine.answers import Answers
 from core.engine.bounds import state_bounds, with_limits
 from core.engine.boxes import Boxes
@@ -29,12 +27,13 @@ from core.engine.merging import carry_on
 from core.engine.models import ModelAccess
 from core.engine.rewinding import known, need_rest
 from core.engine.runtime import SessionRuntime, Surroundings
-from core.engine.settings_file import remember
+from core.engine.settings_file import keep_provider, remember
 from core.engine.trusting import Trusting
 from core.engine.watch import Watch
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.events import Envelope, ModeName, Notice, SessionRenamed, SessionStarted, TrustStated
+from core.protocol.events import EffortChanged, Envelope, ModeName, Notice, SessionRenamed, SessionStarted, TrustStated
+from core.protocol.messages import Effort
 from core.protocol.queries import AnyAnswer, AnyQuery, Refused
 from core.sandbox.box import Tier
 from core.sessions.fold import SessionState
@@ -51,6 +50,7 @@ class EngineOptions:
 
     mode: ModeName | None = None
     model: str | None = None
+    effort: Effort | None = None
     max_steps: int | None = None
     max_cost: float | None = None
     max_tokens: int | None = None
@@ -176,6 +176,8 @@ class Engine:
         directory = house.store.create()
         try:
             runtime = SessionRuntime.create(directory, house.around, started)
+            if effort := command.effort or self._options.effort:
+                runtime.emit(EffortChanged(effort=effort))
         except BaseException:
             directory.discard()
             directory.close()
@@ -320,7 +322,7 @@ class Engine:
             await asyncio.to_thread(remember, theme=command.theme)
             return cmd.Ack()
         house = self._ready()
-        await asyncio.to_thread(_keep, command, house.around.settings)
+        await asyncio.to_thread(keep_provider, command, house.around.settings)
         self._take_settings(house, house.trusting.settings())
         for live in self._sessions.values():
             live.schedule(live.turns.drop_provider)
@@ -379,19 +381,3 @@ class Engine:
 
 def _ack(live: LiveSession) -> cmd.Ack:
     return cmd.Ack(session=live.runtime.id, seq=live.runtime.log.last)
-
-
-def _keep(command: cmd.ProviderConfigure, settings: Settings) -> None:
-    """Store the key for the address it is meant for; remember the address and the model."""
-    from core.providers.connection.keys import store_key
-    from core.providers.registry import base_url_of, split
-
-    provider = ProviderSettings(base_url=command.base_url) if command.base_url else None
-    named = settings.providers | ({command.provider: provider} if provider is not None else {})
-    wanted = msgspec.structs.replace(settings, providers=named)
-    address = base_url_of(command.provider, wanted)
-    if command.model:
-        split(command.model, wanted)
-    if command.key:
-        store_key(command.provider, command.key, base_url=address)
-    remember(model=command.model, provider=command.provider, base_url=command.base_url)

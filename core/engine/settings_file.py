@@ -7,9 +7,12 @@ import os
 import re
 from pathlib import Path
 
-from core.config import FILE_NAME, load_settings
+import msgspec
+
+from core.config import FILE_NAME, ProviderSettings, Settings, load_settings
 from core.errors import StateError
 from core.ids import new_id
+from core.protocol import commands as cmd
 from core.user_dirs import config_dir
 
 
@@ -31,6 +34,22 @@ def remember(*, model: str = "", provider: str = "", base_url: str = "", theme: 
         raise StateError(
             f"{path} can't be written: {problem.strerror}.", hint="Make it writable, or set the key in it yourself."
         ) from problem
+
+
+def keep_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
+    """Store the key for the address it is meant for; remember the address and the model."""
+    from core.providers.connection.keys import store_key
+    from core.providers.registry import base_url_of, split
+
+    provider = ProviderSettings(base_url=command.base_url) if command.base_url else None
+    named = settings.providers | ({command.provider: provider} if provider is not None else {})
+    wanted = msgspec.structs.replace(settings, providers=named)
+    address = base_url_of(command.provider, wanted)
+    if command.model:
+        split(command.model, wanted)
+    if command.key:
+        store_key(command.provider, command.key, base_url=address)
+    remember(model=command.model, provider=command.provider, base_url=command.base_url)
 
 
 def with_key(text: str, table: str, key: str, value: str) -> str:

@@ -62,8 +62,10 @@ class Turns:
         return self._routes.chosen()
 
     def say_route(self) -> None:
-        """Tell the clients who answers from now on, if that is news."""
-        self._routes.say()
+        """Tell the clients who answers from now on, if that is news. A turn that runs goes on as it began; the next one
+        says it."""
+        if not self.running:
+            self._routes.say()
 
     def check_model(self, model: str) -> None:
         """Raises `ConfigError` or `ProviderError` for a model that can't be used."""

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import Decision, ModeName
+from core.protocol.messages import Effort
 from core.protocol.plans import Plan
 from core.protocol.review import Choice, Origin, Verdict
 
@@ -22,10 +23,12 @@ class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class SessionOpen(Command, frozen=True, kw_only=True, tag="session.open"):
-    """Start a session. `model` "" = the configured default; `model` may also name a script."""
+    """Start a session. `model` "" = the configured default; `model` may also name a script; `effort` as in
+    `effort.set`."""
 
     mode: ModeName = "agent"
     model: str = ""
+    effort: Effort | Literal[""] = ""
     demo: bool = False
 
 
@@ -68,6 +71,12 @@ class PolicySet(Command, frozen=True, kw_only=True, tag="policy.set"):
     """Who decides on commands in this session. It holds at once."""
 
     policy: Literal["confirm", "auto", "human"]
+
+
+class EffortSet(Command, frozen=True, kw_only=True, tag="effort.set"):
+    """How much the model is to think from the next turn on: as much of it as it has. "" = as is configured."""
+
+    effort: Effort | Literal[""] = ""
 
 
 class TrustSet(Command, frozen=True, kw_only=True, tag="trust.set"):
@@ -315,6 +324,7 @@ AnyCommand = (
     | ModelSet
     | LimitsSet
     | PolicySet
+    | EffortSet
     | TrustSet
     | PermissionRemove
     | ProviderConfigure

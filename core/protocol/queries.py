@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.protocol.debug import ComparedPlace, ProbeRecord
+from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 from core.protocol.review import ChangeDiff, GitPreview, ThreeSides
 
 
@@ -74,6 +75,10 @@ class ModelsQuery(Query, frozen=True, kw_only=True, tag="models"):
     discover: bool = True
 
 
+class RoutesQuery(Query, frozen=True, kw_only=True, tag="routes"):
+    """Who does what: the model of each job, and what it has taken in the session."""
+
+
 class PromptHistoryQuery(Query, frozen=True, kw_only=True, tag="prompts"):
     """What the user typed in this workspace, oldest first."""
 
@@ -130,6 +135,7 @@ AnyQuery = (
     | GitPreviewQuery
     | SessionsQuery
     | ModelsQuery
+    | RoutesQuery
     | PromptHistoryQuery
     | ContextQuery
     | SettingsQuery
@@ -222,25 +228,6 @@ class Sessions(Answer, frozen=True, kw_only=True, tag="sessions"):
     sessions: tuple[SessionInfo, ...]
 
 
-class ModelChoice(Struct, frozen=True, kw_only=True):
-    """`id` is `provider/name`. `source`: environment variable, keyring, file or address that makes it usable."""
-
-    id: str
-    source: str = ""
-    context_window: int = 0
-
-
-class ProviderStatus(Struct, frozen=True, kw_only=True):
-    """`key`: where a key was found ("" = none); never the key itself. `problem`: why its models can't be listed."""
-
-    id: str
-    label: str
-    key: str = ""
-    base_url: str = ""
-    local: bool = False
-    problem: str = ""
-
-
 class Models(Answer, frozen=True, kw_only=True, tag="models"):
     """`default` "" = nothing is configured: the welcome screen's case; `reason`: what made it that one, or why not."""
 
@@ -248,6 +235,13 @@ class Models(Answer, frozen=True, kw_only=True, tag="models"):
     providers: tuple[ProviderStatus, ...]
     default: str = ""
     reason: str = ""
+
+
+class RoutesTable(Answer, frozen=True, kw_only=True, tag="routes"):
+    """`answering`: the model that the conversation has now, when it is not the first of its route."""
+
+    rows: tuple[RouteRow, ...]
+    answering: str = ""
 
 
 class PromptHistory(Answer, frozen=True, kw_only=True, tag="prompts"):
@@ -384,6 +378,7 @@ AnyAnswer = (
     | GitPreviewed
     | Sessions
     | Models
+    | RoutesTable
     | PromptHistory
     | ContextReport
     | ScreenSettings

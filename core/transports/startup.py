@@ -10,6 +10,7 @@ def engine_options(options: Options, *, interactive: bool = True, watch: bool = 
     return EngineOptions(
         mode=options.mode,
         model=options.model,
+        effort=options.effort,
         max_steps=options.max_steps,
         max_cost=options.max_cost,
         max_tokens=options.max_tokens,

@@ -9,8 +9,9 @@ import pytest
 
 from core.protocol import documents as d
 from core.protocol import events as e
+from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.plans import Plan
-from core.protocol.queries import ModelChoice, Models, ModelsQuery, ProviderStatus
+from core.protocol.queries import Models, ModelsQuery
 from tests.contract.source_tree import modules
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient

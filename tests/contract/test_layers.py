@@ -73,6 +73,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "resuming",
             "review_print",
             "permissions_print",
+            "models_print",
             "plan_print",
             "edits_apply",
         )

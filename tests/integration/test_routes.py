@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from core.agent import fallback, model_calls, retry
 from core.config import ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable, Settings
 from core.engine import Engine, EngineOptions
+from core.engine.routes import clamped
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
+from core.providers.catalog.capabilities import Capabilities
+from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
 
@@ -163,3 +169,150 @@ async def test_a_mode_has_a_model_and_an_effort_of_its_own_and_switching_back_re
         ]
         assert set(engine.state(session).chosen.taken) == {"chat first/gpt-5.4", "chat second/gpt-5.4-mini"}
         await engine.close()
+
+
+EFFORTFUL = RouteTable(chat=RouteSettings(model="first/gpt-5.4"))
+
+
+async def sent(engine: Engine, command: cmd.AnyCommand) -> None:
+    reply = await engine.submit(command)
+    assert isinstance(reply, cmd.Ack), reply
+    await engine.settled(command.session)
+
+
+async def told(engine: Engine, session: str, kind: type) -> list:
+    return of([each.event async for each in _all(engine, session)], kind)
+
+
+async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_restart(tmp_path, waited):
+    async with provider_server(["a", "b", "c"]) as first:
+        settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
+        engine, session = await engine_of(tmp_path, settings)
+        await turn(engine, session)
+        await sent(engine, cmd.EffortSet(session=session, effort="high"))
+        await turn(engine, session)
+        await engine.close()
+        again = Engine(tmp_path, options=EngineOptions(watch=False))
+        again._take_settings(again._ready(), type("Loaded", (), {"settings": settings, "notices": ()})())
+        await sent(again, cmd.SessionResume(session=session))
+        await turn(again, session)
+        assert [each.json.get("reasoning_effort") for each in first.answered] == [None, "high", "high"]
+        assert [each.effort for each in await told(again, session, ev.RouteTaken)] == ["high"]
+        await again.close()
+
+
+async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_that_is_said_once(tmp_path, waited):
+    async with provider_server(["a", "b", "c"]) as first:
+        settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
+        engine, session = await engine_of(tmp_path, settings)
+        await sent(engine, cmd.EffortSet(session=session, effort="max"))
+        await turn(engine, session)
+        await turn(engine, session)
+        route = engine.state(session).chosen.route
+        assert (route.effort, route.wanted) == ("xhigh", "max")
+        said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
+        assert len(said) == 1
+        assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in said[0]
+        await sent(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
+        said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
+        assert "first/unknown-thing has no effort max: its default is used; it has none to choose." in said[1]
+        await turn(engine, session)
+        assert [each.json.get("reasoning_effort") for each in first.answered] == ["xhigh", "xhigh", None]
+        await engine.close()
+
+
+async def test_an_effort_chosen_in_a_mode_with_its_own_holds_for_that_mode(tmp_path, waited):
+    async with provider_server(["a"] * 9) as first:
+        modes = ModeTable(plan=ModeSettings(effort="high"))
+        settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL, modes=modes)
+        engine, session = await engine_of(tmp_path, settings)
+        for command in (
+            cmd.EffortSet(session=session, effort="low"),
+            cmd.ModeSet(session=session, mode="plan"),
+            cmd.EffortSet(session=session, effort="medium"),
+            cmd.ModeSet(session=session, mode="agent"),
+            cmd.ModeSet(session=session, mode="plan"),
+            cmd.EffortSet(session=session),
+        ):
+            await sent(engine, command)
+        taken = [each.effort for each in await told(engine, session, ev.RouteTaken)]
+        assert taken == ["low", "high", "medium", "low", "medium", "high"]
+        await engine.close()
+
+
+async def test_a_turn_that_runs_goes_on_as_it_began(tmp_path, waited):
+    async with provider_server([Step(hang="before"), "b"]) as first:
+        settings = Settings(providers=served((first,), "first"), routes=EFFORTFUL)
+        engine, session = await engine_of(tmp_path, settings)
+        await sent(engine, cmd.TurnSubmit(session=session, text="Do it"))
+        await first.hanging.wait()
+        await sent(engine, cmd.EffortSet(session=session, effort="low"))
+        assert engine.state(session).chosen.route is None
+        await sent(engine, cmd.TurnInterrupt(session=session))
+        await engine._live(session).turns.ended()
+        await turn(engine, session)
+        assert engine.state(session).chosen.route.effort == "low"
+        await engine.close()
+
+
+async def test_the_table_says_who_does_what_and_what_each_took(tmp_path, waited):
+    async with provider_server([BUSY] * 40) as first, provider_server(["Hi."]) as second:
+        routes = RouteTable(
+            chat=RouteSettings(model="first/gpt-5.4", effort="max", fallback=("second/n",)),
+            small=RouteSettings(model="ollama/tiny"),
+        )
+        settings = Settings(
+            providers=served((first, second), "first", "second"),
+            routes=routes,
+            modes=ModeTable(plan=ModeSettings(effort="low")),
+        )
+        engine, session = await engine_of(tmp_path, settings)
+        await turn(engine, session)
+        table = await engine.query(q.RoutesQuery(session=session))
+        rows = {(each.job, each.mode): each for each in table.rows}
+        chat = rows["chat", ""]
+        assert (chat.model, chat.effort, chat.wanted, chat.fallback) == ("first/gpt-5.4", "xhigh", "max", ("second/n",))
+        assert (rows["chat", "plan"].effort, rows["small", ""].model, rows["small", ""].priced) == (
+            "low",
+            "ollama/tiny",
+            True,
+        )
+        assert (rows["apply", ""].own, rows["apply", ""].model, rows["embed", ""].model) == (False, "first/gpt-5.4", "")
+        assert [each.model for each in chat.taken] == ["second/n"]
+        assert table.answering == "second/n"
+        await engine.close()
+
+
+async def test_the_options_of_the_command_line_reach_the_model(tmp_path):
+    async with provider_server(["a", "b"]) as server:
+        env = environment(server)
+        await run(tmp_path, "-p", "x", "--model", "openai/gpt-5.4", "--effort", "high", env=env)
+        await run(tmp_path, "-p", "x", "-c", "--effort", "low", env=env)
+        assert [each.json.get("reasoning_effort") for each in server.answered] == ["high", "low"]
+
+
+async def test_the_table_is_printed_and_is_json_on_demand(tmp_path):
+    async with provider_server([], models=["qwen-a"]) as server:
+        env = environment(server)
+        del env["ANTHROPIC_API_KEY"], env["ANTHROPIC_BASE_URL"]
+        said = await run(tmp_path, "models", env=env)
+        as_json = await run(tmp_path, "models", "--output-format", "json", env=env)
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["job", "model", "effort", "window", "price", "fallback"]
+    assert lines[1].split()[:3] == ["chat", "openai/qwen-a", "default"]
+    assert [each["job"] for each in json.loads(as_json.out)] == ["chat", "apply", "small", "embed", "subagent"]
+
+
+@pytest.mark.parametrize(
+    ("effort", "has", "taken"),
+    [
+        ("high", ("low", "medium", "high"), "high"),
+        ("max", ("low", "medium", "high"), "high"),
+        ("none", ("low", "medium"), "low"),
+        ("minimal", ("none", "low"), "none"),
+        ("medium", (), ""),
+        ("", ("low",), ""),
+    ],
+)
+def test_an_effort_becomes_the_nearest_that_the_model_has(effort, has, taken):
+    assert clamped(effort, Capabilities(efforts=has)) == taken

@@ -4,16 +4,8 @@ import pytest
 from textual.widgets import Input, OptionList, Static
 
 from core.protocol import commands as c
-from core.protocol.queries import (
-    AnyAnswer,
-    AnyQuery,
-    ModelChoice,
-    Models,
-    ModelsQuery,
-    ProviderStatus,
-    ScreenSettings,
-    SettingsQuery,
-)
+from core.protocol.models import ModelChoice, ProviderStatus
+from core.protocol.queries import AnyAnswer, AnyQuery, Models, ModelsQuery, ScreenSettings, SettingsQuery
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.bridge import Wish

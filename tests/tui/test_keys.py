@@ -4,7 +4,8 @@ import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import ContextPart, ContextQuery, ContextReport, ModelChoice, Models, ModelsQuery
+from core.protocol.models import ModelChoice
+from core.protocol.queries import ContextPart, ContextQuery, ContextReport, Models, ModelsQuery
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
@@ -139,6 +140,7 @@ async def test_a_key_can_be_remapped_by_its_id(stage):
 SENT = {
     "/mode ask": c.ModeSet,
     "/model openai/x": c.ModelSet,
+    "/effort low": c.EffortSet,
     "/new": c.SessionOpen,
     "/resume ses_1": c.SessionResume,
     "/compact": c.ContextCompact,

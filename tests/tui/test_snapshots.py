@@ -7,9 +7,11 @@ import pytest
 
 from core.protocol import documents as d
 from core.protocol import events as e
-from core.protocol.queries import ModelChoice, Models, ModelsQuery, ProviderStatus
+from core.protocol.models import ModelChoice, ProviderStatus
+from core.protocol.queries import Models, ModelsQuery, RoutesQuery
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
+from tests.tui.test_routes import TABLE
 from tui.app import AgentApp
 from tui.bridge import Wish
 
@@ -186,3 +188,16 @@ def test_dialogs(looks, key):
 def test_the_light_theme(looks):
     events = [*recorded.opening(), *recorded.turn()[:1], *recorded.reading(), *recorded.answering()]
     assert looks(events, keys=(*"/theme agent-light", "enter"))
+
+
+ROUTE = e.RouteTaken(model="openai/gpt-6.1-sol", effort="medium", instead_of="anthropic/claude-opus-5-5")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_who_does_what(looks, size):
+    assert looks([*recorded.opening(), ROUTE], size, keys=["f8"], answers={RoutesQuery: TABLE})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_list_of_efforts(looks, size):
+    assert looks([*recorded.opening(), ROUTE], size, keys=["f7"], answers={RoutesQuery: TABLE})

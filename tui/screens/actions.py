@@ -133,16 +133,21 @@ class ActingScreen(SightedScreen):
         if model:
             self.send(commands.ModelSet(model=model))
         else:
-            begin(self, self._pick_model, group="picker", exclusive=True)
+            from tui.screens.models import change_model
 
-    async def _pick_model(self) -> None:
-        from tui.screens.models import pick_model
+            begin(self, change_model, self, group="picker", exclusive=True)
 
-        found = await self.bridge.query(queries.ModelsQuery())
-        if not isinstance(found, queries.Models):
-            self.say(getattr(found, "message", "The models can't be listed."), is_error=True)
-        elif model := await pick_model(self, found, current=self.state.model):
-            await self.deliver(commands.ModelSet(model=model))
+    def action_choose_effort(self, level: str = "") -> None:
+        """Set how much the model thinks, or choose it from a list."""
+        from tui.screens.routes import change_effort
+
+        begin(self, change_effort, self, level, group="picker", exclusive=True)
+
+    def action_show_models(self, _: str = "") -> None:
+        """Who does what, and what it has cost."""
+        from tui.screens.routes import show_routes
+
+        begin(self, show_routes, self, group="picker", exclusive=True)
 
     def action_change_limits(self, wanted: str = "") -> None:
         """See or change what a turn may use."""
@@ -285,15 +290,11 @@ class ActingScreen(SightedScreen):
     def _open(self, page: Screen[None]) -> None:
         _ = self.app.push_screen(page)
 
-    def action_show_keys(self) -> None:
+    def action_show_keys(self, _: str = "") -> None:
         """All keys."""
         from tui.screens.notes import keys_page
 
         self._open(keys_page(getattr(self.app, "keymap", {})))
-
-    def action_open_keys(self, _: str = "") -> None:
-        """All keys."""
-        self.action_show_keys()
 
     def action_show_help(self, _: str = "") -> None:
         """What can be done."""

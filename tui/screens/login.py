@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from core.protocol import commands, queries
+from core.protocol.models import ProviderStatus
 from tui.keymap import bindings
 from tui.screens.dialog import Dialog
 from tui.screens.models import model_opened_by_key
@@ -67,7 +68,7 @@ async def login(screen: ActingScreen, named: str) -> None:
         await screen.deliver(commands.ModelSet(model=model))
 
 
-async def _provider(screen: ActingScreen, found: queries.Models, named: str) -> queries.ProviderStatus | None:
+async def _provider(screen: ActingScreen, found: queries.Models, named: str) -> ProviderStatus | None:
     """The one that was named, or chosen from a list; what is named wrongly is told."""
     remote = {each.id: each for each in found.providers if not each.local}
     if named in remote:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.protocol.commands import ModelSet
 from core.protocol.queries import Models, ModelsQuery
 from tui.screens.picker import Choice, Picker
 
@@ -12,6 +13,15 @@ if TYPE_CHECKING:
 
 SCRIPTED = "scripted"
 NOTHING = "No model was found. /login takes a key; a model server on this machine is found while it runs."
+
+
+async def change_model(screen: ActingScreen) -> None:
+    """Go on with another model, from the list of those that were found."""
+    found = await screen.bridge.query(ModelsQuery())
+    if not isinstance(found, Models):
+        screen.say(getattr(found, "message", "The models can't be listed."), is_error=True)
+    elif model := await pick_model(screen, found, current=screen.state.model):
+        await screen.deliver(ModelSet(model=model))
 
 
 async def pick_model(screen: ActingScreen, found: Models, *, provider: str = "", current: str = "") -> str:

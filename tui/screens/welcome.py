@@ -12,7 +12,8 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.protocol.commands import ProviderConfigure
-from core.protocol.queries import Models, ProviderStatus
+from core.protocol.models import ProviderStatus
+from core.protocol.queries import Models
 from tui.bridge import Wish
 from tui.keymap import bindings
 from tui.screens.dialog import Dialog

@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from tui.crew_fold import at_work
 from tui.keymap import key_of
+from tui.model_fold import effort_of
 from tui.retry_fold import Waiting
 from tui.state import ViewState
 from tui.text import one_line
@@ -156,10 +157,18 @@ class StatusBar(Widget):
         note = Content.styled(f"  {self._note}", "$foreground 60%") if state.model and self._note else Content("")
         if state.demo:
             return Content.assemble(mode, ("scripted demo", "$warning"), note)
-        name = one_line(state.model, 200) or self._note
-        most = max(room - mode.cell_length - note.cell_length, _NAME)
+        name, rest = one_line(state.model, 200) or self._note, self._how()
+        most = max(room - mode.cell_length - note.cell_length - rest.cell_length, _NAME)
         name = name if cell_len(name) <= most else f"…{set_cell_size(name[::-1], most - 1)[::-1].lstrip()}"
-        return Content.assemble(mode, (name, "" if state.model else "$foreground 60%"), note)
+        return Content.assemble(mode, (name, "" if state.model else "$foreground 60%"), rest, note)
+
+    def _how(self) -> Content:
+        """How much the model thinks, and that it answers in the place of another."""
+        effort, route = effort_of(self._state), self._state.route
+        parts: list[Part] = [(f" · {effort}", "$foreground 60%")] if effort else []
+        if route is not None and route.instead_of and route.model == self._state.model:
+            parts.append((f" for {one_line(route.instead_of, 30)}", "$warning"))
+        return Content.assemble(*parts)
 
     def render(self) -> Content:
         width = self.size.width

@@ -12,7 +12,8 @@ import msgspec
 
 from core.config import Settings
 from core.errors import AgentTuiError
-from core.protocol.queries import ModelChoice, Models, ProviderStatus
+from core.protocol.models import ModelChoice, ProviderStatus
+from core.protocol.queries import Models
 from core.providers.base import ModelInfo
 from core.providers.catalog import choosing, listing
 from core.providers.catalog.presets import KNOWN

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+from textual.widgets import OptionList
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from core.protocol.messages import Usage
+from core.protocol.models import ModelTaken, RouteRow
+from core.protocol.queries import RoutesQuery, RoutesTable
+from tests.support import recorded
+from tui.screens.routes import routes_text
+from tui.widgets.status import StatusBar
+
+TOOK = Usage(prompt_tokens=42_000, completion_tokens=1_300, cost=0.0831)
+TABLE = RoutesTable(
+    rows=(
+        RouteRow(
+            job="chat",
+            model="anthropic/claude-opus-5-5",
+            effort="high",
+            wanted="",
+            efforts=("low", "medium", "high", "max"),
+            fallback=("openai/gpt-6.1-sol", "ollama/qwen3:8b"),
+            context_window=1_000_000,
+            priced=True,
+            taken=(ModelTaken(model="anthropic/claude-opus-5-5", usage=TOOK),),
+        ),
+        RouteRow(job="chat", mode="plan", model="anthropic/claude-opus-5-5", effort="max", priced=True),
+        RouteRow(job="apply", model="anthropic/claude-opus-5-5", own=False),
+        RouteRow(
+            job="small",
+            model="ollama/qwen3:8b",
+            taken=(ModelTaken(model="ollama/qwen3:8b", usage=Usage(prompt_tokens=900, completion_tokens=50)),),
+        ),
+        RouteRow(job="embed"),
+        RouteRow(job="subagent", model="anthropic/claude-opus-5-5", own=False),
+    )
+)
+
+
+def status(on) -> str:
+    return str(on.screen.query_one(StatusBar).render())
+
+
+async def opened(on, kind: str) -> None:
+    await on.until(lambda: type(on.app.screen).__name__ == kind)
+    await on.pilot.pause(0.05)
+
+
+async def test_an_effort_is_set_by_its_name_and_a_wrong_one_is_told(stage):
+    async with stage(recorded.opening()) as on:
+        for text, effort in (("/effort high", "high"), ("/effort default", "")):
+            on.client.commands.clear()
+            on.prompt.text = text
+            on.prompt.submit()
+            await on.until(lambda: on.sent(c.EffortSet))
+            assert on.sent(c.EffortSet)[0].effort == effort
+        on.client.commands.clear()
+        on.prompt.text = "/effort huge"
+        on.prompt.submit()
+        await on.until(lambda: any("no effort 'huge'" in each.message for each in on.app._notifications))
+        assert on.sent(c.EffortSet) == []
+
+
+@pytest.mark.parametrize("keys", [["f7"], [*"/effort", "enter"]])
+async def test_an_effort_is_chosen_from_a_list_that_says_what_the_model_has(stage, keys):
+    async with stage(recorded.opening(), answers={RoutesQuery: TABLE}) as on:
+        await on.pilot.press(*keys)
+        await opened(on, "Picker")
+        options = on.app.screen.query_one(OptionList)
+        lines = [str(each.prompt) for each in options.options]
+        assert [line for line in lines if "●" in line] == ["● high  "]
+        assert [line.split()[0] for line in lines if "not of this model" in line] == ["none", "minimal", "xhigh"]
+        await on.pilot.press("down", "down", "enter")
+        await on.until(lambda: on.sent(c.EffortSet))
+        assert on.sent(c.EffortSet)[0].effort == "max"
+
+
+async def test_the_status_line_shows_the_effort_and_who_answers_for_whom(stage):
+    async with stage(recorded.opening()) as on:
+        assert "·" not in status(on)
+        await on.emit(e.RouteTaken(model="anthropic/claude-opus-5-5", effort="high"))
+        assert "anthropic/claude-opus-5-5 · high" in status(on)
+        await on.emit(e.RouteTaken(model="openai/gpt-6.1-sol", effort="medium", instead_of="anthropic/claude-opus-5-5"))
+        assert "openai/gpt-6.1-sol · medium for anthropic/claude-opus-5-5" in status(on)
+        await on.emit(e.ModelChanged(model="ollama/x"))
+        assert "ollama/x" in status(on)
+        assert "medium" not in status(on)
+
+
+async def test_in_a_small_window_the_effort_stays_and_the_name_is_cut(stage):
+    async with stage(recorded.opening(), size=(60, 16)) as on:
+        await on.emit(e.RouteTaken(model="openrouter/anthropic/claude-opus-5-5-with-a-long-name", effort="xhigh"))
+        assert "· xhigh" in status(on)
+
+
+@pytest.mark.parametrize("keys", [["f8"], [*"/models", "enter"]])
+async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
+    async with stage(recorded.opening(), answers={RoutesQuery: TABLE}) as on:
+        await on.pilot.press(*keys)
+        await opened(on, "Page")
+    text = str(routes_text(TABLE, 90))
+    for said in (
+        "chat          anthropic/claude-opus-5-5",
+        "effort high, window 1.0M, price known",
+        "else openai/gpt-6.1-sol, ollama/qwen3:8b",
+        "42.0k in, 1.3k out, $0.0831",
+        "Plan mode     anthropic/claude-opus-5-5",
+        "embed         nothing does this yet",
+        "900 in, 50 out, cost not known",
+        "This session: 44.2k tokens, $0.0831 and what is not known",
+    ):
+        assert said in text
+    assert max(map(len, str(routes_text(TABLE, 50)).splitlines())) <= 50
+
+
+async def test_what_jobs_beside_the_conversation_took_counts_in_the_status(stage):
+    async with stage(recorded.opening()) as on:
+        await on.emit(e.ModelUsed(job="small", model="a/b", usage=TOOK))
+        assert "$0.08" in status(on)
