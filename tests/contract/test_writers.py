@@ -43,7 +43,7 @@ WRITERS: dict[str, str] = {
     "core.permissions.identity": KERNEL,
     "core.permissions.state_file": STATE,
     "core.providers.connection.key_command": "nothing: a command of the user's own configuration that prints a key",
-    "core.providers.connection.private_file": "keys that the user pasted, in the state directory (0600)",
+    "core.providers.connection.private_file": "pasted keys, and what models can do (cache directory); 0600",
     "core.sandbox.boxed_process": STARTS,
     "core.sandbox.bwrap": BOX,
     "core.sandbox.cgroups": "control groups of this program's own",

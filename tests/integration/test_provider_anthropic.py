@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 import pytest
 
 from core.errors import ProviderError
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage, WireAnswer
 from core.providers.base import ReasoningDelta, RequestReport
+from core.providers.catalog import told
+from core.providers.catalog.capabilities import capabilities_of
 from tests.support.model_server.step import Call, Say, Step, Think
 from tests.support.provider_calls import Answer, ask, connect, request
 from tests.support.provider_server import provider_server
@@ -149,7 +154,7 @@ async def test_a_tool_round_goes_back_byte_for_byte():
 
 
 @pytest.mark.parametrize(
-    ("told", "gone"),
+    ("message", "gone"),
     [
         ("cache_control: Extra inputs are not permitted", "cache_control"),
         ("thinking.adaptive.display: Extra inputs are not permitted", "display"),
@@ -157,8 +162,8 @@ async def test_a_tool_round_goes_back_byte_for_byte():
         ("thinking: Input tag 'adaptive' does not match any of the expected tags", "thinking"),
     ],
 )
-async def test_what_a_compatible_host_refuses_is_left_out_from_then_on(told, gone):
-    refusal = Step(status=400, error=told, error_type="invalid_request_error")
+async def test_what_a_compatible_host_refuses_is_left_out_from_then_on(message, gone):
+    refusal = Step(status=400, error=message, error_type="invalid_request_error")
     asked = request(model="claude-opus-5-5", effort="low")
     async with provider_server([refusal, "One.", "Two."]) as server:
         provider = connect(server, "anthropic")
@@ -199,14 +204,38 @@ async def test_its_own_host_is_asked_why_its_cache_was_missed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation",
         "messages.3.content.0: `thinking` blocks in the latest assistant message cannot be modified.",
         "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
     ],
 )
-async def test_a_refusal_of_thoughts_has_a_code_of_its_own(told):
+async def test_a_refusal_of_thoughts_has_a_code_of_its_own(message):
     with pytest.raises(ProviderError) as caught:
-        await played(Step(status=400, error=told, error_type="invalid_request_error"))
+        await played(Step(status=400, error=message, error_type="invalid_request_error"))
     assert (caught.value.code, caught.value.retryable) == ("reasoning_refused", False)
+
+
+async def test_after_the_first_answer_the_api_is_asked_what_the_model_can_do(monkeypatch):
+    heard, loop, remember = asyncio.Event(), asyncio.get_running_loop(), told.remember
+
+    def remembered(*told_of, **fields):
+        remember(*told_of, **fields)
+        loop.call_soon_threadsafe(heard.set)
+
+    monkeypatch.setattr(told, "remember", remembered)
+    async with provider_server(["One.", "Two.", "Three."], models=["claude-opus-5-5", "claude-haiku-5-5"]) as server:
+        able = partial(capabilities_of, "anthropic", "claude-haiku-5-5", wire="messages", origin=server.anthropic_url)
+        assert able().context_window == 1_000_000
+        provider = connect(server, "anthropic")
+        await ask(provider, request(model="claude-opus-5-5"))
+        await heard.wait()
+        assert able().context_window == 200_000  # what this server tells of it
+        await ask(provider, request(model="claude-opus-5-5"))
+        await provider.close()
+        again = connect(server, "anthropic")
+        await ask(again, request(model="claude-opus-5-5", private=True))
+        await again.close()
+        asked = [each.path for each in server.requests if each.method == "GET"]
+    assert asked == ["/v1/models?limit=200"]

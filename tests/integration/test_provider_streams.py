@@ -8,6 +8,7 @@ import pytest
 
 from core.errors import ContextOverflow, ProviderError
 from core.providers.base import TextDelta
+from core.providers.catalog import told
 from tests.support.provider_calls import KEY, Answer, ask, connect, request
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -226,6 +227,9 @@ async def test_a_second_request_begins_with_the_bytes_of_the_first(dialect):
 
 async def test_one_connection_serves_the_calls_of_a_turn(dialect):
     async with playing(dialect, FULL, FULL, FULL) as (server, provider):
+        # What its models can do is asked on a connection of its own, once a week.
+        for url in (server.openai_url, server.anthropic_url):
+            told.remember(url, [], asked=request().model)
         for _ in range(3):
             await ask(provider)
         assert len(server.answered) == 3

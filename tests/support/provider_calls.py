@@ -99,7 +99,7 @@ async def ask(provider: Provider, asked: ModelRequest | None = None, into: Answe
 def messages_bytes(asked: ModelRequest, encoder: RequestEncoder | None = None, provider: str = "anthropic") -> bytes:
     """The body of a messages request. `encoder`: the one that the requests before went through."""
     able = capabilities_of(provider, asked.model, wire="messages")
-    wire = MessagesWire(asked, able, provider=provider, marked=True)
+    wire = MessagesWire(asked, provider=provider, marked=True)
     return (encoder or RequestEncoder()).encode(wire, asked).body(options_of(asked, able))
 
 

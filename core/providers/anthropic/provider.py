@@ -73,7 +73,7 @@ class AnthropicProvider(SdkProvider):
         able = capabilities_of(self.name, request.model, wire="messages", origin=self._endpoint.base_url)
         refused = self._refused.setdefault(request.model, set())
         while True:
-            wire = MessagesWire(request, able, provider=self.name, marked="cache_control" not in refused)
+            wire = MessagesWire(request, provider=self.name, marked="cache_control" not in refused)
             sent = self._encoder.encode(wire, request)
             options = self._options(request, able, refused)
             try:

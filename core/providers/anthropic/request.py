@@ -7,23 +7,19 @@ what stood before it; otherwise as what it said and called.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
-from core.attachments import placeholder
-from core.errors import AgentTuiError
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 from core.providers.base import ModelRequest
-from core.providers.catalog.capabilities import Capabilities
-from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, returnable
+from core.providers.wire.attachment_data import PDF, base64_of
+from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
 from core.providers.wire.wire_text import arguments_object, clean, tool_name
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
 NO_OUTPUT: Final = "(no output)"
 GOES_ON: Final = "(the conversation goes on)"
-PDF: Final = "application/pdf"
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -33,15 +29,14 @@ class MessagesWire:
 
     array = "messages"
 
-    def __init__(self, request: ModelRequest, able: Capabilities, *, provider: str, marked: bool) -> None:
+    def __init__(self, request: ModelRequest, *, provider: str, marked: bool) -> None:
         self._request = request
-        self._able = able
         self._model = f"{provider}/{request.model}"
         self._marked = marked
 
     @property
     def key(self) -> Hashable:
-        return self._model, self._able.images, self._able.pdf
+        return self._model
 
     def head(self) -> Mapping[str, Any]:
         request = self._request
@@ -71,7 +66,7 @@ class MessagesWire:
         if found is not None and _calls_match(message, found.items):
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
             return Encoded(items=[{"role": "assistant", "content": found.items}], calls=calls)
-        dropped = int(message.wire is not None and any(each.get("type") in THOUGHTS for each in message.wire.items))
+        dropped = int(holds_reasoning(message.wire))
         content = [*_text(message.content), *_calls(message)]
         if not content:
             return Encoded(dropped_reasoning=dropped)
@@ -95,16 +90,9 @@ class MessagesWire:
 
     def _block(self, attachment: Attachment) -> Block:
         kind = "document" if attachment.media_type == PDF else "image"
-        if not (self._able.pdf if kind == "document" else self._able.images):
-            return _text(placeholder(attachment))[0]
-        try:
-            data = self._request.blobs(attachment.digest)
-        except (AgentTuiError, OSError) as lost:
-            why = lost.message if isinstance(lost, AgentTuiError) else str(lost)
-            return _text(placeholder(attachment, why))[0]
-        source = {"type": "base64", "media_type": attachment.media_type, "data": base64.b64encode(data).decode()}
+        data = base64_of(attachment, self._request)
         title = {"title": clean(attachment.name)} if kind == "document" and attachment.name else {}
-        return {"type": kind, "source": source, **title}
+        return {"type": kind, "source": {"type": "base64", "media_type": attachment.media_type, "data": data}, **title}
 
 
 def _calls_match(message: AssistantMessage, blocks: Sequence[Block]) -> bool:

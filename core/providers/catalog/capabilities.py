@@ -9,12 +9,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from core.config import EditFormat
 from core.protocol.messages import Effort, Wire
+from core.providers.catalog.told import Thinking, Told, told_of_model
 
-Thinking = Literal["adaptive", "between_tools", "enabled", "disabled"]
 FILE: Final = Path(__file__).with_name("models.toml")
 # Servers of this machine: they choose the window themselves, and ask for no money.
 LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
@@ -66,7 +66,19 @@ def capabilities_of(provider: str, model: str, *, wire: Wire, origin: str = "") 
     it speaks it). `origin`: the provider's base URL, under which its models endpoint told. Never slow; `wire` of the
     result is never None."""
     listed = _at_host(known_as(model), wire)
-    return replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
+    listed = replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
+    told = told_of_model(origin, model)
+    return listed if told is None else with_told(listed, told)
+
+
+def with_told(listed: Capabilities, told: Told) -> Capabilities:
+    """What was told in the place of what the data file says."""
+    news = {name: value for name, value in asdict(told).items() if value is False or value not in (None, 0)}
+    best = told.thinking[:1] if told.thinking is not None else listed.thinking[:1]
+    if listed.efforts and told.efforts and (told.thinking is None or best == ("enabled",)):
+        del news["efforts"]  # that it has some was told, not which; or they are budgets of ours
+    found: Capabilities = replace(listed, **news)
+    return found if found.default_effort in found.efforts else replace(found, default_effort="")
 
 
 @lru_cache(maxsize=256)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from core.providers.base import ModelInfo
+from core.providers.catalog import told
 from core.providers.catalog.capabilities import is_chat
 from core.providers.catalog.presets import Kind
 from core.providers.connection.endpoint import Endpoint, is_loopback
 from core.providers.connection.failures import one_line
-from core.providers.connection.sdk_provider import model_infos
 from core.secrets import Secret
 
 LOCAL_SECONDS: Final = 0.3
 REMOTE_SECONDS: Final = 2.5
 MAX_BYTES: Final = 4_000_000
+OPENAI_HOST: Final = "api.openai.com"
 NOT_LISTENING: Final = "Nothing listens there."
 
 
@@ -43,7 +45,24 @@ async def listed(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple
         return f"{one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
     if status != 200:
         return f"It answers with status {status}.", []
-    return "", [info for info in model_infos(body) if is_chat(info.name)]
+    await asyncio.to_thread(told.remember, endpoint.base_url, told.entries_in(body))
+    return "", [info for info in told.model_infos(body) if is_chat(info.name)]
+
+
+async def learn(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: str) -> None:
+    """Ask an API what a model can do, and keep what it tells; it is not asked again for a while, whatever it says.
+
+    OpenAI's own list has nothing but names, and so has Ollama's, which tells of one model at a time."""
+    entries: list[dict[str, Any]] = []
+    if endpoint.id == "ollama":
+        with contextlib.suppress(OSError, ValueError, EOFError, TimeoutError):
+            async with asyncio.timeout(LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS):
+                asked = json.dumps({"model": model}).encode()
+                _, shown = await get_json(urljoin(endpoint.base_url, "/api/show"), dict(endpoint.headers), asked)
+            entries = [{**shown, "id": model}] if isinstance(shown, dict) else []
+    elif urlsplit(endpoint.base_url).hostname != OPENAI_HOST:
+        await listed(endpoint, secret, kind)
+    await asyncio.to_thread(told.remember, endpoint.base_url, entries, asked=model)
 
 
 def _credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str]:
@@ -55,8 +74,10 @@ def _credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret.reveal()}"}
 
 
-async def get_json(url: str, headers: dict[str, str]) -> tuple[int, Any]:
+async def get_json(url: str, headers: dict[str, str], posted: bytes = b"") -> tuple[int, Any]:
     """Status and JSON body of one GET over HTTP/1.0, which has no keep-alive and no chunks. Follows no redirect.
+
+    `posted`: a JSON body to POST instead.
 
     Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON.
     """
@@ -67,11 +88,14 @@ async def get_json(url: str, headers: dict[str, str]) -> tuple[int, Any]:
     )
     try:
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        lines = [f"GET {target} HTTP/1.0", f"Host: {parts.netloc.rpartition('@')[2]}", "Accept: application/json"]
+        if posted:
+            headers = headers | {"Content-Type": "application/json", "Content-Length": str(len(posted))}
+        verb, host = "POST" if posted else "GET", parts.netloc.rpartition("@")[2]
+        lines = [f"{verb} {target} HTTP/1.0", f"Host: {host}", "Accept: application/json"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if any("\r" in line or "\n" in line for line in lines):
             raise ValueError("a header has a line break in it")
-        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + posted)
         await writer.drain()
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status = re.match(r"HTTP/1\.\d (\d{3})", head)

@@ -7,11 +7,14 @@ visibly.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
+from core.errors import AgentTuiError
 from core.providers.base import Delta, ModelInfo, ModelRequest
+from core.providers.catalog import listing, told
 from core.providers.connection import key_command, lean_import
 from core.providers.connection.endpoint import Endpoint, http_client, time_limits, with_near_names
 from core.providers.connection.failures import Api, from_exception
@@ -48,6 +51,8 @@ class SdkProvider(ABC):
         self._client: Any = None
         self._opening = asyncio.Lock()
         self._key_source = ""
+        self._learning: asyncio.Task[None] | None = None
+        self._asked: set[str] = set()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """One call. Raises `ProviderError`, `ContextOverflow`."""
@@ -56,6 +61,7 @@ class SdkProvider(ABC):
             async for delta in self._answer(request):
                 started = True
                 yield delta
+            self._learn(request)
         except Exception as error:
             failure = from_exception(error, self._api(request.model), started=started)
             if failure.code == "key_rejected":
@@ -69,13 +75,33 @@ class SdkProvider(ABC):
             found = await client.get(self.models_path, cast_to=object)
         except Exception as error:
             raise from_exception(error, self._api()) from None
-        return model_infos(found)
+        return told.model_infos(found)
 
     async def close(self) -> None:
         """Release the connection. Safe to call twice."""
+        learning, self._learning = self._learning, None
+        if learning is not None:
+            learning.cancel()
+            await asyncio.wait({learning})
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    def _learn(self, request: ModelRequest) -> None:
+        """After an answer: find out in the background what the model can do, unless the API was asked lately."""
+        if request.private or request.model in self._asked:
+            return
+        if self._learning is None or self._learning.done():
+            self._asked.add(request.model)
+            self._learning = asyncio.create_task(self._ask_of_models(request.model))
+
+    async def _ask_of_models(self, model: str) -> None:
+        """On a connection of its own, so that no call waits for it."""
+        if not await asyncio.to_thread(told.is_due, self._endpoint.base_url, model):
+            return
+        with contextlib.suppress(AgentTuiError):  # the key that there just was is gone
+            secret, _ = await asyncio.to_thread(self._endpoint.key)
+            await listing.learn(self._endpoint, secret, self.sdk, model)
 
     async def _let_go_of_key(self) -> None:
         """The next call looks for the key anew: keys of a command may hold for an hour only."""
@@ -116,18 +142,3 @@ class SdkProvider(ABC):
     def _client_options(self) -> dict[str, Any]:
         """What only this SDK's client takes."""
         return {}
-
-
-def model_infos(found: object) -> tuple[ModelInfo, ...]:
-    """What an answer to GET /models lists; servers put the window under several names."""
-    data = found.get("data") if isinstance(found, dict) else None
-    listed = [each for each in data if isinstance(each, dict) and each.get("id")] if isinstance(data, list) else []
-    return tuple(ModelInfo(name=str(each["id"]), context_window=_window(each)) for each in listed)
-
-
-def _window(entry: dict[str, Any]) -> int:
-    meta = entry.get("meta")
-    places = (entry, meta if isinstance(meta, dict) else {})
-    names = ("context_length", "max_model_len", "context_window", "max_input_tokens", "loaded_context_length", "n_ctx")
-    found = (place.get(name) for name in names for place in places)
-    return next((value for value in found if isinstance(value, int) and value > 0), 0)

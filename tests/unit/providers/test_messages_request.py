@@ -5,8 +5,8 @@ import itertools
 import json
 
 import pytest
+from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
-from core.errors import StateError
 from core.protocol.messages import AssistantMessage, Attachment, ToolCall, ToolMessage, UserMessage, WireAnswer
 from core.providers.anthropic.answer import MessageAnswer
 from core.providers.anthropic.options import options_of
@@ -14,6 +14,7 @@ from core.providers.anthropic.request import MessagesWire
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import capabilities_of
 from core.providers.wire.request_bytes import RequestEncoder
+from tests.support.model_server.typed_bodies import faults_of
 from tests.support.provider_calls import messages_body, messages_bytes
 
 OPUS = "claude-opus-5-5"
@@ -39,8 +40,7 @@ def result(number, content="r", **fields):
 def answered(encoder, *history, items, model=OPUS):
     """What a model answered to this history, as it stands in the log."""
     request = asked(*history, model=model)
-    able = capabilities_of("anthropic", model, wire="messages")
-    sent = encoder.encode(MessagesWire(request, able, provider="anthropic", marked=True), request)
+    sent = encoder.encode(MessagesWire(request, provider="anthropic", marked=True), request)
     calls = tuple(
         ToolCall(id=f"ours{number}", name=item["name"], arguments=json.dumps(item["input"]), wire_id=item["id"])
         for number, item in enumerate(item for item in items if item["type"] == "tool_use")
@@ -62,8 +62,7 @@ STEP = [thinking(), {"type": "redacted_thinking", "data": "x"}, {"type": "text",
 
 
 def sent(request, encoder=None):
-    able = capabilities_of("anthropic", request.model, wire="messages")
-    return (encoder or RequestEncoder()).encode(MessagesWire(request, able, provider="anthropic", marked=True), request)
+    return (encoder or RequestEncoder()).encode(MessagesWire(request, provider="anthropic", marked=True), request)
 
 
 def types(message):
@@ -208,16 +207,6 @@ def test_pictures_and_pdfs_go_with_words_and_with_results():
     ]
 
 
-def test_a_picture_that_is_lost_or_can_t_be_seen_is_told_of():
-    def gone(digest):
-        raise StateError("it is gone.")
-
-    body = messages_body(asked(user("see", attachments=(PNG,)), blobs=gone))
-    assert "it is gone" in body["messages"][0]["content"][0]["text"]
-    body = messages_body(asked(user("see", attachments=(PNG, PDF)), model="deepseek-chat"))
-    assert types(body["messages"][0]) == ["text", "text", "text"]
-
-
 # options
 
 
@@ -295,6 +284,14 @@ def test_the_cache_is_marked_once_for_the_history_and_once_for_the_head():
     assert body["cache_control"] == {"type": "ephemeral"}
     assert json.dumps(body["messages"]).count("cache_control") == 0
     assert json.dumps([body["system"], body["tools"]]).count("cache_control") == 1
+
+
+@pytest.mark.parametrize("model", [OPUS, "claude-opus-4-5", "claude-sonnet-5-5", "claude-opus-4-6"])
+@pytest.mark.parametrize("effort", ["", "none", "high"])
+def test_every_body_is_one_that_the_sdk_s_types_allow(model, effort):
+    history = (user(), answered(RequestEncoder(), user(), items=STEP, model=model), result(0, attachments=(PNG, PDF)))
+    body = messages_body(asked(*history, model=model, effort=effort))
+    assert faults_of(MessageCreateParamsStreaming, body) == []
 
 
 # answers
