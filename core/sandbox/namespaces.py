@@ -64,7 +64,7 @@ class NamespaceBox:
         self, spec: BoxSpec, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
     ) -> NamespaceRun:
         """See `Box.start`. The message of a failure names the step and the kernel's reason."""
-        wanted = order_of(spec)
+        wanted = await asyncio.to_thread(order_of, spec)  # once a minute it looks through toolchains
         server = self._warm()
         run = NamespaceRun(spec, on_output, on_errors)
         run.launch(server, wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from core.clock import monotonic
@@ -101,16 +101,17 @@ def _credentials_below(top: str) -> Iterator[str]:
         directory, depth = waiting.pop()
         try:
             with os.scandir(directory) as entries:
-                found = [(entry.name, entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             continue
-        for name, path, is_dir in found:
+        for name, is_dir in found:
             if _is_credential(name):
-                yield path
+                yield f"{directory}/{name}"
             elif is_dir and depth < _DEPTH and name not in _NOT_SEARCHED:
-                waiting.append((path, depth + 1))
+                waiting.append((f"{directory}/{name}", depth + 1))
 
 
+@lru_cache(maxsize=16_384)  # most names are there in every version of a toolchain
 def _is_credential(name: str) -> bool:
     """Of the names that a project's secrets have, those count that are hardly ever anything else."""
     if name in _CREDENTIALS or name.lower() in _CREDENTIALS:
