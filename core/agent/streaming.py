@@ -20,6 +20,7 @@ from core.agent.session import SessionContext
 from core.dialects.base import CallBegun, CallEnded, Dialect, Heard, Said
 from core.errors import ProviderError, ToolInputInvalid
 from core.ids import new_id
+from core.protocol.events import Notice
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
 from core.providers.base import (
     Answered,
@@ -152,8 +153,10 @@ class Reception:
                 self.usage = self._session.priced(self._session.route, usage)
             case Answered(wire):
                 self._wire = wire
-            case RequestReport():
+            case RequestReport(notice=notice):
                 self.report = delta
+                if notice:
+                    self._session.emit(Notice(level="info", message=notice))
             case Finished(reason):
                 self._reason = reason
 

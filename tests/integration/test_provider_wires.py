@@ -9,6 +9,7 @@ import pytest
 from core.errors import ProviderError
 from core.protocol.messages import ToolMessage, UserMessage
 from tests.support.model_server.step import Think
+from tests.support.program import ask as run_and_ask
 from tests.support.provider_calls import GREP, ask, connect, request
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -47,6 +48,14 @@ async def test_the_words_of_a_refusal_decide(status, told):
         await asked_of(provider, "a")
         await provider.close()
         assert paths(server) == ["chat/completions", "responses"]
+
+
+async def test_the_user_is_told_once_that_the_wire_was_changed(tmp_path):
+    called = Step(calls=[Call(name="list_dir", arguments={"target_directory": "."})])
+    ended, requests = await run_and_ask(tmp_path, Step(status=400, error=WANTS_RESPONSES), called, "Done.")
+    assert (ended.code, ended.out.strip()) == (0, "Done.")
+    assert ended.err.count("the Responses API") == 1
+    assert [each.path for each in requests] == ["/v1/chat/completions", "/v1/responses", "/v1/responses"]
 
 
 async def test_a_host_without_responses_is_spoken_to_over_chat_completions():

@@ -151,8 +151,7 @@ class _History:
     `_data` only ever grows: what was given out stays as it is.
     """
 
-    def __init__(self, key: Hashable, head: bytes) -> None:
-        self.made_for = (key, head)
+    def __init__(self, head: bytes) -> None:
         self._data = bytearray(head)
         digest = hashlib.blake2b(head, digest_size=_DIGEST_BYTES)
         self._head = _Part(0, len(head), digest, {}, 0)
@@ -244,19 +243,18 @@ def _same(one: Message, other: Message) -> bool:
 
 
 class RequestEncoder:
-    """The histories that one provider has sent, the latest of each session and model."""
+    """The latest histories that one provider has sent: of each session, and in it of each head (another model, a job
+    beside the conversation)."""
 
     def __init__(self) -> None:
         self._histories: OrderedDict[Hashable, _History] = OrderedDict()
 
     def encode(self, wire: Wire, request: ModelRequest) -> RequestBytes:
         """The bytes of a request. Raises what `wire` raises; the next request is not harmed by it."""
-        kind = (request.session, request.model, wire.array)
-        made_for = (wire.key, encoded(wire.head())[:-1] + b',"' + wire.array.encode() + b'":[')
-        history = self._histories.get(kind)
-        if history is None or history.made_for != made_for:
-            history = self._histories[kind] = _History(*made_for)
-        self._histories.move_to_end(kind)
-        while len(self._histories) > MAX_HISTORIES:
+        head = encoded(wire.head())[:-1] + b',"' + wire.array.encode() + b'":['
+        kind = (request.session, wire.key, head)
+        history = self._histories.pop(kind, None) or _History(head)
+        self._histories[kind] = history
+        if len(self._histories) > MAX_HISTORIES:
             self._histories.popitem(last=False)
         return history.advance(wire, request.messages)

@@ -197,3 +197,10 @@ def test_the_histories_of_the_latest_sessions_are_kept():
         written(encoder, asked(*TURN, session=f"s{number}"))
     assert written(encoder, asked(*TURN, session=f"s{MAX_HISTORIES}"))[1].encoded == []
     assert written(encoder, asked(*TURN, session="s0"))[1].encoded == TURN
+
+
+def test_a_job_beside_the_conversation_costs_the_conversation_nothing():
+    encoder = RequestEncoder()
+    written(encoder, asked(*TURN, session="s"))
+    written(encoder, asked(user("a name for it?"), session="s", system="You name things."))
+    assert written(encoder, asked(*TURN, user("b"), session="s"))[1].encoded == [user("b")]
