@@ -212,7 +212,7 @@ async def test_an_error_event_in_the_middle_is_an_error():
     error = {"type": "error", "code": "context_length_exceeded", "message": "Your input exceeds the context window"}
     said = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "x"}
     assert isinstance(await refused(Step(chunks=[said, error])), ContextOverflow)
-    assert (await refused(Step(text="a b c", cut="text"))).code == "stream_cut"
+    assert (await refused(Step(text="a b c " * 20, cut="text"))).code == "stream_cut"
 
 
 async def test_a_refusal_is_text_that_ends_as_one():

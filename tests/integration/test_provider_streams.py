@@ -20,7 +20,7 @@ FULL = Step(
     calls=[Call(name="grep", arguments={"pattern": "naïve"}, id="id_1"), Call(name="list_dir", id="id_2")],
     usage={"prompt": 1000, "completion": 50, "cached": 600, "cache_write": 100, "reasoning": 30},
 )
-DIALECTS = ("openai", "anthropic")
+DIALECTS = ("openai", "responses", "anthropic")
 pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 
 

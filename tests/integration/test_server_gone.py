@@ -30,7 +30,7 @@ from tests.support.session_log import scan
 from tests.support.terminals import all_of
 from tests.support.trust import trust
 
-DIALECTS = ("openai", "anthropic")
+DIALECTS = ("openai", "responses", "anthropic")
 SAID = '{"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}'
 
 
@@ -182,7 +182,8 @@ async def test_a_model_may_think_for_longer_before_its_first_word(dialect, monke
 async def test_a_sign_of_life_is_not_silence(dialect, monkeypatch):
     monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 0.5)
     said = "".join(data.decode() for _, data in events(Step(text="x" * 30), dialect, "m"))
-    head, _, _ = said.partition("finish_reason" if dialect == "openai" else "event: content_block_stop")
+    ends = {"openai": "finish_reason", "responses": "event: response.output_text.done"}
+    head, _, _ = said.partition(ends.get(dialect, "event: content_block_stop"))
     error = await failure_of(
         dialect, Step(raw=head.rpartition("\n\n")[0] + "\n\n", flood=": on it\n\n"), stall_seconds=1
     )

@@ -35,8 +35,6 @@ def _whole(step: Step, exchange: Exchange) -> Iterator[Event]:
     done: list[Item] = []
     for index, part in enumerate(step.in_order()):
         yield from _item(part, index, step, exchange, done)
-    if not step.done_mark:
-        return
     closed = {**base, "output": done, "usage": responses_usage(exchange.usage) if exchange.usage else None}
     if step.finish == "failed":
         error = {"code": step.error_type or "server_error", "message": step.error}
@@ -78,11 +76,11 @@ def _item(part: Think | Say | Call, index: int, step: Step, exchange: Exchange, 
             place, opened, closed = _message(part, index, exchange)
         case Call():
             place, opened, closed = _call(part, index, exchange, done)
-    yield place, "response.output_item.added", {"output_index": index, "item": opened}
+    yield "", "response.output_item.added", {"output_index": index, "item": opened}
     for kind, data in _growth(closed, step.piece):
         item = {"item_id": closed["id"], "output_index": index}
-        yield place, f"response.{kind}", {**item, **data}
-    yield place, "response.output_item.done", {"output_index": index, "item": closed}
+        yield place if kind.endswith(".delta") else "", f"response.{kind}", {**item, **data}
+    yield "", "response.output_item.done", {"output_index": index, "item": closed}
     done.append(closed)
 
 
