@@ -69,6 +69,8 @@ async def test_text_reasoning_calls_and_usage_come_through(dialect):
     ids=str,
 )
 async def test_v6_the_text_is_right_whatever_the_stream_looks_like(dialect, shape):
+    if dialect == "responses" and "done_mark" in shape:
+        pytest.skip("its last event is the answer's end, and not a mark after it")
     step = Step(text=TEXT, calls=[Call(name="grep", arguments={"pattern": "é世"})], **shape)
     async with playing(dialect, step) as (_, provider):
         answer = await ask(provider)

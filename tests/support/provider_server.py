@@ -41,6 +41,7 @@ DIALECTS: dict[str, Dialect] = {
     "/v1/responses": "responses",
     "/v1/messages": "anthropic",
 }
+_BEGINNING = {"openai": 2, "responses": 5, "anthropic": 2}  # events in which a part has said something
 OVER = Step(status=500, error="the script of this server is over")
 
 
@@ -176,7 +177,7 @@ class ProviderServer:
         try:
             for place, data in events(step, dialect, exchange.model, exchange):
                 seen += place == stop
-                if stop and (stop == "before" or seen > 2):
+                if stop and (stop == "before" or seen > _BEGINNING[dialect]):
                     if not step.hold:
                         return await self._stopped(step, gone, writer)
                     await self._held(gone, writer)
