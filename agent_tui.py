@@ -210,7 +210,7 @@ def _reviewing(options: "Options") -> "Options":
     from core.review_print import session_to_review
 
     session = session_to_review(options.directory)
-    return replace(options, front="screen", resume=session, pane="review") if session else options
+    return replace(options, front="screen", resume=session, pane="review", private=False) if session else options
 
 
 def screen() -> "Callable[[Options], int]":
@@ -220,13 +220,14 @@ def screen() -> "Callable[[Options], int]":
     from core.transports.stdio_client import connect
     from tui.app import run
 
-    return lambda options: run(options, connect, keep=_kept)
+    return lambda options: run(options, connect, keep=lambda fault: _kept(fault, options))
 
 
-def _kept(fault: BaseException) -> str:
-    """Keep the trace of a fault of the screen; what to say of it."""
-    from core.faults import keep, told
+def _kept(fault: BaseException, options: "Options") -> str:
+    """Keep the trace of a fault of the screen, unless it is private; what to say of it."""
+    from core.faults import keep, keeps, told
 
+    keeps(not options.private)
     return told(keep(fault, "the screen"))
 
 

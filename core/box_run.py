@@ -56,7 +56,9 @@ class _BoxRun:
         self._out, self._errors = _Out(sys.stdout), _Out(sys.stderr)
         wanted = Tier(options.tier) if options.tier else None
         self._boxes = Boxes(wanted=wanted)
-        said = EngineOptions(mode=options.mode, interactive=False, watch=False, tier=wanted)
+        said = EngineOptions(
+            mode=options.mode, interactive=False, watch=False, tier=wanted, private=False if options.keep else None
+        )
         self._engine = Engine(options.directory, options=said, boxes=self._boxes)
 
     async def go(self) -> int:

@@ -6,14 +6,13 @@ Only argparse and its like are imported here, so that `--help` and `--version` a
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn, get_args
 
-from core import __version__
+from core import __version__, cli_values
 from core.cli_words import DESCRIPTION, ENVIRONMENT, EXAMPLES, USAGE
 from core.exits import MEANINGS, ExitCode
 
@@ -39,7 +38,7 @@ class Options:
     `command`, `tier`, `timeout`, `keep` and `report` are those of `box run`; `paths` are to get the `verdict` of
     `review`; under `plan` these two are what to do, and its file, todo and status; `anyway`: complete it although it
     waits; `remove` is what `permissions` is to forget. `pane`
-    is open at the start. `trust`: hear the project, in this run.
+    is open at the start. `trust`: hear the project, in this run. `private`: keep nothing of it.
     `program` is the argv prefix that starts this same program again, for the engine's process.
     """
 
@@ -68,6 +67,7 @@ class Options:
     verdict: Literal["", "accept", "reject"] = ""
     print_only: bool = False
     trust: bool = False
+    private: bool | None = None
     remove: str = ""
     pane: str = ""
     probe: bool = False
@@ -85,43 +85,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n{' ' * len(self.prog)}  See {self.prog} --help.\n")
-
-
-def _count(text: str) -> int:
-    """A whole number of at least one; `10_000` and `10,000` are read as people write them."""
-    try:
-        value = int(text.replace(",", ""))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return value
-
-
-def _dollars(text: str) -> float:
-    try:
-        value = float(text.removeprefix("$"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in US dollars, such as 0.50") from None
-    if not math.isfinite(value) or value <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not an amount above zero")
-    return value
-
-
-def _model(text: str) -> str:
-    """`provider/name`; which providers there are only the configuration knows, so the engine says that."""
-    provider, _, name = text.partition("/")
-    if not provider.strip() or not name.strip():
-        raise argparse.ArgumentTypeError(
-            f"{text!r} does not name a model; expected PROVIDER/NAME, such as openai/gpt-5 or ollama/qwen3"
-        )
-    return text
-
-
-def _session_id(text: str) -> str:
-    if not text or not all(letter.isalnum() or letter in "-_" for letter in text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a session id; `agent-tui sessions` lists them")
-    return text
 
 
 def _parser() -> _Parser:
@@ -152,13 +115,13 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "-c", "--continue", dest="continue_last", action="store_true", help="go on with the last session"
     )
-    which.add_argument("--resume", metavar="ID", type=_session_id, help="go on with the session of this id")
+    which.add_argument("--resume", metavar="ID", type=cli_values.session_id, help="go on with the session of this id")
     group.add_argument(
         "--mode", choices=MODES, metavar="MODE", help=f"{', '.join(MODES)} (ask and plan change nothing)"
     )
     group.add_argument(
         "--model",
-        type=_model,
+        type=cli_values.model,
         metavar="NAME",
         help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a provider that is "
         "configured, or scripted/FILE",
@@ -172,9 +135,16 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--trust", action="store_true", help="hear the project's rules and configuration, in this run; see docs"
     )
-    group.add_argument("--max-steps", type=_count, metavar="N", help="end a turn after N model calls")
-    group.add_argument("--max-cost", type=_dollars, metavar="USD", help="end a turn when it has cost this much")
-    group.add_argument("--max-tokens", type=_count, metavar="N", help="end a turn after N tokens")
+    group.add_argument(
+        "--private",
+        action=argparse.BooleanOptionalAction,
+        help="keep nothing of the session when the program ends; see docs/privacy.md",
+    )
+    group.add_argument("--max-steps", type=cli_values.count, metavar="N", help="end a turn after N model calls")
+    group.add_argument(
+        "--max-cost", type=cli_values.dollars, metavar="USD", help="end a turn when it has cost this much"
+    )
+    group.add_argument("--max-tokens", type=cli_values.count, metavar="N", help="end a turn after N tokens")
 
 
 def _add_print_options(parser: argparse.ArgumentParser) -> None:
@@ -244,6 +214,8 @@ def _check_together(front: Front, said: argparse.Namespace, parser: _Parser) -> 
         parser.error("--demo shows the screen; it does not go with -p")
     if said.demo and said.resume:
         parser.error("--resume ID goes on with a demo as well; leave --demo out")
+    if said.private and (said.continue_last or said.resume):
+        parser.error("a private session leaves nothing to go on with: leave out --private, or -c and --resume")
     if said.demo and said.model:
         parser.error("--demo brings its own scripted model; leave --model out")
     if front == "print" and not said.prompt.strip() and (sys.stdin is None or sys.stdin.isatty()):
@@ -280,6 +252,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
         program=tuple(program),
         probe=said.probe,
         trust=said.trust,
+        private=said.private,
     )
 
 

@@ -16,6 +16,8 @@ from typing import Final
 
 from core import __version__
 from core.clock import now_ms
+from core.config import load_settings
+from core.errors import AgentTuiError
 from core.ids import new_id
 from core.secrets import redact
 from core.user_dirs import state_dir
@@ -26,12 +28,29 @@ KEPT: Final = 20
 LONGEST: Final = 200_000  # characters
 
 
+_keeps = True
+
+
+def keeps(wanted: bool) -> None:
+    """Whether faults of this process are kept: a trace can hold what was said."""
+    global _keeps  # noqa: PLW0603
+    _keeps = wanted
+
+
 def keep(fault: BaseException, where: str) -> str:
-    """Keep the trace of a fault that ended `where`; the path of its file, "" = it could not be kept."""
+    """Keep the trace of a fault that ended `where`; the path of its file, "" = it is not kept or could not be."""
     try:
-        return str(_kept(fault, where))
+        return str(_kept(fault, where)) if _keeps and not _is_private() else ""
     except Exception:  # whatever it is, the fault that is told matters more
         return ""
+
+
+def _is_private() -> bool:
+    """Whether privacy is configured; a configuration that can't be read says nothing."""
+    try:
+        return load_settings().privacy
+    except AgentTuiError:
+        return False
 
 
 def told(path: str) -> str:

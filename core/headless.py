@@ -224,6 +224,8 @@ class _Run:
             await self._accept_all()
         accepted = tuple(sorted(before - set(state.changes)))
         self._printer.end(response_of(turn, state, accepted=accepted))
+        if state.private:
+            await self._keep_pending()
         if not self._resumed and _lacked_key(turn):  # nothing to go on with, and `-c` would open it
             await self._engine.discard(self._session)
         match turn.reason:
@@ -236,6 +238,15 @@ class _Run:
                 return ExitCode.INTERRUPTED
             case _:
                 return ExitCode.FAILED
+
+    async def _keep_pending(self) -> None:
+        """What waits for a review is work that nobody could be asked about: it is kept without the conversation."""
+        said = "! Private: nothing of the conversation is kept."
+        if self._engine.state(self._session).changes:
+            reply = await self._engine.submit(cmd.PendingKeep(session=self._session))
+            what = "What waits for your review is, without the conversation: agent-tui review"
+            said += f" {reply.message if isinstance(reply, cmd.Reject) else what}"
+        sys.stderr.write(f"{said}\n")
 
     async def _accept_all(self) -> None:
         """Write the edits; what went wrong is printed."""

@@ -56,7 +56,7 @@ async def _go(options: Options) -> int:
     if not session:
         sys.stdout.write(NOTHING)
         return ExitCode.DONE
-    engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False))
+    engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False, private=False))
     try:
         opened = await engine.submit(cmd.SessionResume(session=session))
         if isinstance(opened, cmd.Reject):

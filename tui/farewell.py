@@ -16,6 +16,9 @@ def farewell(state: ViewState, directory: Path) -> str:
     `directory` is the one that was opened; a demo is held in a copy of its own.
     """
     waiting = state.pending_hunks
+    if state.private:
+        kept = " What waits for your review is, without the conversation: agent-tui review" if state.kept else ""
+        return f"Private: nothing of the conversation was kept.{kept}\n"
     if not (state.turns or waiting):
         return ""
     where = [] if _is_here(directory) else [str(directory)]

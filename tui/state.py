@@ -40,13 +40,15 @@ def _topics(*names: Topic) -> frozenset[Topic]:
 @dataclass(slots=True)
 class ViewState:
     """The fold. `seq` is the last durable event seen; `blocks` are in the order of the transcript; `waiting`:
-    what a model call waits for that is tried again."""
+    what a model call waits for that is tried again; `kept`: what waited for a review in a private session was kept."""
 
     session: str = ""
     seq: int = 0
     workspace: str = ""
     title: str = ""
     demo: bool = False
+    private: bool = False
+    kept: bool = False
     mode: events.ModeName = "agent"
     model: str = ""
     limits: events.LimitsChanged = field(default_factory=events.LimitsChanged)
@@ -323,6 +325,7 @@ class ViewState:
         match event:
             case events.SessionStarted():
                 self.workspace, self.demo, self.title = event.workspace, event.demo, event.title
+                self.private = event.private
                 self.mode, self.model = event.mode, event.model
             case events.SessionRenamed():
                 self.title = event.title

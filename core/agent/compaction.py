@@ -175,6 +175,7 @@ async def _ask(session: SessionContext, route: Route, text: str) -> tuple[str, U
         max_tokens=NOTES_TOKENS,
         effort=route.effort,
         session=f"{session.id}-notes",
+        private=session.private,
     )
     parts: list[str] = []
     usage = Usage()

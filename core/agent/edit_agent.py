@@ -115,6 +115,7 @@ async def _asked_of(session: SessionContext, route: Route, messages: list[Messag
         messages=tuple(messages),
         effort=route.effort,
         session=f"{session.id}-apply",
+        private=session.private,
     )
     parts: list[str] = []
     usage = Usage()

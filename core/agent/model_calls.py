@@ -107,6 +107,7 @@ class ModelCalls:
             session=session.id,
             effort=session.route.effort,
             blobs=session.shadow.blobs.get,
+            private=session.private,
         )
 
     def _retried(self, reception: Reception, attempt: int, wait: float, error: ProviderError) -> None:

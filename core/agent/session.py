@@ -200,7 +200,7 @@ class SessionContext(Struct, kw_only=True):
     """One open session. Mutable fields are the engine's to set between turns: `route`, `small`, `apply`, `settings`.
 
     `directory` is the session's own (`outputs/` and `prefix.json` go below it). `interactive` False: nobody can be
-    asked, so whatever needs the user is refused.
+    asked, so whatever needs the user is refused. `private`: the APIs are asked to keep nothing.
     `seen` maps a path to the digest of the content the model last read or wrote; `told` holds what the model was last
     told of things that are only repeated when they change. `floor`: tokens of the history after it was last shortened.
     `joined`: the rules that joined since the session began. `spoken`: what was prepared for a dialect, see `speaking`.
@@ -232,6 +232,7 @@ class SessionContext(Struct, kw_only=True):
     find_route: Callable[[str, str], Route] | None = None
     price: Callable[[str, Usage], float | None] = unpriced
     interactive: bool = True
+    private: bool = False
     turn: str = ""
     seen: dict[str, str] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)

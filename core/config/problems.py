@@ -141,6 +141,7 @@ _VALUES = {
         'a list of rules, such as ["Shell(npm run *)", "Read(**/.env)", "Write(src/**)", "WebFetch(example.org)"]',
     ),
     "models.price": "{ input = 3.0, output = 15.0, cached = 0.3 } in US dollars for a million tokens",
+    "privacy": "true or false",
     "limits.max_steps": "a whole number, 0 = no limit",
     "limits.max_tokens": "a whole number, 0 = no limit",
     "limits.max_cost": "a number of US dollars, 0 = no limit",

@@ -103,6 +103,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str = ""
     small_model: str = ""
     apply_model: str = ""
+    privacy: bool = False
     mode: Mode = Mode.AGENT
     limits: Limits = Limits()
     commands: Commands = Commands()

@@ -26,13 +26,15 @@ MAX_PREVIEW = 2_000_000
 class Answers:
     """Answers for one workspace; `sessions` are those that are open."""
 
-    def __init__(self, workspace: Workspace, settings: Settings, sessions: Mapping[str, LiveSession]) -> None:
+    def __init__(
+        self, workspace: Workspace, settings: Settings, sessions: Mapping[str, LiveSession], store: SessionStore
+    ) -> None:
         self.settings = settings
         self._workspace = workspace
         self._sessions = sessions
         self._ignore = IgnoreRules(workspace)
         self._files = FileList(workspace.root)
-        self._store = SessionStore(workspace.root)
+        self._store = store
 
     def disk_changed(self) -> None:
         self._files.forget()

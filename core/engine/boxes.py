@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import AgentTuiError
@@ -41,11 +43,12 @@ class Found:
 Finder = Callable[[Tier | None], Awaitable[Found]]
 
 
-async def find_box(wanted: Tier | None) -> Found:
-    """The strongest box of this machine, or the one that is `wanted`."""
+async def find_box(wanted: Tier | None, state: Path | None = None) -> Found:
+    """The strongest box of this machine, or the one that is `wanted`. `state`: where it works; None = the state
+    directory."""
     from core.sandbox.tiers import open_box
 
-    box, report = await open_box(state_dir(), wanted=wanted)
+    box, report = await open_box(state or state_dir(), wanted=wanted)
     reason, cure = _why(report)
     return Found(box=box, tier=report.tier, reason=reason, cure=cure)
 
@@ -68,6 +71,11 @@ class Boxes:
         self._wanted = wanted
         self._search: asyncio.Task[Found] | None = None
         self._found = Found(box=None, tier=Tier.NONE)
+
+    def work_in(self, state: Path | None) -> None:
+        """Keep what a box needs on the way in this directory; None = the state directory. Before it is found."""
+        if state is not None and self._find is find_box:
+            self._find = partial(find_box, state=state)
 
     @property
     def tier(self) -> Tier:

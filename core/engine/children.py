@@ -121,7 +121,9 @@ def _copy_bytes(source: SessionRuntime, target: SessionDirectory) -> None:
 
 def _begun(source: SessionRuntime, directory: SessionDirectory) -> SessionRuntime:
     state = source.state
-    first = SessionStarted(workspace=state.workspace, mode="agent", model=state.model, demo=state.demo)
+    first = SessionStarted(
+        workspace=state.workspace, mode="agent", model=state.model, demo=state.demo, private=state.private
+    )
     child = SessionRuntime.create(directory, _surroundings(source), first)
     if state.trust != "trusted":
         child.emit(TrustStated(state="restricted", directory=state.workspace))

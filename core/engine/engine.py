@@ -25,6 +25,7 @@ from core.engine.forking import fork
 from core.engine.live import LiveSession
 from core.engine.merging import carry_on
 from core.engine.models import ModelAccess
+from core.engine.privacy import Privacy, keep_pending, sweep
 from core.engine.rewinding import known, need_rest
 from core.engine.runtime import SessionRuntime, Surroundings
 from core.engine.settings_file import keep_provider, remember
@@ -58,6 +59,7 @@ class EngineOptions:
     watch: bool = True
     tier: Tier | None = None
     trust: bool = False
+    private: bool | None = None
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ class Engine:
         self._closing: list[LiveSession] = []
         self._watch: Watch | None = None
         self._closed = False
+        self._privacy = Privacy(self._options.private)
 
     async def submit(self, command: cmd.AnyCommand) -> cmd.Reply:
         """Answered before the command has any effect."""
@@ -111,8 +114,8 @@ class Engine:
                 return await self._open(command)
             case cmd.SessionResume():
                 return await self._resume(command)
-            case cmd.SessionFork():
-                return await self._fork(command)
+            case cmd.SessionFork() | cmd.PendingKeep():
+                return await (self._fork(command) if isinstance(command, cmd.SessionFork) else self._keep(command))
             case cmd.ProviderConfigure() | cmd.ThemeKeep():
                 return await self._configure(command)
             case cmd.TrustSet():
@@ -158,8 +161,12 @@ class Engine:
                 trusted=trusting.trusted,
                 trusting=trusting,
             )
-            answers = Answers(workspace, around.settings, self._sessions)
-            self._house = _House(around, SessionStore(workspace.root), answers, trusting, list(loaded.notices))
+            sweep(around)
+            store = self._privacy.store(workspace.root, around.settings)
+            self._boxes.work_in(self._privacy.path)
+            answers = Answers(workspace, around.settings, self._sessions, store)
+            notices = [*loaded.notices, *self._privacy.notices()]
+            self._house = _House(around, store, answers, trusting, notices)
         return self._house
 
     async def _open(self, command: cmd.SessionOpen) -> cmd.Ack:
@@ -172,6 +179,7 @@ class Engine:
             mode=self._mode(command, house),
             model=model,
             demo=command.demo,
+            private=self._privacy.on,
         )
         directory = house.store.create()
         try:
@@ -188,6 +196,13 @@ class Engine:
         if command.demo:
             return demo.model()
         return command.model or self._options.model or await self._models.default(house.around.settings)
+
+    async def _keep(self, command: cmd.PendingKeep) -> cmd.Ack:
+        live = self._live(command.session)
+        await live.settled()
+        kept = await keep_pending(live, self._ready().around)
+        kept.close()
+        return cmd.Ack(session=kept.id, seq=kept.log.last)
 
     def _move_to(self, directory: Path) -> None:
         """Work in another workspace from the next session on."""
@@ -209,6 +224,7 @@ class Engine:
         if command.session and not house.store.holds(command.session) and (copy := demo.copy_of(command.session)):
             self._move_to(copy)
             house = self._ready()
+        self._privacy.check_resumed(house.store, command.session)
         session = house.store.wanted(command.session)
         if session in self._sessions:
             return _ack(self._sessions[session])
@@ -377,6 +393,7 @@ class Engine:
         while self._closing:
             await self._closing.pop().settled()
         await self._boxes.close()
+        self._privacy.end()
 
 
 def _ack(live: LiveSession) -> cmd.Ack:

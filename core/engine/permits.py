@@ -12,6 +12,7 @@ from core.permissions.audit import Audit
 from core.permissions.remembered import Remembered
 from core.permissions.rules import Rule, of_kind, strictest
 from core.protocol.events import AnyEvent
+from core.sessions.private import place_of
 from core.workspace.withheld import Kept, Withheld
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Permits:
     def __init__(self, session: SessionRuntime) -> None:
         directory = session.directory.path
         self._session = session
-        self.remembered = Remembered(session.workspace.root)
+        self.remembered = Remembered(session.workspace.root, keeps=place_of(directory) is None)
         self.audit = Audit(directory)
         self.way_out = WayOut(directory / "network", self.rules, self._heard)
         self._withheld = Withheld(session.workspace, session.shadow.ignore, self._may_read)

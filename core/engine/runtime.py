@@ -41,6 +41,7 @@ from core.sessions import snapshot
 from core.sessions.door import Door
 from core.sessions.fold import SessionState
 from core.sessions.log import SessionLog
+from core.sessions.private import place_of
 from core.sessions.snapshot import open_session
 from core.sessions.store import SessionDirectory
 from core.sessions.summary import Summary, keep, summary_of
@@ -112,7 +113,7 @@ class SessionRuntime:
             checks=lambda: self.settings.commands.checks,
             withheld=self.permits.withheld,
             proxy=self.permits.proxy,
-            hidden=(state_dir(), config_dir()),
+            hidden=(state_dir(), config_dir(), *filter(None, [place_of(self.directory.path)])),
             cache=self.directory.cache,
         )
 

@@ -252,6 +252,7 @@ class Turns:
                 terminal=session.terminal,
                 price=session.price,
                 interactive=session.interactive,
+                private=session.state.private,
                 kept=session.permits.remembered,
                 exit=session.permits.way_out,
             )

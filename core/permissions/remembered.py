@@ -46,12 +46,13 @@ class _Book(Struct, frozen=True, kw_only=True):
 
 
 class Remembered:
-    """The answers of one workspace. Every method raises `StateError` when the file can't be used."""
+    """The answers of one workspace. Every method raises `StateError` when the file can't be used. `keeps` False: what
+    is said now holds as long as this object does."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, *, keeps: bool = True) -> None:
         self._workspace = str(workspace)
         self._root = workspace
-        self._file = StateFile(FILE, _Book)
+        self._file = StateFile(FILE, _Book, keeps=keeps)
 
     @property
     def path(self) -> Path:

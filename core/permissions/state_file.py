@@ -24,14 +24,19 @@ MAX_BYTES = 4 << 20
 
 
 class StateFile(Generic[Record]):
-    """`name` below the state directory, holding a record of `kind`; no file = the record's defaults."""
+    """`name` below the state directory, holding a record of `kind`; no file = the record's defaults.
+    `keeps` False: a change is not written, and holds for this object alone."""
 
-    def __init__(self, name: str, kind: type[Record]) -> None:
+    def __init__(self, name: str, kind: type[Record], *, keeps: bool = True) -> None:
         self._kind = kind
+        self._keeps = keeps
+        self._held: Record | None = None
         self.path = state_dir() / name
 
     def read(self) -> Record:
         """Raises `StateError`."""
+        if self._held is not None:
+            return self._held
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
@@ -47,6 +52,9 @@ class StateFile(Generic[Record]):
 
     def change(self, change: Callable[[Record], Record]) -> Record:
         """Read, change and replace, alone. Answers with what is kept now. Raises `StateError`."""
+        if not self._keeps:
+            self._held = change(self.read())
+            return self._held
         try:
             with self._locked():
                 before = self.read()

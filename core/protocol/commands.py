@@ -59,6 +59,11 @@ class ModelSet(Command, frozen=True, kw_only=True, tag="model.set"):
     model: str
 
 
+class PendingKeep(Command, frozen=True, kw_only=True, tag="pending.keep"):
+    """Before a private session ends: keep what waits for a verdict, without the conversation. The `Ack` names the
+    session that has it; a turn that runs is stopped."""
+
+
 class LimitsSet(Command, frozen=True, kw_only=True, tag="limits.set"):
     """What one turn of this session may use; 0 = no limit, None = as it is. It holds at once."""
 
@@ -323,6 +328,7 @@ AnyCommand = (
     | ModeSet
     | ModelSet
     | LimitsSet
+    | PendingKeep
     | PolicySet
     | EffortSet
     | TrustSet

@@ -63,6 +63,7 @@ class SessionState:
     limits: ev.LimitsChanged = field(default_factory=ev.LimitsChanged)
     policy: ev.PolicyChanged = field(default_factory=ev.PolicyChanged)
     demo: bool = False
+    private: bool = False
     closed: bool = False
     started: int = 0
     updated: int = 0
@@ -156,7 +157,7 @@ def fold(envelopes: list[ev.Envelope], review: ReviewFold | None = None) -> Sess
 # One small function per event that changes more than the pending review; the table at the end says which is whose.
 def _started(state: SessionState, _: ev.Envelope, event: ev.SessionStarted) -> None:
     state.workspace, state.mode, state.model = event.workspace, event.mode, event.model
-    state.demo, state.title = event.demo, event.title
+    state.demo, state.title, state.private = event.demo, event.title, event.private
 
 
 def _resumed(state: SessionState, _: ev.Envelope, __: ev.SessionResumed) -> None:

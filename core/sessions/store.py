@@ -145,19 +145,21 @@ def is_locked(directory: Path) -> bool:
 
 
 class SessionStore:
-    """The sessions of one workspace. Nothing is written until a session is made."""
+    """The sessions of one workspace, below `home` (None = the state directory). Nothing is written until a session is
+    made."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, home: Path | None = None) -> None:
         real = workspace.resolve()
         digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", real.name).strip("-.")[:40] or "root"
         self.workspace = real
-        self.path = state_dir() / "workspaces" / f"{name}-{digest}"
+        self.home = home or state_dir()
+        self.path = self.home / "workspaces" / f"{name}-{digest}"
         self.sessions = self.path / "sessions"
 
     def create(self) -> SessionDirectory:
         """A new, empty, locked session."""
-        for each in (state_dir(), state_dir() / "workspaces", self.path, self.sessions):
+        for each in (self.home, self.home / "workspaces", self.path, self.sessions):
             _make(each)
         path = _make(self.sessions / new_id("ses"))
         for name in ("blobs", "outputs"):
@@ -181,7 +183,7 @@ class SessionStore:
 
     def directories(self) -> list[Path]:
         """Every session's directory, the one written last first. None is made; no state directory means none."""
-        if (place := state_dir()).exists() and not place.is_dir():
+        if (place := self.home).exists() and not place.is_dir():
             raise StateError(
                 f"the state directory {place} is not a directory.", hint="Set AGENT_TUI_STATE_DIR to one of your own."
             )

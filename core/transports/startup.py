@@ -17,4 +17,5 @@ def engine_options(options: Options, *, interactive: bool = True, watch: bool = 
         interactive=interactive,
         watch=watch,
         trust=options.trust,
+        private=options.private,
     )

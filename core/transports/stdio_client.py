@@ -64,6 +64,7 @@ def command_line(options: Options) -> list[str]:
         f"--{name.replace('_', '-')}={value}" for name in _PASSED_ON if (value := getattr(options, name)) is not None
     ]
     said += ["--trust"] if options.trust else []
+    said += [] if options.private is None else ["--private" if options.private else "--no-private"]
     return [*options.program, "--engine", *said, "--", str(options.directory)]
 
 

@@ -65,6 +65,7 @@ LADDER: tuple[frozenset[str], ...] = (
         for name in (
             "transports",
             "cli",
+            "cli_values",
             "cli_words",
             "headless",
             "printer",

@@ -376,23 +376,16 @@ class ActingScreen(SightedScreen):
         elif self.state.running or self.state.runs_command:
             self.say("esc stops what runs, ctrl+q leaves.")
         elif time.monotonic() - self._wanted_to_leave < LEAVE_WITHIN:
-            self.app.exit()
+            self.action_leave()
         else:
             self._wanted_to_leave = time.monotonic()
             self.say("ctrl+q leaves, or ctrl+c once more.")
 
     def action_leave(self) -> None:
-        """Leave; asks first while a turn runs."""
-        if not self.state.running:
-            self.app.exit()
-            return
-        from tui.screens.notes import Confirm
+        """Leave; asks first while a turn runs, and what is to become of a private session's changes."""
+        from tui.screens.leaving import leave
 
-        _ = self.app.push_screen(Confirm("A turn is running. Stop it and leave?", "stop and leave"), self._left)
-
-    def _left(self, leaves: bool | None) -> None:
-        if leaves:
-            self.app.exit()
+        leave(self)
 
     def action_quit_now(self, _: str = "") -> None:
         """Leave."""

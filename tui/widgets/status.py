@@ -66,6 +66,16 @@ def _containment(state: ViewState) -> Part:
     return f"box {state.box.tier}", "$foreground 60%"
 
 
+def _standing(state: ViewState) -> list[Fact]:
+    """What holds for the whole session, where it is not the usual."""
+    facts = [Fact(WAITS, [("private", "bold")])] if state.private else []
+    if state.policy.policy == "human":
+        facts.append(Fact(5, [("you type commands", "$warning")]))
+    elif state.policy.policy == "confirm":
+        facts.append(_muted(3, "asks before commands"))
+    return facts
+
+
 class StatusBar(Widget):
     """Draws a few facts of the state. Where the line is too short, the model's name is cut first."""
 
@@ -112,10 +122,7 @@ class StatusBar(Widget):
         state = self._state
         tokens = state.prompt_tokens + state.completion_tokens
         facts = [Fact(5 if state.box is not None and state.box.tier == "T4" else 2, [_containment(state)])]
-        if state.policy.policy == "human":
-            facts.append(Fact(5, [("you type commands", "$warning")]))
-        elif state.policy.policy == "confirm":
-            facts.append(_muted(3, "asks before commands"))
+        facts += _standing(state)
         if state.jobs:
             facts.append(_muted(3, f"{len(state.jobs)} {'job' if len(state.jobs) == 1 else 'jobs'}"))
         if tokens:

@@ -9,12 +9,14 @@ from core.protocol.messages import Effort, Job, Usage
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
-    """`demo`: played by a script, to be labelled as such wherever it is shown."""
+    """`demo`: played by a script, to be labelled as such wherever it is shown. `private`: nothing of it is
+    kept when the program ends."""
 
     workspace: str
     mode: ModeName
     model: str
     demo: bool = False
+    private: bool = False
     title: str = ""
 
 

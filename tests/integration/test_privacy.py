@@ -1,0 +1,233 @@
+"""Privacy: what is left on this machine, what the provider is told, and whom the program speaks to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from core import faults
+from core.engine import Engine, EngineOptions
+from core.engine.models import ModelAccess
+from core.exits import ExitCode
+from core.permissions.remembered import Remembered
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.sessions.private import PREFIX, PrivatePlace, abandoned
+from core.sessions.store import SessionStore
+from core.workspace.uppers import MEMORY
+from tests.support.agent_case import DirectedModel, calls, says
+from tests.support.configured import configured
+from tests.support.default_model import always
+from tests.support.program import PROGRAM, environment, run
+from tests.support.provider_server import provider_server
+from tests.support.provider_streams import Call, Step
+from tests.support.story import project_at
+
+WORD = f"walrus{os.getpid()}"  # other tests run beside this one, and places in memory are for all
+EDIT = Step(text=f"{WORD} says", calls=[Call(name="write", arguments={"file_path": "new.txt", "contents": "made\n"})])
+RUN = Step(calls=[Call(name="run_terminal_cmd", arguments={"command": f"echo {WORD}; echo made > ran.txt"})])
+WATCH = """
+import os, sys
+def heard(event, arguments):
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname", "socket.bind"):
+        where = arguments[1] if event in ("socket.connect", "socket.sendto", "socket.bind") else arguments[:2]
+        with open(os.environ["HEARD"], "a") as file:
+            file.write(f"{os.getpid()} {event} {where!r}\\n")
+sys.addaudithook(heard)
+"""
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return project_at(tmp_path / "project")
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch) -> list[Path]:
+    """Where anything of a program could be left, but for the project itself."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    return [Path.home(), scratch]
+
+
+def holding(places: list[Path], word: str = WORD) -> list[str]:
+    """The files in which a word stands, and the private places that are left."""
+    found = [str(each) for place in places for each in files_below(place) if word.encode() in each.read_bytes()]
+    return found + [
+        str(each) for place in MEMORY.glob(f"{PREFIX}*") for each in files_below(place) if holds(each, word)
+    ]
+
+
+def holds(path: Path, word: str) -> bool:
+    try:
+        return word.encode() in path.read_bytes()
+    except OSError:
+        return False
+
+
+def files_below(place: Path) -> Iterator[Path]:
+    for above, _, names in os.walk(place):
+        yield from (path for name in names if (path := Path(above) / name).is_file() and not path.is_symlink())
+
+
+async def test_after_a_private_run_no_word_of_it_is_left_and_what_waits_is_kept_alone(project, places):
+    async with provider_server([EDIT, RUN, f"{WORD} ends."]) as server:
+        ended = await run(project, "-p", f"{WORD} begins", "--private", "--model", "openai/m", env=environment(server))
+    assert (ended.code, f"{WORD} ends." in ended.out) == (ExitCode.DONE, True)
+    assert "nothing of the conversation is kept. What waits for your review is, without the conversation" in ended.err
+    assert holding(places) == []
+    assert (project / "new.txt").exists() is False
+    shown = await run(project, "review", "--print", env=environment(None))
+    assert ("+made" in shown.out, WORD in shown.out) == (True, False)
+    assert {each.name for each in SessionStore(project).directories()[0].iterdir()} >= {"log.jsonl", "blobs"}
+
+
+async def test_a_private_run_that_leaves_nothing_to_review_leaves_no_session(project, places):
+    configured("privacy = true\n")
+    async with provider_server([f"{WORD} ends."]) as server:
+        ended = await run(project, "-p", f"{WORD} begins", "--model", "openai/m", env=environment(server))
+    assert ended.code == ExitCode.DONE
+    assert (holding(places), SessionStore(project).directories()) == ([], [])
+
+
+async def test_what_a_killed_one_left_in_memory_is_gone_at_the_next_start(project, places):
+    async with provider_server([EDIT, Step(text=f"{WORD} " * 200, hang="text")]) as server:
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM, "-p", f"{WORD} begins", "--private", "--model", "openai/m", cwd=project,
+            env=environment(server), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        await server.hanging.wait()
+        process.kill()
+        await process.wait()
+    async with provider_server(["Hello."]) as server:
+        assert (await run(project, "-p", "Go", "--model", "openai/m", env=environment(server))).code == ExitCode.DONE
+    assert holding(places) == []
+
+
+@pytest.mark.parametrize("wanted", [("-c",), ("--resume", "ses_1")])
+async def test_a_kept_session_is_not_gone_on_with_in_private(project, wanted):
+    both = await run(project, "-p", "Go", "--private", *wanted, env=environment(None))
+    assert (both.code, "a private session leaves nothing to go on with" in both.err) == (ExitCode.USAGE, True)
+    async with provider_server(["Hello."], repeat=True) as server:
+        await run(project, "-p", "Go", "--model", "openai/m", env=environment(server))
+        configured("privacy = true\n")
+        refused = await run(project, "-p", "Go", *wanted, env=environment(server))
+        assert (refused.code, "privacy is on" in refused.err, "--no-private" in refused.err) == (1, True, True)
+        after = await run(project, "-p", "Go", "-c", "--no-private", env=environment(server))
+    assert after.code == ExitCode.DONE
+
+
+def private_engine(project: Path, *steps) -> tuple[Engine, DirectedModel]:
+    model = DirectedModel(steps)
+    access = ModelAccess(
+        resolve=lambda _id, _settings: (model, "m"),
+        cost=lambda _id, _usage: 0.0,
+        window=lambda _id: 100_000,
+        preload=lambda _id: None,
+        default=always("directed/m"),
+    )
+    return Engine(project, options=EngineOptions(watch=False, private=True), models=access), model
+
+
+async def turn(engine: Engine, session: str, answer: ev.Decision = "allow_always") -> None:
+    stream = engine.events(session, after=engine.state(session).seq)
+    await engine.submit(cmd.TurnSubmit(session=session, text=f"{WORD} begins"))
+    async for envelope in stream:
+        if isinstance(envelope.event, ev.ApprovalRequested):
+            await engine.submit(cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision=answer))
+        if isinstance(envelope.event, ev.TurnFinished):
+            break
+    await stream.aclose()
+
+
+async def test_every_request_of_a_private_session_says_so_and_answers_for_good_end_with_it(project, places):
+    configured('[commands]\npolicy = "confirm"\n')
+    engine, model = private_engine(project, calls(("run_terminal_cmd", {"command": f"echo {WORD}"})), says("Done"))
+    session = (await engine.submit(cmd.SessionOpen())).session
+    assert engine.state(session).private
+    await turn(engine, session)
+    await engine.submit(cmd.ContextCompact(session=session))
+    await engine.settled(session)
+    assert faults.keep(RuntimeError(WORD), "a test") == ""
+    await engine.close()
+    assert model.requests
+    assert all(request.private for request in model.requests)
+    assert Remembered(project).all() == ()
+    assert holding(places) == []
+    assert (Path(faults.keep(RuntimeError("x"), "a test")).name != "", abandoned()) == (True, [])
+
+
+async def test_what_waits_is_dropped_with_a_private_session_unless_it_is_to_be_kept(project):
+    write = calls(("write", {"file_path": "new.txt", "contents": "made\n"}), ("delete_file", {"target_file": "a.txt"}))
+    for keep in (False, True):
+        engine, _ = private_engine(project, write, says("Done"))
+        session = (await engine.submit(cmd.SessionOpen())).session
+        await turn(engine, session)
+        reply = await engine.submit(cmd.PendingKeep(session=session)) if keep else None
+        await engine.close()
+        found = SessionStore(project).directories()
+        assert [each.name for each in found] == ([reply.session] if reply else [])
+    again = Engine(project, options=EngineOptions(watch=False))
+    await again.submit(cmd.SessionResume(session=reply.session))
+    state = again.state(reply.session)
+    assert {path: change.pending.kind for path, change in state.changes.items()} == {
+        "new.txt": "file",
+        "a.txt": "absent",
+    }
+    assert (state.turns, state.messages, state.private) == ([], [], False)
+    await again.close()
+
+
+async def test_nothing_to_keep_is_said(project):
+    engine, _ = private_engine(project)
+    session = (await engine.submit(cmd.SessionOpen())).session
+    reply = await engine.submit(cmd.PendingKeep(session=session))
+    await engine.close()
+    assert isinstance(reply, cmd.Reject)
+    assert reply.code == "nothing_pending"
+
+
+def test_a_place_that_is_in_use_is_left_alone():
+    place = PrivatePlace.make()
+    assert place.path not in abandoned()
+    assert place.path.stat().st_mode & 0o777 == 0o700
+    place.remove()
+    assert not place.path.exists()
+
+
+async def test_no_socket_opens_but_the_providers_over_a_session_on_the_screen(project, tmp_path):
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(WATCH)
+    heard = tmp_path / "heard"
+    heard.touch()
+    async with provider_server([EDIT, RUN, "All of it."], models=["m"]) as server:
+        env = environment(server, PYTHONPATH=str(hooks), HEARD=str(heard), TERM="xterm-256color")
+        argv = [*PROGRAM, str(project), "--private", "--model", "openai/m"]
+        await asyncio.to_thread(_use, argv, project, env)
+        assert len(server.answered) == 3
+        port = server.port
+    opened = [line.split(" ", 2)[1:] for line in heard.read_text().splitlines()]
+    bound = [where for event, where in opened if event == "socket.bind"]
+    assert [where for event, where in opened if event != "socket.bind" and str(port) not in where] == []
+    assert [
+        where for where in bound if where.startswith("(") and "127.0.0.1" not in where
+    ] == []  # the box tries itself
+    assert any(event == "socket.connect" for event, _ in opened)
+
+
+def _use(argv: list[str], project: Path, env: dict[str, str]) -> None:
+    with Terminal(argv, cwd=project, env=env) as screen:
+        screen.wait_for(lambda screen: b"private" in screen.text() and b"What shall be done" in screen.text())
+        screen.send("mend it")
+        screen.wait_for(b"All of it.")
+        screen.write(b"\x11")  # ctrl+q
+        screen.wait_for(b"Drop them")
+        screen.write(b"\x1b[B\r")
+        screen.wait_for(b"nothing of the conversation was kept")

@@ -1,0 +1,74 @@
+"""A private session on the screen: its mark, and what is asked before it is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.protocol import commands as c
+from core.protocol import events as e
+from tests.support import recorded
+from tests.tui.conftest import Stage
+from tui.farewell import farewell
+from tui.screens.picker import Picker
+from tui.widgets.status import StatusBar
+
+STARTED = e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo", private=True)
+WAITING = [STARTED, e.ChangeProposed(change=recorded.change())]
+
+
+async def asked(on: Stage) -> None:
+    await on.pilot.press("ctrl+q")
+    await on.until(lambda: isinstance(on.app.screen, Picker))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
+async def test_a_private_session_says_so_in_the_status_line(stage, size):
+    async with stage([STARTED], size=size) as on:
+        assert "private" in str(on.screen.query_one(StatusBar).render())
+
+
+async def test_before_it_is_left_what_waits_is_asked_about_and_can_be_kept(stage):
+    async with stage(WAITING) as on:
+        await asked(on)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.PendingKeep) and on.app._exit)
+        told = farewell(on.screen.state, Path("shop"))
+        assert told == (
+            "Private: nothing of the conversation was kept. What waits for your review is, without the conversation: "
+            "agent-tui review\n"
+        )
+
+
+async def test_it_can_be_dropped_or_gone_on_with(stage):
+    async with stage(WAITING) as on:
+        await asked(on)
+        await on.pilot.press("escape")
+        await on.until(lambda: not isinstance(on.app.screen, Picker))
+        assert not on.app._exit
+        await asked(on)
+        await on.pilot.press("down", "enter")
+        await on.until(lambda: on.app._exit)
+        assert on.sent(c.PendingKeep) == []
+        assert farewell(on.screen.state, Path("shop")) == "Private: nothing of the conversation was kept.\n"
+
+
+async def test_with_nothing_to_review_nothing_is_asked(stage):
+    async with stage([STARTED]) as on:
+        await on.pilot.press("ctrl+q")
+        await on.until(lambda: on.app._exit)
+        assert not isinstance(on.app.screen, Picker)
+
+
+async def test_what_can_not_be_kept_leaves_the_screen_as_it_is(stage):
+    def react(_: object, command: c.AnyCommand) -> c.Reply | None:
+        return (
+            c.Reject(code="state_unusable", message="the disk is full.") if isinstance(command, c.PendingKeep) else None
+        )
+
+    async with stage(WAITING, react=react) as on:
+        await asked(on)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.app._notifications)
+        assert not on.app._exit
