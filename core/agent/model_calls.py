@@ -17,6 +17,7 @@ from core.agent.prefix import Prepared
 from core.agent.reminders import take_in
 from core.agent.retry import BUDGET, Backoff, retried
 from core.agent.session import Route, SessionContext
+from core.agent.speaking import IN_TEXT
 from core.agent.streaming import Answer, Reception
 from core.agent.void_reasoning import give_up
 from core.clock import pause
@@ -84,8 +85,8 @@ class ModelCalls:
             return False
         session.variants.note_toolless(session.route.id)
         self.made = await prepared(session)
-        message = f"{session.route.id} takes no function calls, so it writes what it wants done into its text (tags)."
-        session.emit(Notice(level="info", message=message, hint=f"The server said: {error.message}"))
+        message, hint = IN_TEXT.format(session.route.id), f"The server said: {error.message}"
+        session.emit(Notice(level="info", message=message, hint=hint))
         return True
 
     def _backoff(self) -> Backoff:

@@ -28,6 +28,7 @@ from core.dialects.tags import TagDialect
 from core.modes import Access
 from core.prompts import render, short_tool_text, tool_text
 from core.protocol.documents import Text
+from core.protocol.events import Notice
 from core.protocol.messages import AssistantMessage
 from core.rules import Rule
 from core.secrets import masked
@@ -35,6 +36,7 @@ from core.tools.base import TerminalDetail
 from core.tools.offers import edit_format
 from core.user_dirs import config_dir
 
+IN_TEXT = "{} takes no function calls, so it writes what it wants done into its text (tags)."
 # What the tags dialect has tags of its own for.
 _HAS_TAGS = frozenset({"search_replace", "edit_blocks", "call_tool"})
 _TERMINAL = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "stop_terminal"})
@@ -43,9 +45,8 @@ _TERMINAL = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "s
 async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
     """What was prepared, for the session's model: its dialect, its edit tool, and short where its window is small. For
     one model of a session it is always the same. Raises `ConfigError` for the texts of its dialect."""
-    if not session.route.capabilities.tools:
-        session.variants.note_toolless(session.route.id)
-    name, short = session.dialect, session.variants.is_short(session.route.id, window_of(session))
+    _settle(session)
+    name, short = session.dialect, session.variants.is_short(session.route.id)
     edits = edit_format(session.route.id, session.settings)
     if name == "native":
         made = replace(made, dialect=NativeDialect(partial(is_edit, session)))
@@ -58,6 +59,15 @@ async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
         speak = _native if name == "native" else _spoken
         session.spoken[key] = await asyncio.to_thread(speak, session, made, short=short)
     return replace(made, **session.spoken[key])
+
+
+def _settle(session: SessionContext) -> None:
+    """Once for each model of the session. What the user says of a model's dialect counts more than what is known."""
+    model = session.route.id
+    said = session.settings.models[model].dialect if model in session.settings.models else ""
+    tools = session.route.capabilities.tools or bool(said)
+    if session.variants.settle(model, window=window_of(session), tools=tools) and not tools:
+        session.emit(Notice(level="info", message=IN_TEXT.format(model)))
 
 
 def _native(session: SessionContext, made: Prepared, *, short: bool) -> dict[str, object]:

@@ -35,18 +35,27 @@ class Variants:
         with suppress(OSError, msgspec.MsgspecError):
             self._settled = msgspec.json.decode((directory / FILE).read_bytes(), type=_Settled)
 
-    def is_short(self, model: str, window: int) -> bool:
-        """Whether a model has the short prompts. `window` in tokens (0 = not known) counts when it is first asked."""
-        if model not in self._settled.short:
-            self._settled.short[model] = 0 < window < SHORT_BELOW
-            self._keep()
-        return self._settled.short[model]
+    def settle(self, model: str, *, window: int, tools: bool) -> bool:
+        """Settle how a model is addressed, by its window (tokens, 0 = not known) and whether it takes function calls.
+        False: that was done before, and stays."""
+        if model in self._settled.short:
+            return False
+        self._settled.short[model] = 0 < window < SHORT_BELOW
+        if not tools and model not in self._settled.toolless:
+            self._settled.toolless.append(model)
+        self._keep()
+        return True
+
+    def is_short(self, model: str) -> bool:
+        """Whether a model has the short prompts."""
+        return self._settled.short.get(model, False)
 
     def is_toolless(self, model: str) -> bool:
         """Whether it turned out that the model takes no function calls."""
         return model in self._settled.toolless
 
     def note_toolless(self, model: str) -> None:
+        """It has just refused them."""
         if model not in self._settled.toolless:
             self._settled.toolless.append(model)
             self._keep()

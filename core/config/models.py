@@ -47,13 +47,14 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model, by its id `provider/name`. `dialect`: how it says what it wants done; function calls are native.
+    """One model, by its id `provider/name`. `dialect`: how it says what it wants done; function calls are native,
+    "" = native, but for a model that is known to have none.
 
     `edits`: the format in which it is offered to edit files; "" = the one that models of its name are best at.
     `price`: what it costs; None = as the program's price list has it.
     """
 
-    dialect: DialectName = "native"
+    dialect: DialectName | Literal[""] = ""
     edits: EditFormat | Literal[""] = ""
     price: Price | None = None
 

@@ -130,7 +130,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def dialect_of(self, model: str) -> DialectName:
         """How a model is spoken with, by its id."""
-        return self.models.get(model, ModelSettings()).dialect
+        return self.models.get(model, ModelSettings()).dialect or "native"
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from core.agent.compaction import window_of
 from core.agent.context import prepared
 from core.agent.limits import size_of
 from core.agent.session import SessionContext
@@ -51,7 +50,7 @@ def _notes(state: SessionState) -> tuple[str, ...]:
 
 def _variant(context: SessionContext) -> str:
     """How the model is addressed, where that is not with function calls and the whole prompts."""
-    short = context.variants.is_short(context.route.id, window_of(context)) and context.dialect != "command"
+    short = context.variants.is_short(context.route.id) and context.dialect != "command"
     words = (context.dialect if context.dialect != "native" else "", "short" if short else "")
     return ", ".join(filter(None, words))
 

@@ -22,6 +22,7 @@ from tests.integration.test_engine_provider import (
     turn,
 )
 from tests.support.history import faults
+from tests.support.provider_server import Request
 from tests.support.provider_streams import Step
 
 # What servers really answer (status, message).
@@ -40,6 +41,11 @@ EDITS = f"I propose this.\n{EDIT_IN_TEXT}"
 def refusing(name: str) -> Step:
     status, message = REFUSALS[name]
     return Step(status=status, error=message)
+
+
+def asked(server) -> list[Request]:
+    """The requests for an answer; a models endpoint may be asked besides."""
+    return [request for request in server.requests if request.path.endswith("/chat/completions")]
 
 
 def notices(events) -> list[str]:
@@ -67,8 +73,8 @@ async def test_a_model_that_refuses_tools_is_carried_on_with_in_the_same_turn(pr
         system, tools, *_ = (await engine.query(q.ContextQuery(session=session))).parts
         assert (system.name, system.detail, tools.detail) == ("system prompt", "tags", "0 tools")
         assert system.tokens > 1_000
-        assert ["tools" in request.json for request in server.requests] == [True, False, False, False, False]
-        for request in server.answered:
+        assert ["tools" in request.json for request in asked(server)] == [True, False, False, False, False]
+        for request in asked(server):
             if "tools" not in request.json:
                 assert "<execute_bash>" in request.raw.decode()
                 assert_valid(request)
@@ -83,8 +89,8 @@ async def test_it_is_remembered_when_the_session_goes_on_later(project, monkeypa
             await submitted(engine, session, cmd.SessionResume(session=session))
             events = await turn(engine, session)
         assert notices(events) == []
-        first, second = server.requests[1:]
-        assert ["tools" in request.json for request in server.requests] == [True, False, False]
+        first, second = asked(server)[1:]
+        assert ["tools" in request.json for request in asked(server)] == [True, False, False]
         assert second.json["messages"][: len(first.json["messages"])] == first.json["messages"]
 
 
@@ -96,8 +102,8 @@ async def test_a_small_window_is_told_where_the_context_is_shown(project, monkey
         await turn(engine, session)
         system, tools, *_ = (await engine.query(q.ContextQuery(session=session))).parts
         assert (system.detail, tools.detail) == ("short", "7 tools")
-        assert len(server.requests[0].json["tools"]) == 7
-        assert len(server.requests[0].raw) < 12_000
+        assert len(asked(server)[0].json["tools"]) == 7
+        assert len(asked(server)[0].raw) < 12_000
 
 
 async def test_calls_of_before_are_told_as_text(project, monkeypatch):  # noqa: F811
@@ -107,7 +113,7 @@ async def test_calls_of_before_are_told_as_text(project, monkeypatch):  # noqa: 
         await turn(engine, session)
         events = await turn(engine, session, "Make it loud")
         assert events[-1].reason == "done"
-        last = server.requests[-1]
+        last = asked(server)[-1]
         assert "tool_calls" not in last.raw.decode()
         assert '"role":"tool"' not in last.raw.decode().replace(" ", "")
         assert "<tool_call>" in str(last.json["messages"])
@@ -121,7 +127,7 @@ async def test_another_refusal_is_no_reason_to_go_on_without_tools(project, monk
             session = await opened(engine, "openai/tiny-1")
             events = await turn(engine, session)
         assert events[-1].reason == "failed"
-        assert len(server.requests) == 1
+        assert len(asked(server)) == 1
 
 
 async def test_a_server_that_refuses_whatever_is_sent_is_asked_twice_at_most(project, monkeypatch):  # noqa: F811
@@ -129,4 +135,4 @@ async def test_a_server_that_refuses_whatever_is_sent_is_asked_twice_at_most(pro
         session = await opened(engine, "openai/tiny-1")
         events = await turn(engine, session)
         assert events[-1].reason == "failed"
-        assert len(server.requests) == 2
+        assert len(asked(server)) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from core.config import ContextSettings, ModelSettings, Settings
 from core.prompts import render
@@ -76,3 +77,28 @@ async def test_tags_have_a_short_prompt_too(tmp_path):
     await case.turn()
     assert "<execute_bash>" in case.model.requests[0].system
     assert len(case.model.requests[0].system) < 9_000
+
+
+def known(case: Case, *, tools: bool) -> None:
+    route = case.session.route
+    case.session.route = replace(route, capabilities=replace(route.capabilities, tools=tools))
+
+
+@pytest.mark.parametrize(("dialect", "tools"), [("", False), ("native", True), ("tags", False)])
+async def test_a_model_that_is_known_to_take_no_function_calls_is_not_sent_any(tmp_path, dialect, tools):
+    case = Case(tmp_path, says("So."), settings=Settings(models={"directed/m": ModelSettings(dialect=dialect)}))
+    known(case, tools=False)
+    await case.turn()
+    assert bool(case.model.requests[0].tools) is tools
+    assert len(case.of(ev.Notice)) == (dialect == "")
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_what_is_learned_of_a_model_later_does_not_change_the_session(tmp_path, first):
+    case = Case(tmp_path, says("One."), says("Two."))
+    known(case, tools=first)
+    await case.turn()
+    known(case, tools=not first)
+    as_after_a_restart(case)
+    await case.turn()
+    assert [bool(each.tools) for each in case.model.requests] == [first, first]
