@@ -24,7 +24,7 @@ from core.agent.speaking import in_dialect
 from core.agent.tags import as_data, attribute, tagged
 from core.protocol.attachments import LABEL, attachments_in
 from core.protocol.events import LoadedRule, Notice, RulesLoaded
-from core.protocol.messages import UserMessage
+from core.protocol.messages import AssistantMessage, UserMessage
 from core.rules import Rule, as_loaded, nested_agents
 
 GIT_PATIENCE = 1.0  # seconds
@@ -43,7 +43,20 @@ async def prepared(session: SessionContext) -> Prepared:
     except Exception:
         session.preparing = None
         raise
-    return await in_dialect(session, made)
+    made = await in_dialect(session, made)
+    if made.changed:
+        _tell_of_change(session)
+    return made
+
+
+def _tell_of_change(session: SessionContext) -> None:
+    """Once, and only to a session that a model has answered in."""
+    if "prefix" in session.told or not any(isinstance(each, AssistantMessage) for each in session.state.messages):
+        return
+    session.told["prefix"] = "changed"
+    message = "This version of the program has other tools than the one that this session began with."
+    hint = "The model is told of them, so the whole conversation is read anew once."
+    session.emit(Notice(level="info", message=message, hint=hint))
 
 
 async def _prepare(session: SessionContext) -> Prepared:

@@ -35,13 +35,17 @@ class Prefix(Struct, frozen=True, kw_only=True):
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """What a session needs before its first step. `size`: bytes of the prefix; `dialect`: what the model speaks."""
+    """What a session needs before its first step. `size`: bytes of the prefix; `dialect`: what the model speaks.
+
+    `changed`: the prefix is not the one that the session began with.
+    """
 
     prefix: Prefix
     rules: RuleSet
     layout: str
     size: int
     dialect: Dialect = NativeDialect()
+    changed: bool = False
 
 
 def system_prompt(rules: Sequence[Rule], *, short: bool = False) -> str:
@@ -63,19 +67,19 @@ def prepare(workspace: Workspace, directory: Path, *, trusted: bool = True, hear
 
     rules = load_rules(workspace, hears) if trusted else RuleSet()
     fresh = Prefix(system=system_prompt(rules.always), tools=tool_specs(tool_text))
-    prefix = kept_or_made(directory, FILE, fresh)
-    return Prepared(
-        prefix=prefix, rules=rules, layout=project_layout(workspace), size=prefix_size(prefix.system, prefix.tools)
-    )
+    prefix, changed = kept_or_made(directory, FILE, fresh)
+    size = prefix_size(prefix.system, prefix.tools)
+    return Prepared(prefix=prefix, rules=rules, layout=project_layout(workspace), size=size, changed=changed)
 
 
-def kept_or_made(directory: Path, name: str, fresh: Prefix) -> Prefix:
-    """The prefix that the session began with; `fresh`, kept from now on, if there is none for these tools."""
+def kept_or_made(directory: Path, name: str, fresh: Prefix) -> tuple[Prefix, bool]:
+    """The prefix that the session began with; `fresh`, kept from now on, if there is none for these tools. And whether
+    it takes the place of another one."""
     kept = _kept(directory / name)
     if kept is not None and kept.tools == fresh.tools:
-        return kept
+        return kept, False
     keep(directory, name, msgspec.json.encode(fresh))
-    return fresh
+    return fresh, kept is not None
 
 
 def forget(directory: Path) -> None:

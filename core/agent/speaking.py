@@ -74,8 +74,8 @@ def _native(session: SessionContext, made: Prepared, *, short: bool) -> dict[str
     edits = edit_format(session.route.id, session.settings)
     fresh = native_prefix(made.rules.always, edits, short=True) if short else _with(made.prefix, edits)
     name = f"prefix-{edits}-short.json" if short else f"prefix-{edits}.json"
-    prefix = kept_or_made(session.directory, name, fresh)
-    return {"prefix": prefix, "size": prefix_size(prefix.system, prefix.tools)}
+    prefix, changed = kept_or_made(session.directory, name, fresh)
+    return {"prefix": prefix, "size": prefix_size(prefix.system, prefix.tools), "changed": changed}
 
 
 def _with(prefix: Prefix, edits: EditFormat) -> Prefix:
@@ -105,8 +105,8 @@ def _spoken(session: SessionContext, made: Prepared, *, short: bool) -> dict[str
         dialect = TagDialect(goes_on=session.contained)
         system = tags_prompt(made.rules.always, short=short)
         file = f"prefix-{name}-short.json" if short else file
-    prefix = kept_or_made(session.directory, file, Prefix(system=system, tools=()))
-    return {"prefix": prefix, "size": prefix_size(prefix.system, ()), "dialect": dialect}
+    prefix, changed = kept_or_made(session.directory, file, Prefix(system=system, tools=()))
+    return {"prefix": prefix, "size": prefix_size(prefix.system, ()), "dialect": dialect, "changed": changed}
 
 
 def tags_prompt(rules: Sequence[Rule], *, short: bool = False) -> str:

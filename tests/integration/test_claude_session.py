@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -63,6 +65,16 @@ async def played(engine: Engine, session: str, *prompts: str) -> list[ev.AnyEven
         seen += await turn(engine, session, prompt)
         assert seen[-1].reason == "done", seen[-1]
     return seen
+
+
+async def events_of(engine: Engine, session: str, *, after: int) -> AsyncIterator[ev.AnyEvent]:
+    """Those until now."""
+    until, stream = engine.state(session).seq, engine.events(session, after=after)
+    async with contextlib.aclosing(stream):
+        async for envelope in stream:
+            yield envelope.event
+            if envelope.seq >= until:
+                break
 
 
 def notices(seen) -> list[str]:
@@ -156,3 +168,25 @@ async def test_every_generation_is_asked_in_a_way_that_it_takes(project, monkeyp
     async with serving(monkeypatch, Step(parts=parts), "Read.", strict=True) as server, engine_in(project) as engine:
         await played(engine, await opened(engine, model), "Read it")
         assert server.rules.refusals == []
+
+
+async def test_an_update_with_other_tools_is_told_of_and_costs_what_was_thought(project, monkeypatch):
+    steps = (Step(parts=[Think(text="Look."), READ]), Step(parts=[Think(text="So."), Say(text="Read.")]), "Then.", "x")
+    async with serving(monkeypatch, *steps, strict=True) as server:
+        with monkeypatch.context() as before:
+            before.setattr("core.agent.speaking.tool_text", lambda name: f"What {name} was for.")
+            async with engine_in(project) as engine:
+                session = await opened(engine, OPUS)
+                await played(engine, session, "Read it")
+        async with engine_in(project) as engine:
+            await submitted(engine, session, cmd.SessionResume(session=session))
+            seq = engine.state(session).seq
+            await played(engine, session, "Go on", "And on")
+            told = [each async for each in events_of(engine, session, after=seq) if isinstance(each, ev.Notice)]
+        assert server.rules.refusals == []
+    assert [thoughts(each) for each in server.answered] == [0, 1, 0, 0]
+    assert [each.message for each in told if "tools" in each.message or "reasoning" in each.message] == [
+        "This version of the program has other tools than the one that this session began with.",
+        "The reasoning of 2 earlier answers is not sent any more: "
+        "what stood before it is not what it was when it was thought.",
+    ]
