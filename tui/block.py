@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.protocol import events
 from core.protocol.documents import AnyDocument
-from core.protocol.messages import Usage
+from core.protocol.messages import Attachment, Usage
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +38,7 @@ class Block:
     steps: int = 0
     revision: int = 0
     acts: tuple[events.Act, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
     @property
     def running(self) -> bool:

@@ -4,23 +4,30 @@ in the transcript where the model read it; what was given back belongs into the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from core.protocol import events
+from core.protocol.documents import ToolCallDocument
+from core.protocol.messages import AssistantMessage, Attachment, ToolMessage
 
 if TYPE_CHECKING:
     from tui.state import ViewState
+
+SEARCHED: Final = 200  # blocks before the last one
 
 
 @dataclass(slots=True)
 class Said:
     """`queued`: text and seq by id, in the order of typing; `returned`: what is to be offered in the prompt, `draft`:
-    what stood there when the user left."""
+    what stood there when the user left. `attached`: what a prompt can send, by its label; `labels`: those of requests.
+    """
 
     queued: dict[str, tuple[str, int]] = field(default_factory=dict)
     returned: list[tuple[str, int]] = field(default_factory=list)
 
     draft: str = ""
+    attached: dict[str, Attachment] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
 
     def texts_after(self, seq: int) -> list[str]:
         """What the user said after that event and no model was sent."""
@@ -52,6 +59,7 @@ def fold_said(state: ViewState, event: events.AnyEvent, envelope: events.Envelop
         case events.MessageAppended(steers=ids) | events.SteerDelivered(ids=ids) if ids:
             for text in [said.queued.pop(each)[0] for each in ids if each in said.queued]:
                 state.add_said("steer", envelope, text)
+            _show(state, event)
             return True
         case events.SteerReturned():
             said.queued.pop(event.id, None)
@@ -61,4 +69,29 @@ def fold_said(state: ViewState, event: events.AnyEvent, envelope: events.Envelop
             said.draft = event.text
             return False
         case _:
-            return None
+            return _fold_attached(state, event)
+
+
+def _fold_attached(state: ViewState, event: events.AnyEvent) -> bool | None:
+    if isinstance(event, events.AttachmentAdded):
+        state.said.attached[event.label] = event.attachment
+        state.said.labels[event.request] = event.label
+        return False
+    return True if _show(state, event) else None
+
+
+def _show(state: ViewState, event: events.AnyEvent) -> bool:
+    """Keep what goes with a message at the block that shows it: the user's words, or the call whose result it is."""
+    if not isinstance(event, events.MessageAppended) or isinstance(event.message, AssistantMessage):
+        return False
+    message = event.message
+    if not message.attachments:
+        return False
+    for block in reversed(state.blocks[-SEARCHED:]):
+        call = block.document.metadata.tool_call_id if isinstance(block.document, ToolCallDocument) else ""
+        is_it = call == message.call_id if isinstance(message, ToolMessage) else block.kind in {"prompt", "steer"}
+        if is_it:
+            block.attachments = message.attachments
+            block.revision += 1
+            return True
+    return False

@@ -14,6 +14,7 @@ from core.engine.rewinding import checkpoints, preview
 from core.errors import AgentTuiError, CommandRejected, PathRefused
 from core.languages import language_of
 from core.protocol import queries as q
+from core.protocol.pictures import Picture, PictureQuery
 from core.sessions.listing import list_sessions, prompts_of
 from core.sessions.store import SessionStore
 from core.sessions.summary import Summary
@@ -46,8 +47,8 @@ class Answers:
                 return q.ScreenSettings(theme=self.settings.ui.theme, keymap=self.settings.ui.keymap)
             case q.SessionsQuery() | q.PromptHistoryQuery():
                 return await self._listed(query)
-            case q.ModelsQuery() | q.RoutesQuery():
-                return await (self._models(query) if isinstance(query, q.ModelsQuery) else self._routes(query))
+            case q.ModelsQuery() | q.RoutesQuery() | PictureQuery():
+                return await self._looked_for(query)
             case q.ContextQuery() | q.PermissionsQuery() | q.PatternQuery() | q.ProbeLogQuery() | q.GitPreviewQuery():
                 return await self._about_session(query)
             case q.DiffQuery() | q.HunkQuery() | q.ConflictQuery() | q.CheckpointsQuery() | q.CheckpointPreviewQuery():
@@ -73,6 +74,18 @@ class Answers:
         if isinstance(query, q.PatternQuery):
             return preview(query, live)
         return await asyncio.to_thread(permissions, self._workspace, self.settings, live)
+
+    async def _looked_for(self, query: q.ModelsQuery | q.RoutesQuery | PictureQuery) -> q.AnyAnswer:
+        """What takes its time beside the loop."""
+        if not isinstance(query, PictureQuery):
+            return await (self._models(query) if isinstance(query, q.ModelsQuery) else self._routes(query))
+        from core.attachments.pictures import preview
+
+        live = self._sessions.get(query.session)
+        if live is None:
+            raise _no_session(query.session)
+        data = await asyncio.to_thread(live.runtime.shadow.blobs.get, query.digest)
+        return Picture(rows=await asyncio.to_thread(preview, data, query.columns, query.rows))
 
     def _probe_log(self, query: q.ProbeLogQuery, live: LiveSession | None) -> q.ProbeLog:
         from core.engine.probe_logs import probe_log

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from core.protocol.asked import Answer, Query
 from core.protocol.debug import ComparedPlace, ProbeRecord
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
+from core.protocol.pictures import Picture, PictureQuery
 from core.protocol.review import ChangeDiff, GitPreview, ThreeSides
-
-
-class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all queries. `session` may be "" where the answer does not depend on one."""
-
-    session: str = ""
 
 
 class TreeQuery(Query, frozen=True, kw_only=True, tag="tree"):
@@ -144,11 +140,8 @@ AnyQuery = (
     | CheckpointsQuery
     | CheckpointPreviewQuery
     | ProbeLogQuery
+    | PictureQuery
 )
-
-
-class Answer(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all answers."""
 
 
 class TreeEntry(Struct, frozen=True, kw_only=True, array_like=True):
@@ -267,7 +260,7 @@ class ScreenSettings(Answer, frozen=True, kw_only=True, tag="settings"):
     """`theme` "" = the default; `keymap`: keys by the id of a binding."""
 
     theme: str = ""
-    keymap: dict[str, str] = {}
+    keymap: dict[str, str] = field(default_factory=dict)
 
 
 class KeptPermission(Struct, frozen=True, kw_only=True):
@@ -387,5 +380,6 @@ AnyAnswer = (
     | Checkpoints
     | CheckpointPreview
     | ProbeLog
+    | Picture
     | Refused
 )

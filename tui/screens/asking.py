@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from textual import on
 from textual.actions import SkipAction
 from textual.widget import Widget
 
@@ -11,15 +13,39 @@ from core.protocol import commands
 from tui.screens.planning import PlanningScreen
 from tui.sight import sight
 from tui.widgets.prompt import Prompt
+from tui.widgets.transcript import Transcript
 from tui.work import begin
 
 if TYPE_CHECKING:
+    from tui.attaching.desk import AttachingDesk
     from tui.widgets.approval import ApprovalBar
     from tui.widgets.question import QuestionBar
 
 
 class AskingScreen(PlanningScreen):
     """The bars' messages are matched by name, so that no bar is imported before it is needed."""
+
+    @cached_property
+    def attaching(self) -> AttachingDesk:
+        """Where pictures and PDFs go to the prompt."""
+        from tui.attaching.desk import AttachingDesk
+
+        return AttachingDesk(self)
+
+    @on(Prompt.Attach)
+    def _attach_to_prompt(self, event: Prompt.Attach) -> None:
+        if event.paths:
+            self.attaching.files(event.paths)
+        else:
+            self.attaching.clipboard(asked=event.asked)
+
+    @on(Prompt.Look)
+    @on(Transcript.Look)
+    def _look_at_pictures(self, event: Prompt.Look | Transcript.Look) -> None:
+        if isinstance(event, Transcript.Look):
+            self.attaching.look(event.shown)
+        elif (shown := self.state.said.attached.get(event.label)) is not None:
+            self.attaching.look((shown,))
 
     async def mounted(self, name: str) -> Any:
         """A widget between conversation and prompt, mounted when it is first needed."""

@@ -304,6 +304,7 @@ class MainScreen(AskingScreen):
     async def _show_queue(self) -> None:
         """What was said and not sent: what was given back belongs into the prompt."""
         await self.bridge.caught_up()
+        self.attaching.arrived()
         prompt, said = self.query_one(Prompt), self.state.said
         if said.draft and not prompt.text:
             prompt.text = said.draft

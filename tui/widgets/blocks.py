@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from core.protocol import documents
+from core.protocol.attachments import described, kind_of
 from tui.state import Block
 from tui.text import clean, named, one_line, shortened
 from tui.widgets.calls import (
@@ -131,7 +132,12 @@ def _text(block: Block, width: int, _: bool) -> list[Row]:
 def _prompt(block: Block, width: int, _: bool) -> list[Row]:
     sign = "❯ " if block.kind == "prompt" else "↳ "
     text = shortened(clean(block.text.strip("\n")))
-    return wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
+    rows = wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
+    for each in block.attachments:
+        if described(each) not in block.text:  # else its label says the same
+            told = one_line(f"{kind_of(each)} {named(each.name, 80)} {described(each)}", width - 4)
+            rows += wrap([(told, "muted")], width, first=[("  ▣ ", "accent")], rest=INDENT, fill="prompt")
+    return rows
 
 
 def _reasoning(block: Block, width: int, opened: bool) -> list[Row]:

@@ -20,6 +20,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
 
+from core.protocol.attachments import LABEL
+from tui.attaching.paths import existing, is_wsl, picture_paths
 from tui.keymap import bindings
 
 CHIP_FROM: Final = 4_000
@@ -29,6 +31,8 @@ BURST: Final = 0.01  # seconds; no hand strikes two keys within it
 FOLLOWING: Final = 0.002  # the same after a pause: only what was read together with the key can still belong to it
 
 _CHIP = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
+_ANY_CHIP = re.compile(rf"{_CHIP.pattern}|{LABEL.pattern}")
+_ENDS_IN_CHIP = re.compile(rf"(?:{_ANY_CHIP.pattern})$")
 _FILE_WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
 _COMMAND_WORD = re.compile(r"/([a-z_]*)$")
 _PASTE_MARK = re.compile("\x1b?\\[20[01]~")
@@ -68,6 +72,19 @@ class Prompt(TextArea):
         kind: str
         pattern: str
 
+    @dataclass
+    class Attach(Message):
+        """These files belong to what is written; none: what is on the clipboard does. `asked`: by a key of its own."""
+
+        paths: tuple[str, ...] = ()
+        asked: bool = False
+
+    @dataclass
+    class Look(Message):
+        """The user wants to see what a label stands for."""
+
+        label: str
+
     class TakeSuggestion(Message):
         """The send key on an empty prompt."""
 
@@ -94,6 +111,8 @@ class Prompt(TextArea):
         self._draft = ""
         self._word = ("", "")
         self._enters = 0
+        self._held = 0
+        self._send_when_free = False
 
     def say(self, placeholder: str) -> None:
         """The text of the empty prompt."""
@@ -122,8 +141,11 @@ class Prompt(TextArea):
         return self._pasted[number - 1] if 0 < number <= len(self._pasted) else chip.group()
 
     def submit(self) -> None:
-        """Post what is written, and be empty: what is typed from now on is another prompt."""
+        """Post what is written, and be empty: what is typed from now on is another prompt. Waits for what is held."""
         self._enters = 0
+        if self._held:
+            self._send_when_free = True
+            return
         if self.text.strip():
             text = self.expanded
             self.screen.post_message(self.Submitted(text))  # not bubbled: it would wait for the empty prompt's layout
@@ -141,11 +163,36 @@ class Prompt(TextArea):
             self.text = text
             self.select_all()
 
+    def hold(self) -> None:
+        """Something is under way to the prompt: it is not sent before `release`."""
+        self._held += 1
+
+    def release(self, labels: str, *, is_whole: bool = False) -> None:
+        """It has come: `labels` stand for it, "" = it has not. What was to be sent is sent if it is `is_whole`."""
+        self._held = max(self._held - 1, 0)
+        if labels:
+            row, column = self.cursor_location
+            apart = " " if column and not self.document.get_line(row)[column - 1].isspace() else ""
+            self.insert(f"{apart}{labels} ")
+        self._send_when_free = self._send_when_free and is_whole
+        if self._send_when_free and not self._held:
+            self._send_when_free = False
+            self.submit()
+
     async def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
         self._break_lines()
-        text = _PASTE_MARK.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n")).replace("\x00", "")
+        if not event.text.strip():  # some terminals paste nothing where a picture is on the clipboard
+            self._want(self.Attach())
+        elif paths := existing(picture_paths(event.text, wsl=is_wsl())):
+            self._want(self.Attach(paths))
+            return
+        self.paste(event.text)
+
+    def paste(self, text: str) -> None:
+        """Text from a clipboard, as a chip where it is long."""
+        text = _PASTE_MARK.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).replace("\x00", "")
         if len(text) >= CHIP_FROM or text.count("\n") >= CHIP_LINES:
             self._pasted.append(text)
             text = f"[pasted {_size(text)} #{len(self._pasted)}]"
@@ -172,6 +219,39 @@ class Prompt(TextArea):
         start = column - len(self._word[1])
         self._word = ("", "")
         self.replace(text + " ", (row, start), (row, column))
+
+    def action_attach(self) -> None:
+        """Take what is on the clipboard of the desktop."""
+        self.call_later(self._want, self.Attach(asked=True))
+
+    def _want(self, wanted: Attach) -> None:
+        self.hold()
+        self.post_message(wanted)
+
+    def action_delete_left(self) -> None:
+        """The character before the cursor, or all of the label or chip that ends there."""
+        row, column = self.cursor_location
+        found = _ENDS_IN_CHIP.search(self.document.get_line(row)[:column]) if self.selection.is_empty else None
+        if found is None:
+            super().action_delete_left()
+        else:
+            self._delete_via_keyboard((row, found.start()), (row, column))
+
+    def action_delete_right(self) -> None:
+        """The character after the cursor, or all of the label or chip that begins there."""
+        row, column = self.cursor_location
+        found = _ANY_CHIP.match(self.document.get_line(row), column) if self.selection.is_empty else None
+        if found is None:
+            super().action_delete_right()
+        else:
+            self._delete_via_keyboard((row, column), (row, found.end()))
+
+    def on_click(self) -> None:
+        """A label that was clicked shows what it stands for."""
+        row, column = self.cursor_location
+        for found in LABEL.finditer(self.document.get_line(row)):
+            if found.start() < column < found.end() and self.selection.is_empty:
+                self.post_message(self.Look(found.group()))
 
     def action_send(self) -> None:
         """Send what is written; with the completion open, take its choice."""
@@ -279,4 +359,6 @@ class Prompt(TextArea):
         harmless = seen(line.plain)
         if harmless != line.plain:
             line.plain = harmless
+        for found in _ANY_CHIP.finditer(line.plain):
+            line.stylize("bold", found.start(), found.end())
         return line

@@ -21,6 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from core.protocol.messages import Attachment
 from tui.keymap import bindings
 from tui.state import Block
 from tui.widgets.blocks import can_open, source
@@ -65,6 +66,12 @@ class Transcript(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{role}" for role in ROLES}
     BINDINGS: ClassVar[list[BindingType]] = bindings("transcript")
     BLANK = False
+
+    @dataclass
+    class Look(Message):
+        """The user wants to see these."""
+
+        shown: tuple[Attachment, ...]
 
     @dataclass
     class Copied(Message):
@@ -249,7 +256,7 @@ class Transcript(ScrollView, can_focus=True):
         if found is None or self.screen.selections:
             return
         self.cursor = found[0]
-        if can_open(self._blocks[self.cursor]):
+        if can_open(self._blocks[self.cursor]) or self._blocks[self.cursor].attachments:
             self.action_toggle_block()
         self.refresh()
 
@@ -288,7 +295,11 @@ class Transcript(ScrollView, can_focus=True):
         self._move(1)
 
     def action_toggle_block(self) -> None:
-        """Open or close the block under the cursor."""
+        """Open or close the block under the cursor; of one with pictures, look at them."""
+        shown = self._blocks[self.cursor].attachments if 0 <= self.cursor < len(self._blocks) else ()
+        if shown:
+            self.post_message(self.Look(shown))
+            return
         if not 0 <= self.cursor < len(self._blocks) or not can_open(self._blocks[self.cursor]):
             return
         key = self._blocks[self.cursor].key

@@ -1,0 +1,15 @@
+"""What every question of a client is, and every answer."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all queries. `session` may be "" where the answer does not depend on one."""
+
+    session: str = ""
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all answers."""
