@@ -14,6 +14,7 @@ from core.protocol.messages import AssistantMessage, Attachment, ToolCall, ToolM
 from core.providers.base import ToolCallDelta
 from core.providers.connection.failures import Api
 from core.providers.openai.chat_answer import ChatAnswer
+from core.providers.openai.chat_request import short_id
 from tests.support.model_server.step import Say, Think
 from tests.support.provider_calls import ask, connect, request
 from tests.support.provider_server import provider_server
@@ -92,6 +93,10 @@ async def test_a_host_that_refuses_its_own_field_is_not_sent_it_again():
             {"reasoning_content": " "},
         ),
         (
+            "Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9.",
+            {"id": short_id("c1")},
+        ),
+        (
             "Function call is missing a thought_signature in functionCall parts.",
             {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
         ),
@@ -109,6 +114,21 @@ async def test_a_host_that_wants_something_with_every_call_gets_it_with_those_of
     assert [{**each, **each["tool_calls"][0]}.items() >= owed.items() for each in sent] == [False, True, True]
 
 
+def test_a_short_id_is_nine_letters_and_digits_and_always_the_same():
+    assert short_id("call_1") == short_id("call_1") != short_id("call_2")
+    assert all(len(found) == 9 and found.isalnum() and found.isascii() for found in map(short_id, ("", "a", "call_ü")))
+
+
+async def test_a_name_that_no_api_takes_goes_back_mended():
+    history = [UserMessage(content="Do it.")]
+    async with provider_server([Step(calls=[Call(name="no such tool!")]), "ok"], strict=True) as server:
+        provider = connect(server, "openai")
+        await turn(provider, history, "m")
+        await provider.close()
+        sent = server.answered[-1].json["messages"][2]
+    assert sent["tool_calls"][0]["function"]["name"] == "no_such_tool_"
+
+
 async def test_thinking_in_the_text_is_reasoning_and_does_not_go_back():
     history = [UserMessage(content="Do it.")]
     step = Step(text="<think>Hm, <b>.</think>\n\nI look: `<think>`.", calls=[Call(name="grep")], piece=3)
@@ -117,8 +137,8 @@ async def test_thinking_in_the_text_is_reasoning_and_does_not_go_back():
         first, _ = await turn(provider, history, "m")
         await provider.close()
         sent = server.answered[-1].json["messages"][2]
-    assert (first.reasoning, first.text) == ("Hm, <b>.", "\n\nI look: `<think>`.")
-    assert sent["content"] == "\n\nI look: `<think>`."
+    assert (first.reasoning, first.text) == ("Hm, <b>.", "I look: `<think>`.")
+    assert sent["content"] == "I look: `<think>`."
     assert sent.keys() == {"role", "content", "tool_calls"}
 
 

@@ -6,6 +6,7 @@ model as plain text and calls.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,10 +29,11 @@ ATTACHED: Final = "(what the results above are accompanied by)"
 
 class HostHabits(Struct, frozen=True, kw_only=True):
     """What one server turned out to want. `refused`: fields of a returned message that it does not take; `demanded`:
-    what it wants with every call, also where it was another model that called."""
+    what it wants with every call, also where it was another model that called. `short_ids`: see `short_id`."""
 
     refused: frozenset[str] = frozenset()
     demanded: frozenset[str] = frozenset()
+    short_ids: bool = False
 
 
 class ChatWire:
@@ -125,13 +127,16 @@ class ChatWire:
         if message.tool_calls:
             demanded = self._habits.demanded
             signature = _NO_SIGNATURE if "thought_signature" in demanded else {}
-            found["tool_calls"] = [_call(call) | signature for call in message.tool_calls]
+            found["tool_calls"] = [_call(call, self._id(call)) | signature for call in message.tool_calls]
             found |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in demanded else {}
         return Encoded(
             items=[found],
-            calls={call.id: SentCall(id=call.id) for call in message.tool_calls},
+            calls={call.id: SentCall(id=self._id(call)) for call in message.tool_calls},
             dropped_reasoning=int(holds_reasoning(message.wire)),
         )
+
+    def _id(self, call: ToolCall) -> str:
+        return short_id(call.id) if self._habits.short_ids else call.id
 
     def _taken(self, message: Mapping[str, Any]) -> Item:
         """The message without what its server refuses, wherever it stands in it."""
@@ -178,9 +183,14 @@ def _calls_of(message: Mapping[str, Any]) -> list[str]:
     return [call["id"] for call in message.get("tool_calls", ())]
 
 
-def _call(call: ToolCall) -> Item:
+def _call(call: ToolCall, call_id: str) -> Item:
     function = {"name": tool_name(call.name), "arguments": arguments_text(call.arguments)}
-    return {"id": call.id, "type": "function", "function": function}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def short_id(call_id: str) -> str:
+    """An id of nine letters and digits, for a host that takes no others (Mistral)."""
+    return hashlib.blake2b(call_id.encode(), digest_size=5).hexdigest()[:9]
 
 
 def _tool(spec: ToolSpec) -> Item:

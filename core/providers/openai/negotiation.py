@@ -44,9 +44,12 @@ _UNKNOWN_FIELD: Final = _pattern(
 )
 _NEEDS_CHAT: Final = _pattern(r"(use|only( supported)? in) (the )?/?v1/chat/completions")
 _DEMANDED: Final = {
-    name: _pattern(rf"{name}.{{0,60}}(missing|required|must be|passed back)|missing.{{0,20}}{name}")
+    name: _pattern(
+        rf"{name}.{{0,60}}(missing|required|must be (passed|provided|included)|passed back)|missing.{{0,20}}{name}"
+    )
     for name in ("reasoning_content", "thought_signature")
 }
+_SHORT_IDS: Final = _pattern(r"tool call id.{0,120}length of 9")
 _NO_SUCH_PATH: Final = frozenset({404, 405, 501})
 _WIRE_REFUSED: Final = frozenset({"request_invalid", "model_unknown", "address_unknown", "tools_unsupported"})
 _OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoning_refused"})
@@ -117,6 +120,8 @@ class Negotiation:
         known = self.habits
         if demanded := {name for name, pattern in _DEMANDED.items() if pattern.search(text)}:
             self.habits = replace(known, demanded=known.demanded | demanded)
+        elif _SHORT_IDS.search(text):
+            self.habits = replace(known, short_ids=True)
         else:
             unknown = unknown_fields(request.messages)
             refused = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}

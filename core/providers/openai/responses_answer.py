@@ -25,7 +25,7 @@ from core.providers.base import (
 from core.providers.connection.failures import Api, from_event
 from core.providers.wire.parsed_fields import count, table, tables, text
 from core.providers.wire.tool_calls import CallNormaliser
-from core.providers.wire.wire_text import arguments_text
+from core.providers.wire.wire_text import arguments_text, tool_name
 from core.wellformed import mapped
 
 Item = dict[str, Any]
@@ -218,7 +218,7 @@ def _mended(output: _Output) -> Item:
     item = output.item
     if output.index < 0:
         return item
-    item = {**item, "call_id": output.call_id, "name": text(item, "name")}
+    item = {**item, "call_id": output.call_id, "name": tool_name(text(item, "name"))}
     if item["type"] == "function_call":
         item["arguments"] = arguments_text(text(item, "arguments"))
     return item

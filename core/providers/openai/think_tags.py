@@ -12,11 +12,12 @@ _CLOSE: Final = "</think>"
 
 
 class ThinkTags:
-    """Tells reasoning from text while a text streams, wherever it was cut."""
+    """Tells reasoning from text while a text streams, wherever it was cut. White space between the two is neither."""
 
     def __init__(self) -> None:
         self._held = ""
         self._inside = False
+        self._thought = False
         self._begun = False  # the text itself: no tag counts from here on
 
     def feed(self, piece: str) -> Iterator[Delta]:
@@ -37,7 +38,8 @@ class ThinkTags:
                 continue
             said = self._held.lstrip()
             if said.startswith(_OPEN):
-                self._inside, self._held = True, said[len(_OPEN) :]
+                self._inside = self._thought = True
+                self._held = said[len(_OPEN) :]
             elif not said or _OPEN.startswith(said):
                 return
             else:
@@ -46,7 +48,8 @@ class ThinkTags:
 
     def rest(self) -> Iterator[Delta]:
         """What was held back, at the end of the text."""
-        held, self._held = self._held, ""
+        held = self._held.lstrip() if self._thought and not self._inside else self._held
+        self._held = ""
         if held:
             yield ReasoningDelta(held) if self._inside else TextDelta(held)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
-from core.providers.wire.wire_text import arguments_text, is_call_id
+from core.providers.wire.wire_text import arguments_text, is_call_id, tool_name
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
@@ -63,7 +63,7 @@ class CallNormaliser:
                 "id": call.id,
                 "type": "function",
                 "function": {
-                    "name": call.name,
+                    "name": tool_name(call.name),
                     "arguments": arguments_text("".join(call.arguments)),
                     **call.unknown[1],
                 },

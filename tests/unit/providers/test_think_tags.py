@@ -19,7 +19,8 @@ def told_apart(*pieces):
 @pytest.mark.parametrize(
     ("text", "thought", "said"),
     [
-        ("<think>a\nb</think>\n\nSo.", "a\nb", "\n\nSo."),
+        ("<think>a\nb</think>\n\nSo. ", "a\nb", "So. "),
+        ("<think>a</think>\n ", "a", ""),
         (" \n<think>a</think>x", "a", "x"),
         ("<think>a</think><think>b</think>x", "ab", "x"),
         ("x <think>a</think>", "", "x <think>a</think>"),
