@@ -70,7 +70,7 @@ def opaque(server: ProviderServer) -> int:
 
 
 @on_every_wire
-async def test_steps_turns_modes_verdicts_and_rules_only_append(project, monkeypatch, wire):
+async def test_steps_turns_modes_efforts_verdicts_and_rules_only_append(project, monkeypatch, wire):
     steps = (
         thought(Say(text="I look.", phase="commentary"), READ, Call(name="grep", arguments={"pattern": "o"})),
         thought(READ_RULED, Call(name="read_file", arguments={"target_file": "none.txt"})),
@@ -89,6 +89,7 @@ async def test_steps_turns_modes_verdicts_and_rules_only_append(project, monkeyp
         await submitted(engine, session, cmd.ModeSet(session=session, mode="plan"))
         (project / "AGENTS.md").write_text("Be long.\n")
         await turn(engine, session, "And now? @src/b.py")
+        await submitted(engine, session, cmd.EffortSet(session=session, effort="low"))
         await submitted(engine, session, cmd.ModeSet(session=session, mode="debug"))
         assert (await turn(engine, session, "Why?"))[-1].reason == "done"
     assert len(server.answered) == 8
