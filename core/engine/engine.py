@@ -198,9 +198,8 @@ class Engine:
         return command.model or self._options.model or await self._models.default(house.around.settings)
 
     async def _keep(self, command: cmd.PendingKeep) -> cmd.Ack:
-        live = self._live(command.session)
-        await live.settled()
-        kept = await keep_pending(live, self._ready().around)
+        house = self._ready()
+        kept = await keep_pending(self._sessions, command.session, house.store, house.around)
         kept.close()
         return cmd.Ack(session=kept.id, seq=kept.log.last)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,8 @@ from core.engine.live import LiveSession
 from core.engine.runtime import SessionRuntime, Surroundings
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol.events import Notice, SessionStarted
-from core.sessions.private import PrivatePlace, abandoned
+from core.protocol.review import Change
+from core.sessions.private import PrivatePlace, abandoned, place_of
 from core.sessions.records import decode
 from core.sessions.store import SessionDirectory, SessionStore
 from core.shadow.places import forget_place
@@ -104,28 +106,52 @@ def _recover(session: Path, around: Surroundings) -> None:
     SessionRuntime.resume(directory, there).discard()
 
 
-async def keep_pending(live: LiveSession, around: Surroundings) -> SessionRuntime:
-    """A session on the disk that has what waits in this one, and nothing else of it. Raises `CommandRejected`."""
+async def keep_pending(
+    sessions: Mapping[str, LiveSession], session: str, store: SessionStore, around: Surroundings
+) -> SessionRuntime:
+    """A session on the disk that has what waits in a private one, open or not, and nothing else of it. Raises
+    `CommandRejected`, `StateError`."""
+    live = sessions.get(session)
+    if live is None:
+        closed = SessionRuntime.resume(store.open(session), around)
+        try:
+            return _kept(closed, around)
+        finally:
+            closed.discard()
+    await live.settled()
     await live.turns.stop()
-    shadow = live.runtime.shadow
-    waiting = shadow.changes()
-    if not waiting:
-        raise CommandRejected("nothing waits for a review.", code="nothing_pending")
+    return _kept(live.runtime, around)
+
+
+def _kept(source: SessionRuntime, around: Surroundings) -> SessionRuntime:
+    if place_of(source.directory.path) is None:
+        raise CommandRejected("this session is not private: it is kept as it is.", code="not_private")
+    if not (waiting := source.shadow.changes()):
+        raise CommandRejected(
+            "nothing waits for a review that could be kept without its session.",
+            hint="Links and what is decided as a whole go with it: accept them, or drop them.",
+            code="nothing_pending",
+        )
     directory = SessionStore(around.workspace.root).create()
     first = SessionStarted(workspace=str(around.workspace.root), mode="agent", model="", title=TITLE)
     kept = SessionRuntime.create(directory, around, first)
-    left = []
-    for change in waiting:
-        try:
-            if change.pending.kind == "symlink":
-                raise CommandRejected("a link")
-            gone = change.pending.kind == "absent"
-            data = None if gone else shadow.blobs.get(change.pending.blob)
-            kept.shadow.edit(change.path, data, None, None if gone else change.pending.mode)
-        except AgentTuiError:
-            left.append(change.path)
-    left += [bulk.root for bulk in live.runtime.review.bulks if bulk.waits]
+    left = [change.path for change in waiting if not _carried(source, change, kept)]
+    left += [bulk.root for bulk in source.review.bulks if bulk.waits]
     if left:
         message = f"Not kept from the private session: {', '.join(left)}."
         kept.emit(Notice(level="warning", message=message, hint="Links and what is decided as a whole went with it."))
     return kept
+
+
+def _carried(source: SessionRuntime, change: Change, kept: SessionRuntime) -> bool:
+    """Whether a change is pending in the other session now, by its content alone."""
+    if change.pending.kind == "symlink":
+        return False
+    try:
+        if change.pending.kind == "absent":
+            kept.shadow.delete(change.path)
+        else:
+            kept.shadow.edit(change.path, source.shadow.blobs.get(change.pending.blob), None, change.pending.mode)
+    except AgentTuiError:
+        return False
+    return True

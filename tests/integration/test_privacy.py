@@ -184,6 +184,28 @@ async def test_what_waits_is_dropped_with_a_private_session_unless_it_is_to_be_k
     await again.close()
 
 
+async def test_what_waits_in_a_private_session_that_was_closed_can_be_kept_too(project):
+    engine, _ = private_engine(project, calls(("write", {"file_path": "new.txt", "contents": "made\n"})), says("Done"))
+    first = (await engine.submit(cmd.SessionOpen())).session
+    await turn(engine, first)
+    await engine.submit(cmd.SessionClose(session=first))
+    while engine._closing:
+        await engine._closing.pop().settled()
+    reply = await engine.submit(cmd.PendingKeep(session=first))
+    await engine.close()
+    assert isinstance(reply, cmd.Ack), reply
+    assert [each.name for each in SessionStore(project).directories()] == [reply.session]
+
+
+async def test_a_session_that_is_kept_anyway_is_not_kept_twice(project):
+    engine = Engine(project, options=EngineOptions(watch=False))
+    session = (await engine.submit(cmd.SessionOpen())).session
+    reply = await engine.submit(cmd.PendingKeep(session=session))
+    await engine.close()
+    assert isinstance(reply, cmd.Reject)
+    assert reply.code == "not_private"
+
+
 async def test_nothing_to_keep_is_said(project):
     engine, _ = private_engine(project)
     session = (await engine.submit(cmd.SessionOpen())).session

@@ -8,6 +8,7 @@ import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
+from core.protocol.queries import SessionInfo, Sessions, SessionsQuery
 from tests.support import recorded
 from tests.tui.conftest import Stage
 from tui.farewell import farewell
@@ -72,3 +73,13 @@ async def test_what_can_not_be_kept_leaves_the_screen_as_it_is(stage):
         await on.pilot.press("enter")
         await on.until(lambda: on.app._notifications)
         assert not on.app._exit
+
+
+async def test_private_sessions_that_came_before_are_asked_about_as_well(stage):
+    earlier = SessionInfo(id="ses_2", title="t", started=1, updated=1, model="m", mode="agent", pending=2)
+    async with stage([STARTED], answers={SessionsQuery: Sessions(sessions=(earlier,))}) as on:
+        on.client._react = lambda _, command: c.Ack() if isinstance(command, c.PendingKeep) else None
+        await asked(on)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.app._exit)
+        assert [each.session for each in on.sent(c.PendingKeep)] == ["ses_2"]

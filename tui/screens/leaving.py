@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from core.protocol import commands
+from core.protocol import commands, queries
 from tui.screens.notes import Confirm
 from tui.screens.picker import Choice, Picker
 from tui.work import begin
@@ -29,22 +29,37 @@ def leave(screen: ActingScreen) -> None:
 
 
 def _end(screen: ActingScreen) -> None:
-    waiting = screen.state.pending_hunks
-    if not (screen.state.private and waiting):
+    if screen.state.private:
+        begin(screen, _ask, screen, group="leaving", exclusive=True)
+    else:
+        screen.app.exit()
+
+
+async def _ask(screen: ActingScreen) -> None:
+    """What waits in this session, and in private ones that it came after."""
+    state = screen.state
+    found = await screen.bridge.query(queries.SessionsQuery())
+    listed = found.sessions if isinstance(found, queries.Sessions) else ()
+    others = [each.id for each in listed if each.pending and each.id != state.session]
+    sessions = [*([state.session] if state.pending_hunks else []), *others]
+    if not sessions:
         screen.app.exit()
         return
-    told = f"This session is private, and {waiting} {'hunk waits' if waiting == 1 else 'hunks wait'} for your review"
-    _ = screen.app.push_screen(Picker(told, CHOICES), lambda chosen: _chosen(screen, chosen))
+    also = f" (and of {len(others)} earlier ones)" if others else ""
+    told = f"Changes of this private session{also} wait for your review"
+    _ = screen.app.push_screen(Picker(told, CHOICES), lambda chosen: _chosen(screen, chosen, sessions))
 
 
-def _chosen(screen: ActingScreen, chosen: str | None) -> None:
+def _chosen(screen: ActingScreen, chosen: str | None, sessions: list[str]) -> None:
     if chosen == KEEP:
-        begin(screen, _keep, screen, group="commands")
+        begin(screen, _keep, screen, sessions, group="leaving", exclusive=True)
     elif chosen == DROP:
         screen.app.exit()
 
 
-async def _keep(screen: ActingScreen) -> None:
-    if await screen.deliver(commands.PendingKeep()):
-        screen.state.kept = True
-        screen.app.exit()
+async def _keep(screen: ActingScreen, sessions: list[str]) -> None:
+    for session in sessions:
+        if not await screen.deliver(commands.PendingKeep(session=session)):
+            return
+    screen.state.kept = True
+    screen.app.exit()
