@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 KEEP, DROP = "keep", "drop"
 CHOICES: Final = (
-    Choice(KEEP, "Keep the changes", "without the conversation; `agent-tui review` shows them"),
-    Choice(DROP, "Drop them", "nothing is left of this session"),
+    Choice(KEEP, "Keep the changes", "without the conversation"),
+    Choice(DROP, "Drop them", "nothing is left"),
 )
 
 
@@ -47,7 +47,8 @@ async def _ask(screen: ActingScreen) -> None:
         return
     also = f" (and of {len(others)} earlier ones)" if others else ""
     told = f"Changes of this private session{also} wait for your review"
-    _ = screen.app.push_screen(Picker(told, CHOICES), lambda chosen: _chosen(screen, chosen, sessions))
+    about = "What is kept, `agent-tui review` shows."
+    _ = screen.app.push_screen(Picker(told, CHOICES, about=about), lambda chosen: _chosen(screen, chosen, sessions))
 
 
 def _chosen(screen: ActingScreen, chosen: str | None, sessions: list[str]) -> None:

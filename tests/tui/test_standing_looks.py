@@ -1,0 +1,56 @@
+"""What holds for a session beside mode and model, as it looks: a wait, privacy, commands that the user types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.protocol import events as e
+from tests.support import recorded
+from tests.support.scripted_client import ScriptedClient
+from tui.app import AgentApp
+from tui.bridge import Wish
+
+SAID = "OpenAI (gpt-9) is overloaded (529): Overloaded."
+WAITING = [
+    *recorded.opening(),
+    e.LimitsChanged(max_cost=2.0, max_steps=20, by="user"),
+    e.TurnStarted(prompt="Mend the tax", mode="agent", model="m"),
+    e.StepStarted(step=1),
+    e.StepFinished(step=1, usage=recorded.Usage(prompt_tokens=12_000, completion_tokens=300, cost=0.25)),
+    e.StepStarted(step=2),
+    e.StepRetried(step=2, attempt=2, delay_ms=70_000, message=SAID, code="overloaded"),
+]
+BY_HAND = [
+    e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo", private=True),
+    e.BoxFound(tier="T1"),
+    e.PolicyChanged(policy="human", by="user"),
+    e.ChangeProposed(change=recorded.change()),
+]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=["120x40", "80x24", "60x16"])
+@pytest.mark.parametrize("events", [WAITING, BY_HAND], ids=["waiting", "by_hand"])
+def test_what_holds_for_a_session_looks_as_it_did(snap_compare, monkeypatch, events, size):
+    monkeypatch.setattr("tui.widgets.status.monotonic", lambda: 100.0)
+    monkeypatch.setattr("tui.widgets.status.FRAME_TIME", 3_600.0)
+    assert snap_compare(app_with(events), terminal_size=size)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 16)], ids=["80x24", "60x16"])
+def test_what_is_asked_before_a_private_session_is_left_looks_as_it_did(snap_compare, size):
+    async def leaving(pilot: Any) -> None:
+        await pilot.press("ctrl+q")
+        await pilot.pause(0.3)
+
+    assert snap_compare(app_with(BY_HAND), terminal_size=size, run_before=leaving)
+
+
+def app_with(events: list[e.AnyEvent]) -> AgentApp:
+    client = ScriptedClient(events)
+
+    async def connect() -> ScriptedClient:
+        return client
+
+    return AgentApp(connect, Wish(model="scripted/demo"))
