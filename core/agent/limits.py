@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import is_
 
 import msgspec
 
@@ -15,7 +16,6 @@ from core.sessions.usage import total
 from core.wellformed import encoded
 
 BYTES_PER_TOKEN = 4.0
-KEPT_SIZES = 1_000  # messages whose size is remembered beyond those that are looked at
 
 
 class LimitReached(AgentTuiError):
@@ -114,30 +114,32 @@ class Meter:
     def __init__(self) -> None:
         self._per_token = BYTES_PER_TOKEN
         self._counted: tuple[int, int, int] | None = None
-        self._sizes: dict[int, tuple[Message, int]] = {}
+        self._measured: list[Message] = []
+        self._sizes = [0]
 
     def learn(self, prefix: int, messages: Sequence[Message], prompt_tokens: int) -> None:
         """The provider counted `prompt_tokens` for a prefix of `prefix` bytes and these messages."""
         if prompt_tokens <= 0:
             return
-        size = prefix + self._size(messages)
+        size = prefix + self._reach(messages)[-1]
         self._per_token = min(max(size / prompt_tokens, 1.0), 12.0)
         self._counted = (len(messages), prefix, prompt_tokens)
 
     def tokens(self, prefix: int, messages: Sequence[Message]) -> int:
         """How many tokens a request with these messages will have: what was counted, and an estimate of the rest."""
+        sizes = self._reach(messages)
         if self._counted and self._counted[0] <= len(messages) and self._counted[1] == prefix:
-            return self._counted[2] + self.estimate(self._size(messages[self._counted[0] :]))
-        return self.estimate(prefix + self._size(messages))
+            return self._counted[2] + self.estimate(sizes[-1] - sizes[self._counted[0]])
+        return self.estimate(prefix + sizes[-1])
 
-    def _size(self, messages: Sequence[Message]) -> int:
-        """`size_of`, each message looked at once: what goes back as it came has to be encoded for it."""
-        if len(self._sizes) > 2 * len(messages) + KEPT_SIZES:
-            self._sizes.clear()
-        for message in messages:
-            if id(message) not in self._sizes:
-                self._sizes[id(message)] = message, _size(message)
-        return sum(self._sizes[id(message)][1] for message in messages)
+    def _reach(self, messages: Sequence[Message]) -> list[int]:
+        """The size of the first 0, 1, 2 … messages. What was measured for a history is used for a longer one."""
+        if len(self._measured) > len(messages) or not all(map(is_, self._measured, messages)):
+            self._measured, self._sizes = [], [0]
+        for message in messages[len(self._measured) :]:
+            self._measured.append(message)
+            self._sizes.append(self._sizes[-1] + _size(message))
+        return self._sizes
 
     def estimate(self, size: int) -> int:
         """Tokens of `size` bytes."""
