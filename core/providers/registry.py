@@ -21,12 +21,11 @@ from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, capabilities_of, catalogue
 from core.providers.catalog.presets import KNOWN, Kind, Known
 from core.providers.connection import keys
-from core.providers.connection.endpoint import Endpoint
+from core.providers.connection.endpoint import Endpoint, is_openai
 from core.secrets import remember
 
 SCRIPTED: Final = "scripted"
 MODEL: Final = "{model}"  # in an address
-OPENAI_HOST: Final = "api.openai.com"
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
 
@@ -94,7 +93,7 @@ def wire_of(provider: str, settings: Settings) -> Wire:
         return "messages"
     if configured := _configured(provider, settings).wire:
         return configured
-    return "responses" if _host(base_url_of(provider, settings)) == OPENAI_HOST else "chat"
+    return "responses" if is_openai(base_url_of(provider, settings)) else "chat"
 
 
 def capabilities(model_id: str, settings: Settings) -> Capabilities:

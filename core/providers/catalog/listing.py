@@ -13,14 +13,13 @@ from core.providers.base import ModelInfo
 from core.providers.catalog import told
 from core.providers.catalog.capabilities import is_chat
 from core.providers.catalog.presets import Kind
-from core.providers.connection.endpoint import Endpoint, is_loopback
+from core.providers.connection.endpoint import Endpoint, is_loopback, is_openai
 from core.providers.connection.failures import one_line
 from core.secrets import Secret
 
 LOCAL_SECONDS: Final = 0.3
 REMOTE_SECONDS: Final = 2.5
 MAX_BYTES: Final = 4_000_000
-OPENAI_HOST: Final = "api.openai.com"
 NOT_LISTENING: Final = "Nothing listens there."
 
 
@@ -60,7 +59,7 @@ async def learn(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: st
                 asked = json.dumps({"model": model}).encode()
                 _, shown = await get_json(urljoin(endpoint.base_url, "/api/show"), dict(endpoint.headers), asked)
             entries = [{**shown, "id": model}] if isinstance(shown, dict) else []
-    elif urlsplit(endpoint.base_url).hostname != OPENAI_HOST:
+    elif not is_openai(endpoint.base_url):
         await listed(endpoint, secret, kind)
     await asyncio.to_thread(told.remember, endpoint.base_url, entries, asked=model)
 

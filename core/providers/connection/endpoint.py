@@ -18,6 +18,7 @@ from core.providers.connection.failures import Api
 from core.providers.connection.lean_import import Sdk
 from core.secrets import Secret
 
+OPENAI_HOST: Final = "api.openai.com"
 STALL_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 15.0
 NAMES_SECONDS: Final = 3.0
@@ -82,6 +83,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
                 hint=f"Set {self.variable}, or start agent-tui and paste a key with /login.",
             )
         return secret, source
+
+
+def is_openai(url: str) -> bool:
+    """Whether an address is OpenAI's own, in any of its regions."""
+    host = urlsplit(url).hostname or ""
+    return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
 
 
 def is_loopback(url: str) -> bool:

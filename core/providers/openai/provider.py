@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from core.protocol.messages import Wire
 from core.providers.base import Delta, ModelRequest, RequestReport
 from core.providers.catalog.capabilities import Capabilities, capabilities_of
-from core.providers.connection.endpoint import Endpoint
+from core.providers.connection.endpoint import Endpoint, is_openai
 from core.providers.connection.event_stream import refuse_other, stream_class
 from core.providers.connection.failures import cut, from_exception
 from core.providers.connection.sdk_provider import END, SdkProvider, next_of
@@ -27,7 +26,6 @@ from core.providers.openai.responses_answer import ResponsesAnswer
 from core.providers.openai.responses_request import ResponsesWire
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
-OFFICIAL_HOST: Final = "api.openai.com"
 _PATHS: Final[dict[Wire, str]] = {"chat": "/chat/completions", "responses": "/responses"}
 # For the usage and the end mark, once the answer itself is whole (seconds).
 _GRACE: Final[dict[Wire, float]] = {"chat": 5.0, "responses": 0.5}
@@ -51,7 +49,7 @@ class OpenAIProvider(SdkProvider):
 
     def __init__(self, endpoint: Endpoint, *, speaks: Wire = "chat") -> None:
         super().__init__(endpoint)
-        self._official = urlsplit(endpoint.base_url).hostname == OFFICIAL_HOST
+        self._official = is_openai(endpoint.base_url)
         self._speaks = speaks
         self._encoder = RequestEncoder()
         self._negotiation = Negotiation(endpoint.label, official=self._official)

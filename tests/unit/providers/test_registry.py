@@ -159,9 +159,14 @@ def test_every_preset_has_an_address_that_can_be_used():
 
 def test_responses_is_spoken_with_openai_itself_and_where_the_configuration_says_so():
     configured = {"mine": ProviderSettings(base_url="http://127.0.0.1:1/v1", wire="responses")}
-    settings = Settings(providers={**configured, "plain": ProviderSettings(base_url="http://127.0.0.1:1/v1")})
-    found = {name: wire_of(name, settings) for name in ("openai", "mine", "plain", "ollama", "anthropic")}
+    configured["plain"] = ProviderSettings(base_url="http://127.0.0.1:1/v1")
+    configured["europe"] = ProviderSettings(base_url="https://eu.api.openai.com/v1")
+    configured["evil"] = ProviderSettings(base_url="https://evilapi.openai.com.example/v1")
+    settings = Settings(providers=configured)
+    found = {name: wire_of(name, settings) for name in ("openai", "anthropic", "ollama", *configured)}
     assert found == {
+        "europe": "responses",
+        "evil": "chat",
         "openai": "responses",
         "mine": "responses",
         "plain": "chat",
