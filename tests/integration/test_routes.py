@@ -5,7 +5,7 @@ import json
 import pytest
 
 from core.agent import fallback, model_calls, retry
-from core.config import ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable, Settings
+from core.config import LoadedSettings, ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable, Settings
 from core.engine import Engine, EngineOptions
 from core.engine.routes import clamped
 from core.protocol import commands as cmd
@@ -41,7 +41,7 @@ def served(server, *names: str) -> dict[str, ProviderSettings]:
 async def engine_of(project, settings: Settings) -> tuple[Engine, str]:
     engine = Engine(project, options=EngineOptions(model=settings.route("chat").model, watch=False))
     house = engine._ready()
-    engine._take_settings(house, type("Loaded", (), {"settings": settings, "notices": ()})())
+    engine._take_settings(house, LoadedSettings(settings=settings))
     opened = await engine.submit(cmd.SessionOpen())
     assert isinstance(opened, cmd.Ack), opened
     return engine, opened.session
@@ -193,7 +193,7 @@ async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_rest
         await turn(engine, session)
         await engine.close()
         again = Engine(tmp_path, options=EngineOptions(watch=False))
-        again._take_settings(again._ready(), type("Loaded", (), {"settings": settings, "notices": ()})())
+        again._take_settings(again._ready(), LoadedSettings(settings=settings))
         await sent(again, cmd.SessionResume(session=session))
         await turn(again, session)
         assert [each.json.get("reasoning_effort") for each in first.answered] == [None, "high", "high"]
