@@ -31,7 +31,7 @@ def next_route(session: SessionContext, error: ProviderError | None = None) -> R
 def fall_back(session: SessionContext, route: Route, error: ProviderError) -> None:
     """Let another route answer from now on, and say so."""
     first, session.route = session.route, route
-    wanted = session.chain[0].id if session.chain else first.id
+    wanted = session.chain[0].id if first in session.chain else first.id
     session.emit(
         RouteTaken(
             model=route.id,

@@ -19,6 +19,7 @@ from core.agent.retry import BUDGET, Backoff, retried
 from core.agent.session import Route, SessionContext
 from core.agent.speaking import IN_TEXT
 from core.agent.streaming import Answer, Reception
+from core.agent.todo_route import TodoRoute
 from core.agent.void_reasoning import give_up
 from core.clock import pause
 from core.errors import ContextOverflow, ProviderError
@@ -34,6 +35,7 @@ class ModelCalls:
         self.documents = documents
         self.spent = spent
         self.made = made
+        self._todo_route = TodoRoute(session)
         self._full = False  # the window was full before the last answer was whole
 
     async def answer(self) -> Answer:
@@ -126,8 +128,10 @@ class ModelCalls:
         self.session.emit(StepFinished(step=self.spent.steps, usage=reception.usage, model=self.session.route.id))
 
     async def make_room(self) -> None:
-        """Before a step: a history that fills the window is made shorter. Raises `ContextOverflow` if it was too long
-        for the last answer, and can't be."""
+        """Before a step: the model of the todo at hand is taken, and a history that fills the window is made shorter.
+        Raises `ContextOverflow` if it was too long for the last answer, and can't be."""
+        if self._todo_route.take():
+            self.made = await prepared(self.session)
         used = self._used()
         full, self._full = self._full, False
         if full or is_due(self.session, used):

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.engine.live import LiveSession
+from core.engine.routes import of_subagents
 from core.engine.runtime import SessionRuntime, Surroundings
 from core.errors import StateError
 from core.ids import new_id
@@ -82,7 +83,8 @@ def _remove(directory: Path) -> None:
 
 def _surroundings(parent: SessionRuntime) -> Surroundings:
     """A child's edits always wait for its merge, whatever is configured."""
-    settings = replace(parent.settings, edits=replace(parent.settings.edits, policy="review"))
+    settings = of_subagents(parent.state, parent.settings)
+    settings = replace(settings, edits=replace(settings.edits, policy="review"))
     return Surroundings(
         workspace=parent.workspace,
         settings=settings,
@@ -121,10 +123,10 @@ def _copy_bytes(source: SessionRuntime, target: SessionDirectory) -> None:
 
 def _begun(source: SessionRuntime, directory: SessionDirectory) -> SessionRuntime:
     state = source.state
-    first = SessionStarted(
-        workspace=state.workspace, mode="agent", model=state.model, demo=state.demo, private=state.private
-    )
-    child = SessionRuntime.create(directory, _surroundings(source), first)
+    around = _surroundings(source)
+    model = around.settings.route("chat").model
+    first = SessionStarted(workspace=state.workspace, mode="agent", model=model, demo=state.demo, private=state.private)
+    child = SessionRuntime.create(directory, around, first)
     if state.trust != "trusted":
         child.emit(TrustStated(state="restricted", directory=state.workspace))
     if state.shell.directory != "." or state.shell.environment or state.shell.removed:

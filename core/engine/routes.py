@@ -9,12 +9,12 @@ chosen one does the job, and the user is told. So is a fallback that can't be us
 from __future__ import annotations
 
 from threading import Lock
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from msgspec.structs import replace
 
 from core.agent.session import Route
-from core.config import Settings
+from core.config import ModeTable, RouteSettings, Settings
 from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, ConfigError
 from core.protocol.events import Notice, RouteTaken
@@ -31,12 +31,22 @@ NO_MODEL_HINT = (
 )
 
 
-def wanted(state: SessionState, settings: Settings) -> tuple[str, str]:
+def wanted(state: SessionState, settings: Settings) -> tuple[str, Effort | Literal[""]]:
     """The model that is to answer in the mode at hand, and the effort it is to make; "" = none, its default."""
     mode, chosen = settings.mode_of(state.mode), state.chosen
     model = chosen.models.get(state.mode) or mode.model or state.model
     effort = chosen.efforts.get(state.mode) or mode.effort or chosen.effort or settings.route("chat").effort
     return model, effort
+
+
+def of_subagents(state: SessionState, settings: Settings) -> Settings:
+    """The settings of a session that works for this one: what is configured for the job, else as here."""
+    own, chat = settings.route("subagent"), settings.route("chat")
+    model, effort = wanted(state, settings)
+    route = RouteSettings(
+        model=own.model or model, effort=own.effort or effort, fallback=own.fallback if own.model else chat.fallback
+    )
+    return replace(settings, model="", routes=replace(settings.routes, chat=route), modes=ModeTable())
 
 
 def clamped(effort: str, able: Capabilities) -> str:

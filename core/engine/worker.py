@@ -14,11 +14,12 @@ from core.agent.session import SessionContext
 from core.clock import monotonic
 from core.engine.live import LiveSession
 from core.engine.reporting import Reporter
+from core.engine.runtime import SessionRuntime
 from core.ids import new_id
 from core.plans.graph import at_hand
 from core.prompts import render
 from core.protocol.documents import Todo
-from core.protocol.events import SubagentFinished, SubagentStarted, TurnEnd
+from core.protocol.events import EffortChanged, ModelChanged, SubagentFinished, SubagentStarted, TurnEnd
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 
@@ -60,6 +61,7 @@ class Worker:
         self._finished = False
         child.turns.leash = leash
         todo = task.todo
+        _choose_model(child.runtime, todo)
         parent.runtime.emit(
             SubagentStarted(
                 id=child.runtime.id,
@@ -162,6 +164,17 @@ class Worker:
         self.finish(end)
         self.parent.children.pop(self.id, None)
         await self.child.close()
+
+
+def _choose_model(child: SessionRuntime, todo: Todo) -> None:
+    """The model and the effort that its todo names, if the project's words are heard; else those of the job."""
+    heard, state = child.trusted, child.state
+    model = (todo.model if heard else "") or child.settings.route("chat").model
+    effort = todo.effort if heard else ""
+    if model and model != state.model:
+        child.emit(ModelChanged(model=model))
+    if effort != state.chosen.effort:
+        child.emit(EffortChanged(effort=effort))
 
 
 async def prove(context: SessionContext, todo: Todo) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ from core.plans.yaml_nodes import Mapping, Node, Scalar
 from core.plans.yaml_nodes import Sequence as ListNode
 from core.plans.yaml_tree import YamlError, compose
 from core.protocol.documents import Todo, TodoStatus
+from core.protocol.messages import Effort
 from core.protocol.plans import Plan
 
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -37,6 +38,7 @@ _SPELLINGS = {
 }
 _FILE_NAME = re.compile(r"^.*/|(?:_[0-9a-f]{8})?\.plan\.md$")
 _NO_FRONT = "a plan begins with a front matter between two lines of ---"
+_EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _LIMIT = 2_000_000
 _EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"
 _BEFORE: dict[str, tuple[str, ...]] = {
@@ -46,6 +48,8 @@ _BEFORE: dict[str, tuple[str, ...]] = {
     "status": ("id", "content"),
     "dependencies": ("id", "content", "status"),
     "verify": ("id", "content", "status", "dependencies"),
+    "model": ("id", "content", "status", "dependencies", "verify"),
+    "effort": ("id", "content", "status", "dependencies", "verify", "model"),
 }
 
 
@@ -206,6 +210,8 @@ def _changes(lines: Lines, item: Mapping, before: Todo, after: Todo, *, unalias:
         ("status", before.status, after.status),
         ("dependencies", before.dependencies, after.dependencies),
         ("verify", before.verify, after.verify),
+        ("model", before.model, after.model),
+        ("effort", before.effort, after.effort),
     )
     # New keys that come at the same place are given in the order in which they are to stand.
     present = [key for key, *_ in fields if (pair := item.get(key)) and not pair.merged]
@@ -221,9 +227,14 @@ def _row(todo: Todo, newline: str, column: int) -> str:
     if todo.dependencies:
         rows.append("dependencies:")
         rows += [f"  - {written(each)}" for each in todo.dependencies]
-    if todo.verify:
-        rows.append(f"verify: {written(todo.verify)}")
+    rows += [f"{key}: {written(value)}" for key, value in _rest(todo)]
     return pad.join(rows)
+
+
+def _rest(todo: Todo) -> list[tuple[str, str]]:
+    """The keys of a todo that are there only when they say something."""
+    found = (("verify", todo.verify), ("model", todo.model), ("effort", todo.effort))
+    return [(key, value) for key, value in found if value]
 
 
 def _flow_row(todo: Todo) -> str:
@@ -231,8 +242,7 @@ def _flow_row(todo: Todo) -> str:
     rows.append(f"status: {todo.status}")
     if todo.dependencies:
         rows.append(f"dependencies: [{', '.join(written(each, flow=True) for each in todo.dependencies)}]")
-    if todo.verify:
-        rows.append(f"verify: {written(todo.verify, flow=True)}")
+    rows += [f"{key}: {written(value, flow=True)}" for key, value in _rest(todo)]
     return f"{{{', '.join(rows)}}}"
 
 
@@ -301,7 +311,28 @@ def _todo(item: Mapping, broken: list[Fault]) -> Todo:
         status=cast(TodoStatus, status),
         dependencies=_dependencies(item, broken),
         verify=_text(item, "verify"),
+        model=_model(item, broken),
+        effort=_effort(item, broken),
     )
+
+
+def _model(item: Mapping, broken: list[Fault]) -> str:
+    model, pair = _text(item, "model").strip(), item.get("model")
+    if model and not all(part.strip() for part in (*model.partition("/")[::2],)):
+        line = (pair.key.line if pair else item.line) + 1
+        broken.append(Fault(line=line, text=f"{model[:80]} is no model.", hint="Write PROVIDER/NAME."))
+        return ""
+    return model
+
+
+def _effort(item: Mapping, broken: list[Fault]) -> Effort | Literal[""]:
+    effort, pair = _text(item, "effort").strip(), item.get("effort")
+    known = next((each for each in _EFFORTS if each == effort), None)
+    if effort and known is None:
+        line = (pair.key.line if pair else item.line) + 1
+        hint = f"Use one of {', '.join(_EFFORTS)}."
+        broken.append(Fault(line=line, text=f"the effort {effort[:80]} is unknown.", hint=hint))
+    return known or ""
 
 
 def _dependencies(item: Mapping, broken: list[Fault]) -> tuple[str, ...]:

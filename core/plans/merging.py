@@ -72,10 +72,10 @@ def _todos(
 def _todo(key: str, base: Todo | None, mine: Todo | None, theirs: Todo | None, clashes: list[Clash]) -> Todo | None:
     if mine is None or theirs is None:
         return _one_sided(key, base, mine, theirs, clashes)
-    start = base or replace(theirs, content="", status="pending", dependencies=(), verify="")
+    start = base or replace(theirs, content="", status="pending", dependencies=(), verify="", model="", effort="")
     fields = {
         name: _field(f"todo {key}, {name}", getattr(start, name), getattr(mine, name), getattr(theirs, name), clashes)
-        for name in ("content", "status", "dependencies", "verify")
+        for name in ("content", "status", "dependencies", "verify", "model", "effort")
     }
     return replace(theirs, **fields)
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from core.protocol.messages import Effort
+
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 FileOperation = Literal["create", "edit", "delete", "rename"]
 
@@ -89,13 +91,16 @@ class TerminalCommandMetadata(Metadata, frozen=True, kw_only=True):
 
 
 class Todo(Struct, frozen=True, kw_only=True):
-    """`verify`: a command that has to pass in the shadow before the todo is completed ("" = none)."""
+    """`verify`: a command that has to pass in the shadow before the todo is completed ("" = none). `model`, `effort`:
+    who is to do it, and how much it is to think ("" = as is usual)."""
 
     id: str
     content: str
     status: TodoStatus = "pending"
     dependencies: tuple[str, ...] = ()
     verify: str = ""
+    model: str = ""
+    effort: Effort | Literal[""] = ""
 
 
 class TodoMark(Struct, frozen=True, kw_only=True):

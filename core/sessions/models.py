@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from core.protocol import events as ev
-from core.protocol.messages import Usage
+from core.protocol.messages import Effort, Usage
 from core.sessions.usage import total
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ class Chosen:
     alone, by its name. `route`: who answers, None = the model of the session at its default. `taken`: usage by job and
     model, as `chat openai/gpt-5`."""
 
-    effort: str = ""
+    effort: Effort | Literal[""] = ""
     models: dict[str, str] = field(default_factory=dict)
-    efforts: dict[str, str] = field(default_factory=dict)
+    efforts: dict[str, Effort | Literal[""]] = field(default_factory=dict)
     route: ev.RouteTaken | None = None
     taken: dict[str, Usage] = field(default_factory=dict)
 

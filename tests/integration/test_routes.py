@@ -15,8 +15,7 @@ from core.providers.catalog.capabilities import Capabilities
 from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
-
-BUSY = Step(status=529, error="Overloaded")
+from tests.support.routed import BUSY, EFFORTFUL, all_of, chat, engine_of, of, sent, served, told, turn
 
 
 @pytest.fixture
@@ -32,39 +31,6 @@ def waited(monkeypatch):
     monkeypatch.setattr(model_calls, "pause", pause)
     monkeypatch.setattr(retry, "monotonic", lambda: now[0])
     return pauses
-
-
-def served(server, *names: str) -> dict[str, ProviderSettings]:
-    return {name: ProviderSettings(base_url=each.openai_url) for name, each in zip(names, server, strict=True)}
-
-
-async def engine_of(project, settings: Settings) -> tuple[Engine, str]:
-    engine = Engine(project, options=EngineOptions(model=settings.route("chat").model, watch=False))
-    house = engine._ready()
-    engine._take_settings(house, LoadedSettings(settings=settings))
-    opened = await engine.submit(cmd.SessionOpen())
-    assert isinstance(opened, cmd.Ack), opened
-    return engine, opened.session
-
-
-async def turn(engine: Engine, session: str, text: str = "Do it") -> list[ev.AnyEvent]:
-    after = engine.state(session).seq
-    reply = await engine.submit(cmd.TurnSubmit(session=session, text=text))
-    assert isinstance(reply, cmd.Ack), reply
-    found: list[ev.AnyEvent] = []
-    async for envelope in engine.events(session, after=after):
-        found.append(envelope.event)
-        if isinstance(envelope.event, ev.TurnFinished):
-            break
-    return found
-
-
-def of(events: list[ev.AnyEvent], kind: type) -> list:
-    return [each for each in events if isinstance(each, kind)]
-
-
-def chat(*fallback: str) -> RouteTable:
-    return RouteTable(chat=RouteSettings(model="first/m", fallback=fallback))
 
 
 async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_asked_first_again(tmp_path, waited):
@@ -132,18 +98,10 @@ async def test_a_fallback_that_can_not_be_used_is_told_once_and_passed_over(tmp_
         settings = Settings(providers=served((first,), "first"), routes=chat("nobody/x"))
         engine, session = await engine_of(tmp_path, settings)
         said = of(await turn(engine, session) + await turn(engine, session), ev.Notice)
-        said += of([each.event async for each in _all(engine, session)], ev.Notice)
+        said += of([each.event async for each in all_of(engine, session)], ev.Notice)
         told = {each.message for each in said if "nobody/x" in each.message}
         assert [each.startswith("The fallback model nobody/x can't be used") for each in told] == [True]
         await engine.close()
-
-
-async def _all(engine: Engine, session: str):
-    last = engine.state(session).seq
-    async for envelope in engine.events(session):
-        yield envelope
-        if envelope.seq >= last:
-            return
 
 
 async def test_a_mode_has_a_model_and_an_effort_of_its_own_and_switching_back_restores_the_users(tmp_path, waited):
@@ -169,19 +127,6 @@ async def test_a_mode_has_a_model_and_an_effort_of_its_own_and_switching_back_re
         ]
         assert set(engine.state(session).chosen.taken) == {"chat first/gpt-5.4", "chat second/gpt-5.4-mini"}
         await engine.close()
-
-
-EFFORTFUL = RouteTable(chat=RouteSettings(model="first/gpt-5.4"))
-
-
-async def sent(engine: Engine, command: cmd.AnyCommand) -> None:
-    reply = await engine.submit(command)
-    assert isinstance(reply, cmd.Ack), reply
-    await engine.settled(command.session)
-
-
-async def told(engine: Engine, session: str, kind: type) -> list:
-    return of([each.event async for each in _all(engine, session)], kind)
 
 
 async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_restart(tmp_path, waited):

@@ -1,0 +1,68 @@
+"""An engine with routes over model servers of this machine, and turns in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from core.config import LoadedSettings, ProviderSettings, RouteSettings, RouteTable, Settings
+from core.engine import Engine, EngineOptions
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from tests.support.provider_streams import Step
+
+BUSY = Step(status=529, error="Overloaded")
+
+
+def served(server, *names: str) -> dict[str, ProviderSettings]:
+    return {name: ProviderSettings(base_url=each.openai_url) for name, each in zip(names, server, strict=True)}
+
+
+async def engine_of(project, settings: Settings, *, trust: bool = False) -> tuple[Engine, str]:
+    options = EngineOptions(model=settings.route("chat").model, watch=False, trust=trust)
+    engine = Engine(project, options=options)
+    house = engine._ready()
+    engine._take_settings(house, LoadedSettings(settings=settings))
+    opened = await engine.submit(cmd.SessionOpen())
+    assert isinstance(opened, cmd.Ack), opened
+    return engine, opened.session
+
+
+async def turn(engine: Engine, session: str, text: str = "Do it") -> list[ev.AnyEvent]:
+    after = engine.state(session).seq
+    reply = await engine.submit(cmd.TurnSubmit(session=session, text=text))
+    assert isinstance(reply, cmd.Ack), reply
+    found: list[ev.AnyEvent] = []
+    async for envelope in engine.events(session, after=after):
+        found.append(envelope.event)
+        if isinstance(envelope.event, ev.TurnFinished):
+            break
+    return found
+
+
+def of(events: list[ev.AnyEvent], kind: type) -> list:
+    return [each for each in events if isinstance(each, kind)]
+
+
+def chat(*fallback: str) -> RouteTable:
+    return RouteTable(chat=RouteSettings(model="first/m", fallback=fallback))
+
+
+async def all_of(engine: Engine, session: str) -> AsyncIterator[ev.Envelope]:
+    last = engine.state(session).seq
+    async for envelope in engine.events(session):
+        yield envelope
+        if envelope.seq >= last:
+            return
+
+
+EFFORTFUL = RouteTable(chat=RouteSettings(model="first/gpt-5.4"))
+
+
+async def sent(engine: Engine, command: cmd.AnyCommand) -> None:
+    reply = await engine.submit(command)
+    assert isinstance(reply, cmd.Ack), reply
+    await engine.settled(command.session)
+
+
+async def told(engine: Engine, session: str, kind: type) -> list:
+    return of([each.event async for each in all_of(engine, session)], kind)
