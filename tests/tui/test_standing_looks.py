@@ -11,6 +11,7 @@ from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import Wish
+from tui.screens.picker import Picker
 
 SAID = "OpenAI (gpt-9) is overloaded (529): Overloaded."
 WAITING = [
@@ -35,16 +36,26 @@ BY_HAND = [
 def test_what_holds_for_a_session_looks_as_it_did(snap_compare, monkeypatch, events, size):
     monkeypatch.setattr("tui.widgets.status.monotonic", lambda: 100.0)
     monkeypatch.setattr("tui.widgets.status.FRAME_TIME", 3_600.0)
-    assert snap_compare(app_with(events), terminal_size=size)
+    assert snap_compare(app_with(events), terminal_size=size, run_before=settled)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 16)], ids=["80x24", "60x16"])
 def test_what_is_asked_before_a_private_session_is_left_looks_as_it_did(snap_compare, size):
     async def leaving(pilot: Any) -> None:
+        await settled(pilot)
         await pilot.press("ctrl+q")
-        await pilot.pause(0.3)
+        while not isinstance(pilot.app.screen, Picker):
+            await pilot.pause(0.01)
+        await pilot.pause(0.2)
 
     assert snap_compare(app_with(BY_HAND), terminal_size=size, run_before=leaving)
+
+
+async def settled(pilot: Any) -> None:
+    """Until all that the client has emitted is on the screen."""
+    while not pilot.app.main.state.seq:
+        await pilot.pause(0.01)
+    await pilot.pause(0.3)
 
 
 def app_with(events: list[e.AnyEvent]) -> AgentApp:
