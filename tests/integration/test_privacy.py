@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmarks.terminal import Terminal
 from core import faults
-from core.engine import Engine, EngineOptions
+from core.engine import Engine, EngineOptions, runtime
 from core.engine.models import ModelAccess
 from core.exits import ExitCode
 from core.permissions.remembered import Remembered
@@ -19,7 +20,9 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions.private import PREFIX, PrivatePlace, abandoned
 from core.sessions.store import SessionStore
+from core.shadow import Shadow
 from core.workspace.uppers import MEMORY
+from tests.integration.test_promotion_crash import crash_at
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
 from tests.support.default_model import always
@@ -253,3 +256,35 @@ def _use(argv: list[str], project: Path, env: dict[str, str]) -> None:
         screen.wait_for(b"Drop them")
         screen.write(b"\x1b[B\r")
         screen.wait_for(b"nothing of the conversation was kept")
+
+
+async def accept_two(project: Path) -> None:
+    """In a private engine: two files are proposed, and accepted together."""
+    writes = calls(*(("write", {"file_path": name, "contents": "new\n"}) for name in ("b.txt", "c.txt")))
+    engine, _ = private_engine(project, writes, says("Done"))
+    session = (await engine.submit(cmd.SessionOpen())).session
+    await turn(engine, session)
+    await engine.submit(cmd.HunkResolve(session=session, path="", verdict="accept"))
+    await engine.settled(session)
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+def test_a_write_that_a_kill_cut_off_is_whole_or_undone_after_the_next_start(project, monkeypatch, step):
+    child = os.fork()
+    if child == 0:
+        try:
+            monkeypatch.setattr(runtime, "Shadow", partial(Shadow, step=crash_at(step)))
+            asyncio.run(accept_two(project))
+        finally:
+            os._exit(1)
+    os.waitpid(child, 0)
+    asyncio.run(opened_once(project))
+    found = sorted((each.name, each.read_bytes()) for each in project.iterdir() if each.name != "a.txt")
+    assert found in ([], [("b.txt", b"new\n"), ("c.txt", b"new\n")])
+    assert abandoned() == []
+
+
+async def opened_once(project: Path) -> None:
+    engine = Engine(project, options=EngineOptions(watch=False))
+    await engine.submit(cmd.SessionOpen())
+    await engine.close()
