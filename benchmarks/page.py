@@ -39,6 +39,8 @@ Last run: Python {python}, Textual {textual}, {cores} cores.
   of a tool step is the time between the end of one answer and the next request, as the server sees it: the SDK, the
   tool, the log and the gate are in it, the server's own time is not.
 - **Panes** run in one process on a screen without a terminal; a frame is drawn in full for each step.
+- **Prompts** are counted, not timed: in tokens of OpenAI's current models, with the longest of the edit formats. The
+  tools that come with a mode are told in its reminder and not counted here.
 - **Replay** writes a log, reads it with its check sums, and folds it as the engine and as the screen do.
 """
 

@@ -6,8 +6,10 @@ import re
 from typing import get_args
 
 import pytest
+from msgspec.structs import fields
 
 from core.agent.probe_room import LOG_VARIABLE, URL_PLACE
+from core.config import Settings
 from core.dialects.tag_reader import CALLS, FRAMES
 from core.modes import Mode, modes_granting
 from core.prompts import ROOT, PromptMissing, names, render, tool_text
@@ -146,6 +148,14 @@ def test_tags_that_a_prompt_names_are_read_or_written_by_the_program(path):
     written = {word for file in (ROOT.parent / "agent").glob("*.py") for word in re.findall(WRITTEN, file.read_text())}
     assert {"user_query", "system_reminder", "now"} <= written
     assert spoken <= {*CALLS, *FRAMES, *written}
+
+
+@each_source
+def test_settings_that_a_prompt_names_exist(path):
+    sections = {field.name: field.type for field in fields(Settings)}
+    for section, key in re.findall(r"`([a-z_]+)\.([a-z_]+)(?: = [^`]*)?`", path.read_text(encoding="utf-8")):
+        if section in sections:
+            assert key in {field.name for field in fields(sections[section])}, f"{section}.{key}"
 
 
 def test_the_modes_prompt_names_each_mode():
