@@ -47,6 +47,8 @@ class ModelCalls:
                 answer = await reception.receive(await self._request())
                 self.session.reached.add(self.session.route.id)
                 self._full = answer.reason == "context_full"
+                if answer.problem and not answer.calls:
+                    await self._goes_on_in_text("It wrote a call that its server did not make one of.")
                 return answer
             except ContextOverflow as overflow:
                 if shortened:
@@ -78,17 +80,16 @@ class ModelCalls:
         if give_up(self.session, error):
             self._retried(reception, 1, 0.0, error)
             return True
-        return await self._goes_on_in_text(error)
+        return error.code == "tools_unsupported" and await self._goes_on_in_text(f"The server said: {error.message}")
 
-    async def _goes_on_in_text(self, error: ProviderError) -> bool:
-        """Whether a model that refuses function calls is asked again at once, to write them into its text."""
+    async def _goes_on_in_text(self, why: str) -> bool:
+        """Let a model that has no function calls write them into its text from now on. False: it does so already."""
         session = self.session
-        if error.code != "tools_unsupported" or not self.made.prefix.tools:
+        if not self.made.prefix.tools:
             return False
         session.variants.note_toolless(session.route.id)
         self.made = await prepared(session)
-        message, hint = IN_TEXT.format(session.route.id), f"The server said: {error.message}"
-        session.emit(Notice(level="info", message=message, hint=hint))
+        session.emit(Notice(level="info", message=IN_TEXT.format(session.route.id), hint=why))
         return True
 
     def _backoff(self) -> Backoff:

@@ -19,7 +19,7 @@ from core.agent.prefix import Prefix, Prepared, kept_or_made, shown, system_prom
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.agent.tags import as_data
-from core.agent.text_edits import is_edit
+from core.agent.text_edits import is_meant
 from core.config import EditFormat
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
@@ -49,7 +49,7 @@ async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
     name, short = session.dialect, session.variants.is_short(session.route.id)
     edits = edit_format(session.route.id, session.settings)
     if name == "native":
-        made = replace(made, dialect=NativeDialect(partial(is_edit, session)))
+        made = replace(made, dialect=NativeDialect(partial(is_meant, session)))
         if edits == "search_replace" and not short:
             return made
     if name != "native":

@@ -1,12 +1,14 @@
-"""Whether an edit that a model wrote into its text, where it has tools for that, is one.
+"""Whether an edit or a call that a model wrote into its text, where it has tools for that, is meant.
 
-It is when all of it holds: the mode lets edits through; the text is a whole edit; each file that it names is there, or
-is plainly to be created. A code fence may as well show something: there the edit has to fit the files as they are now,
-and the model must not have edited by a call before, which it would have done now. All of it still waits for the review.
+An edit is meant when all of it holds: the mode lets edits through; the text is a whole edit; each file that it names is
+there, or is plainly to be created. A code fence may as well show something: there the edit has to fit the files as they
+are now, and the model must not have edited by a call before, which it would have done now. All of it still waits for
+the review. A call is meant by a model that has not made any.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from core.agent.capabilities import FileReader
@@ -20,16 +22,18 @@ from core.edits.patch_reader import parse_patch
 from core.edits.search_replace import apply_blocks
 from core.errors import AgentTuiError
 from core.modes import Access
-from core.protocol.messages import AssistantMessage
+from core.protocol.messages import AssistantMessage, ToolCall
 from core.tools.apply_patch import ApplyPatch
 from core.tools.base import Tool
 from core.tools.edit_blocks import EditBlocks
-from core.tools.registry import parse_call
+from core.tools.registry import TOOLS, parse_call
 from core.tools.targets import editable
 
 
-def is_edit(session: SessionContext, candidate: Candidate) -> bool:
-    """Whether a candidate is to be taken for an edit."""
+def is_meant(session: SessionContext, candidate: Candidate) -> bool:
+    """Whether a candidate is to be taken for what it looks like."""
+    if candidate.is_call:
+        return candidate.tool in TOOLS and not any(_calls(session))
     if not session.grants(Access.PROPOSE) or held_back(session, Access.PROPOSE):
         return False
     if candidate.fenced and _edits_by_calls(session):
@@ -42,13 +46,14 @@ def is_edit(session: SessionContext, candidate: Candidate) -> bool:
 
 def _edits_by_calls(session: SessionContext) -> bool:
     """Whether the model has edited by a function call in this session."""
-    return any(
-        proposes(call)
-        for message in session.state.messages
-        if isinstance(message, AssistantMessage) and message.model == session.route.id and not message.dialect
-        for call in message.tool_calls
-        if call.id not in message.in_text
-    )
+    return any(map(proposes, _calls(session)))
+
+
+def _calls(session: SessionContext) -> Iterator[ToolCall]:
+    """The function calls that the model has made in this session."""
+    for message in session.state.messages:
+        if isinstance(message, AssistantMessage) and message.model == session.route.id and not message.dialect:
+            yield from (call for call in message.tool_calls if call.id not in message.in_text)
 
 
 def _fits(reader: FileReader, tool: Tool[object], *, exactly: bool) -> bool:

@@ -4,6 +4,9 @@ A tagged edit, a patch from `*** Begin Patch` to `*** End Patch`, SEARCH/REPLACE
 and a fence that holds nothing but a patch or such blocks. Each begins at the start of a line. It is held back until it
 is complete and somebody has said whether it is an edit; what is not, or is never completed, is text as it stands. What
 is found does not depend on where the stream was cut.
+
+A `<tool_call>` with a call in it stays text as well, but when it is meant the answer is objected to: it comes of a
+server that hands on what its model writes and makes no function call of it.
 """
 
 from __future__ import annotations
@@ -13,13 +16,18 @@ from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.dialects.base import CallBegun, CallEnded, Ending, Heard, Said, as_json
 from core.dialects.segments import Fence, opening_fence
 from core.dialects.tag_reader import PATCH
 from core.dialects.tags import EDIT_TOOL, PATCH_TOOL, TagListener
 
-_TAGS: Final = ("file-edit", "file_edit", "edit_file", "apply_patch")
+_CALL: Final = "tool_call"
+_TAGS: Final = ("file-edit", "file_edit", "edit_file", "apply_patch", _CALL)
+WRITTEN_CALL: Final = (
+    "Nothing was run: your answer holds a tool call ({}) as text. Send it again, in the form that you were told of."
+)
 _STARTS: Final = (*(f"<{name}" for name in _TAGS), PATCH[0])
 _OPEN_TAG = re.compile(rf"<({'|'.join(_TAGS)})(?=[\s>])[^\n]*>")
 _SEARCH = re.compile(r"(?:<{5,9}|-{5,9}) SEARCH>?\s*")
@@ -34,11 +42,13 @@ _LONGEST_LINE: Final = 512
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """What may be an edit: a call of `tool`. `fenced`: it stood in a code fence."""
+    """What may be an edit: a call of `tool`. `fenced`: it stood in a code fence; `is_call`: it is no edit, but a call
+    that was written out."""
 
     tool: str
     arguments: str
     fenced: bool = False
+    is_call: bool = False
 
 
 class _Held(Struct, kw_only=True):
@@ -52,9 +62,7 @@ class _Held(Struct, kw_only=True):
 
 
 class EditListener:
-    """Hears text and edits. `accepts` says of each candidate whether it is one."""
-
-    ending = Ending()
+    """Hears text and edits. `accepts` says of each candidate whether it is meant."""
 
     def __init__(self, accepts: Callable[[Candidate], bool]) -> None:
         self._accepts = accepts
@@ -66,6 +74,11 @@ class EditListener:
         self._fence: Fence | None = None
         self._above = ""
         self._count = 0
+        self._ending = Ending()
+
+    @property
+    def ending(self) -> Ending:
+        return self._ending
 
     def feed(self, text: str) -> list[Heard]:
         first, *rest = text.split("\n")
@@ -202,14 +215,17 @@ class EditListener:
         held = self._held
         assert held is not None
         if held.close in line and (found := _tagged("".join(held.lines))):
-            self._settle(found)
+            self._settle(replace(found, is_call=held.close == f"</{_CALL}>"))
 
     def _settle(self, candidate: Candidate | None) -> None:
         held = self._held
         assert held is not None
         self._held = None
-        if candidate is None or not self._accepts(candidate):
+        meant = candidate is not None and self._accepts(candidate)
+        if candidate is None or not meant or candidate.is_call:
             self._text.append("".join(held.lines))
+            if candidate is not None and meant:
+                self._ending = Ending(problem=WRITTEN_CALL.format(candidate.tool))
             return
         self._speak()
         self._heard.append(CallBegun(self._count, candidate.tool))

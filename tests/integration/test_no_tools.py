@@ -121,6 +121,26 @@ async def test_calls_of_before_are_told_as_text(project, monkeypatch):  # noqa: 
         assert faults(engine.state(session).messages) == []
 
 
+async def test_a_call_that_the_server_made_text_of_is_asked_for_again_in_tags(project, monkeypatch):  # noqa: F811
+    async with serving(monkeypatch, LOOKS, LOOKS, EDITS, "So.") as server, engine_in(project) as engine:
+        session = await opened(engine, "openai/tiny-1")
+        events = await turn(engine, session)
+        assert events[-1].reason == "done"
+        assert len([text for text in notices(events) if "function calls" in text]) == 1
+        assert ["tools" in request.json for request in asked(server)] == [True, False, False, False]
+        assert "read_file" in str(asked(server)[1].json["messages"][-1])
+        assert [event.tool for event in events if isinstance(event, ev.ToolFinished)] == ["read_file", "edit_blocks"]
+        for request in asked(server):
+            assert_valid(request)
+
+
+async def test_a_model_that_makes_calls_only_shows_one(project, monkeypatch):  # noqa: F811
+    async with serving(monkeypatch, Step(text="I look.", calls=[READ]), LOOKS) as server, engine_in(project) as engine:
+        session = await opened(engine, "openai/tiny-1")
+        events = await turn(engine, session)
+        assert (events[-1].reason, notices(events), len(asked(server))) == ("done", [], 2)
+
+
 async def test_another_refusal_is_no_reason_to_go_on_without_tools(project, monkeypatch):  # noqa: F811
     async with serving(monkeypatch, Step(status=400, error="temperature is not supported")) as server:
         async with engine_in(project) as engine:

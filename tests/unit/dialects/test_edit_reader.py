@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.dialects.base import CallBegun, CallEnded, Said
-from core.dialects.edit_reader import EditListener
+from core.dialects.edit_reader import Candidate, EditListener
 
 BLOCK = "------- SEARCH\nx = 1\n=======\nx = 2\n+++++++ REPLACE\n"
 AIDER = "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE\n"
@@ -130,9 +130,33 @@ def test_code_flows_on_as_it_comes():
     assert listener.feed("\nx = 1\n```\nSo") == [Said("\nx = 1\n```\nSo")]
 
 
+CALL = '<tool_call>\n{"name": "grep", "arguments": {"pattern": "x"}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("text", [CALL, f"I look.\n{CALL}\nSo.", CALL.replace("\n", "")])
+@pytest.mark.parametrize("accepts", [True, False])
+def test_a_call_that_is_written_out_is_text_and_objected_to_when_it_is_meant(text, accepts):
+    asked: list[Candidate] = []
+    listener = EditListener(lambda candidate: asked.append(candidate) or accepts)
+    said = "".join(each.text for each in [*listener.feed(text), *listener.finish()] if isinstance(each, Said))
+    assert said == text
+    assert [(each.tool, each.is_call) for each in asked] == [("grep", True)]
+    assert ("(grep)" in listener.ending.problem) is accepts
+
+
+@pytest.mark.parametrize(
+    "text", [f"```\n{CALL}\n```", f"Write {CALL}", "<tool_call>\n{broken\n</tool_call>", CALL[:-3]]
+)
+def test_a_call_that_is_shown_or_broken_is_text_alone(text):
+    listener = EditListener(lambda _: True)
+    assert "".join(each.text for each in [*listener.feed(text), *listener.finish()]) == text
+    assert listener.ending.problem == ""
+
+
 PARTS = [
-    TAGGED, DRAFT, NEW_CODE, PATCH, AIDER, BLOCK, UNIFIED, "```diff\n", "```\n", "```python\n", "~~~\n", "a.py\n", "\n",
-    "Text `code` ", "*** ", "<file", "--", "<<<<<<<", "- item\n", "é\u2028", "x = 1\n", "*** End Patch", "</file-edit>",
+    TAGGED, DRAFT, NEW_CODE, CALL, PATCH, AIDER, BLOCK, UNIFIED, "```diff\n", "```\n", "```python\n", "~~~\n", "a.py\n",
+    "\n", "Text `code` ", "*** ", "<file", "--", "<<<<<<<", "- item\n", "é\u2028", "x = 1\n", "*** End Patch",
+    "</file-edit>",
 ]  # fmt: skip
 
 
