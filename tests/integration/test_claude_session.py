@@ -190,3 +190,27 @@ async def test_an_update_with_other_tools_is_told_of_and_costs_what_was_thought(
         "The reasoning of 2 earlier answers is not sent any more: "
         "what stood before it is not what it was when it was thought.",
     ]
+
+
+async def test_a_fork_and_a_conversation_taken_back_keep_what_was_thought(project, monkeypatch):
+    steps = (
+        Step(parts=[Think(text="Look."), READ]),
+        Step(parts=[Think(text="So."), Say(text="Read.")]),
+        Step(parts=[Think(text="More."), Say(text="Second.")]),
+        Step(parts=[Think(text="Elsewhere."), Say(text="In the fork.")]),
+        "Taken back.",
+    )
+    async with serving(monkeypatch, *steps, strict=True) as server, engine_in(project) as engine:
+        session = await opened(engine, OPUS)
+        await played(engine, session, "Read it", "And then")
+        forked = await engine.submit(cmd.SessionFork(session=session))
+        assert isinstance(forked, cmd.Ack)
+        seen = await played(engine, forked.session, "Go on")
+        mark = [each for each in engine.state(session).marks.values() if each.prompt == "And then"][-1]
+        await submitted(engine, session, cmd.CheckpointRestore(session=session, id=mark.id, what="conversation"))
+        seen += await played(engine, session, "Otherwise")
+        assert (server.rules.refusals, server.rules.remarks, notices(seen)) == ([], [], [])
+    assert [thoughts(each) for each in server.answered] == [0, 1, 2, 3, 2]
+    third, fork, back = server.answered[2:]
+    assert fork.raw.startswith(history(third))
+    assert back.raw.startswith(history(server.answered[1]))
