@@ -167,10 +167,18 @@ async def test_what_a_compatible_host_refuses_is_left_out_from_then_on(message, 
     asked = request(model="claude-opus-5-5", effort="low")
     async with provider_server([refusal, "One.", "Two."]) as server:
         provider = connect(server, "anthropic")
-        texts = [(await ask(provider, asked)).text, (await ask(provider, asked)).text]
+        answers = [await ask(provider, asked), await ask(provider, asked)]
         await provider.close()
-    assert texts == ["One.", "Two."]
+    assert [each.text for each in answers] == ["One.", "Two."]
+    is_loss = gone in {"output_config", "thinking"}
+    assert [bool(each.report.notice) for each in answers] == [is_loss, False]
     assert [f'"{gone}"'.encode() in each.raw for each in server.answered] == [True, False, False]
+
+
+async def test_a_refusal_says_why():
+    _, (answer,) = await played(Step(text="I can't.", refusal="It could harm.", finish="refused"))
+    assert answer.finish == "refused"
+    assert answer.report.notice == "Why The server refused: It could harm."
 
 
 async def test_an_answer_that_lost_its_thoughts_is_told_of():

@@ -47,7 +47,7 @@ class _Part:
 
 class MessageAnswer:
     """One answer while it comes. `finished` is None until the server has said why it stopped; `id` is the server's id
-    of it, `cache_miss` what it says about its cache, "" = nothing."""
+    of it; `cache_miss` is what it says about its cache, `refusal` why it refused, "" = nothing."""
 
     def __init__(self, taken: set[str]) -> None:
         self._calls = CallNormaliser(taken)
@@ -57,6 +57,7 @@ class MessageAnswer:
         self.finished: Finished | None = None
         self.id = ""
         self.cache_miss = ""
+        self.refusal = ""
 
     def feed(self, event: object) -> Iterator[Delta]:
         """The deltas of one event; unknown ones are passed over, as the API asks its clients to do."""
@@ -76,7 +77,7 @@ class MessageAnswer:
                 yield from self._closed(event)
             case "message_delta":
                 yield from self._usage(_table(event, "usage"))
-                self._stopped(_table(event, "delta").get("stop_reason"))
+                self._stopped(_table(event, "delta"))
 
     def wire(self, binding: str) -> WireAnswer | None:
         """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
@@ -87,9 +88,11 @@ class MessageAnswer:
             kept.pop()
         return WireAnswer(wire="messages", items=tuple(kept), binding=binding) if kept else None
 
-    def _stopped(self, reason: object) -> None:
-        if isinstance(reason, str) and reason:
+    def _stopped(self, delta: dict[str, Any]) -> None:
+        if reason := _text(delta, "stop_reason"):
             self.finished = Finished(_REASONS.get(reason, "stop"))
+        details = _table(delta, "stop_details")
+        self.refusal = _text(details, "explanation") or _text(details, "category").replace("_", " ") or self.refusal
 
     def _opened(self, event: dict[str, Any]) -> Iterator[Delta]:
         block = dict(_table(event, "content_block"))

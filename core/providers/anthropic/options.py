@@ -28,6 +28,12 @@ DISPENSABLE: Final = (
     ("temperature", ("temperature",)),
     ("thinking", ("thinking",)),
 )
+# What the user loses with some of them.
+LOWERED: Final = {
+    "output_config": "an effort",
+    "thinking": "thinking as it is asked for",
+    "temperature": "a temperature",
+}
 
 
 def options_of(request: ModelRequest, able: Capabilities, *, without: AbstractSet[str] = frozenset()) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from core.errors import ContextOverflow, ProviderError
 from core.providers.anthropic.answer import MessageAnswer
-from core.providers.anthropic.options import DISPENSABLE, options_of
+from core.providers.anthropic.options import DISPENSABLE, LOWERED, options_of
 from core.providers.anthropic.request import MessagesWire
 from core.providers.base import Answered, Delta, ModelRequest, RequestReport
 from core.providers.catalog.capabilities import Capabilities, capabilities_of
 from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.event_stream import refuse_other, stream_class
-from core.providers.connection.failures import cut, from_exception, from_status
+from core.providers.connection.failures import cut, from_exception, from_status, one_line
 from core.providers.connection.sdk_provider import END, SdkProvider, next_of
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
@@ -44,6 +44,7 @@ class AnthropicProvider(SdkProvider):
         self._encoder = RequestEncoder()
         self._refused: dict[str, set[str]] = {}
         self._latest: OrderedDict[str, str] = OrderedDict()
+        self._untold = ""
 
     async def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
         started = False
@@ -62,7 +63,9 @@ class AnthropicProvider(SdkProvider):
         if answer.finished is None:
             raise cut(self._endpoint.api(), started=started)
         self._remember(request, answer.id)
-        yield RequestReport(dropped_reasoning=sent.dropped_reasoning, cache_miss=answer.cache_miss)
+        yield RequestReport(
+            dropped_reasoning=sent.dropped_reasoning, cache_miss=answer.cache_miss, notice=self._notice(answer.refusal)
+        )
         if (wire := answer.wire(sent.binding)) is not None:
             yield Answered(wire)
         yield answer.finished
@@ -91,6 +94,8 @@ class AnthropicProvider(SdkProvider):
                 if not name:
                     raise failure from None
                 refused.add(name)
+                if name in LOWERED:
+                    self._untold = f"{self._endpoint.label} does not take {LOWERED[name]}, so it is left out."
             else:
                 return events, sent
 
@@ -103,6 +108,11 @@ class AnthropicProvider(SdkProvider):
     def _headers(self, options: dict[str, Any]) -> dict[str, str]:
         budget = options.get("thinking", {}).get("budget_tokens")
         return {"anthropic-beta": INTERLEAVED} if self._official and budget else {}
+
+    def _notice(self, refusal: str) -> str:
+        """What the user is to be told of the way of a request, once."""
+        untold, self._untold = self._untold, ""
+        return " ".join(filter(None, (untold, refusal and f"Why {self._endpoint.label} refused: {one_line(refusal)}.")))
 
     def _remember(self, request: ModelRequest, message: str) -> None:
         """The answer that the next request of the session is compared with."""

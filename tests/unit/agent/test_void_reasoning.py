@@ -16,7 +16,7 @@ THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
 REFUSED = ProviderError("The server no longer takes what the model thought.", code="reasoning_refused")
 
 
-def thinks(text, *, dropped=0, call="", binding="b", finish="stop", cache_miss=""):
+def thinks(text, *, dropped=0, call="", binding="b", finish="stop", **report):
     """An answer with reasoning; `call`: the tool that it calls."""
     items = [THOUGHT, {"type": "text", "text": text}]
     deltas = [TextDelta(text)] if text else []
@@ -26,7 +26,7 @@ def thinks(text, *, dropped=0, call="", binding="b", finish="stop", cache_miss="
     return [
         *deltas,
         UsageReport(Usage(prompt_tokens=12_000, completion_tokens=10, cached_tokens=2_000)),
-        RequestReport(dropped_reasoning=dropped, cache_miss=cache_miss),
+        RequestReport(dropped_reasoning=dropped, **report),
         Answered(WireAnswer(wire="messages", items=tuple(items), binding=binding)),
         Finished("tool_calls" if call else finish),
     ]
@@ -126,6 +126,12 @@ async def test_a_compaction_gives_up_what_is_bound_and_says_so(tmp_path):
     [notice] = [each for each in told(case) if "shortened" in each]
     assert "The reasoning of " in notice
     assert f"About {compacted.after_tokens:,} tokens are read anew." in notice
+
+
+async def test_what_a_provider_has_to_say_of_a_request_is_told(tmp_path):
+    case = Case(tmp_path, thinks("x", notice="It takes no effort."))
+    await case.turn()
+    assert [notice.message for notice in case.of(ev.Notice)] == ["It takes no effort."]
 
 
 async def test_a_paused_answer_is_sent_back_and_gone_on_with(tmp_path):
