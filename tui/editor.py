@@ -33,6 +33,12 @@ def _lies_in(entry: Path, directory: Path) -> bool:
     return directory != Path("/") and entry.resolve().is_relative_to(directory)
 
 
+def scratch_place(*, private: bool) -> str | None:
+    """Where the editor's file is made: in memory for a private session, if there is such a place; None = as usual."""
+    places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm") if private else ()
+    return next((each for each in places if each and Path(each).is_dir() and os.access(each, os.W_OK)), None)
+
+
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables for a program of the user's own: no key of a model's API goes there."""
     return {name: value for name, value in environment.items() if not _KEY_NAME.search(name)}

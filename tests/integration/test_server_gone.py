@@ -159,6 +159,7 @@ async def test_n16c_an_error_object_in_place_of_a_stream_is_that_error(dialect):
 async def test_n16c_signs_of_life_without_an_answer_end_after_a_limit(dialect, flood):
     error = await failure_of(dialect, Step(raw=": hi\n\n", flood=flood), stall_seconds=0.2)
     assert error.code == "stalled"
+    assert error.message == "The server (tiny-1) sent nothing but signs of life for 1 s."
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -187,7 +188,7 @@ async def test_a_sign_of_life_is_not_silence(dialect, monkeypatch):
     error = await failure_of(
         dialect, Step(raw=head.rpartition("\n\n")[0] + "\n\n", flood=": on it\n\n"), stall_seconds=1
     )
-    assert error.message == "The server (tiny-1) sent nothing for 1 s."
+    assert error.message == "The server (tiny-1) sent nothing but signs of life for 5 s."
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

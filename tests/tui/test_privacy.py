@@ -11,6 +11,7 @@ from core.protocol import events as e
 from core.protocol.queries import SessionInfo, Sessions, SessionsQuery
 from tests.support import recorded
 from tests.tui.conftest import Stage
+from tui.editor import scratch_place
 from tui.farewell import farewell
 from tui.screens.picker import Picker
 from tui.widgets.status import StatusBar
@@ -83,3 +84,10 @@ async def test_private_sessions_that_came_before_are_asked_about_as_well(stage):
         await on.pilot.press("enter")
         await on.until(lambda: on.app._exit)
         assert [each.session for each in on.sent(c.PendingKeep)] == ["ses_2"]
+
+
+def test_the_editors_file_of_a_private_session_is_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert (scratch_place(private=True), scratch_place(private=False)) == (str(tmp_path), None)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
+    assert scratch_place(private=True) in {"/dev/shm", None}

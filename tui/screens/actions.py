@@ -15,7 +15,7 @@ from textual.screen import Screen
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from tui.bridge import Bridge
-from tui.editor import command_of, without_keys
+from tui.editor import command_of, scratch_place, without_keys
 from tui.screens.sighted import SightedScreen
 from tui.state import ViewState
 from tui.text import one_line
@@ -346,8 +346,9 @@ class ActingScreen(SightedScreen):
 
     def _edited_outside(self, text: str, suffix: str) -> str | None:
         """`text` as the user's own editor leaves it, without its last newlines; None: it did not work."""
+        place = scratch_place(private=self.state.private)
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        with tempfile.TemporaryDirectory(prefix="agent-tui-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="agent-tui-", dir=place) as scratch:
             path = Path(scratch) / f"text{suffix}"
             path.write_text(text, encoding="utf-8")
             try:

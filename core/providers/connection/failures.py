@@ -73,11 +73,10 @@ class Api(Struct, frozen=True, kw_only=True):
 
 
 class SilentTooLong(TimeoutError):
-    """A stream that had begun sent nothing for so many `seconds`."""
+    """A stream `sent` nothing (or nothing that says anything) for so many `seconds`."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"nothing for {seconds:g} s")
-        self.seconds = seconds
+    def __init__(self, seconds: float, sent: str = "nothing") -> None:
+        super().__init__(f"{sent} for {seconds:g} s")
 
 
 def from_status(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
@@ -217,10 +216,8 @@ def _transport(chain: list[BaseException], api: Api, *, started: bool) -> Provid
     if names & _CONNECTING or any(isinstance(each, ConnectionRefusedError) for each in chain):
         return _unreachable(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
-        silent = next((each.seconds for each in chain if isinstance(each, SilentTooLong)), api.stall_seconds)
-        return ProviderError(
-            f"{api.who} sent nothing for {silent:g} s.", code="stalled", retryable=True, hint="Try again."
-        )
+        silent = next((each for each in chain if isinstance(each, SilentTooLong)), SilentTooLong(api.stall_seconds))
+        return ProviderError(f"{api.who} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
     if names & _CUT or isinstance(chain[0], ConnectionError):
         return cut(api, started=started)
     reason = one_line(f"{type(chain[0]).__name__}: {chain[0]}")

@@ -17,7 +17,7 @@ from core.providers.base import Delta, ModelInfo, ModelRequest
 from core.providers.catalog import listing, told
 from core.providers.connection import key_command, lean_import
 from core.providers.connection.endpoint import Endpoint, http_client, time_limits, with_near_names
-from core.providers.connection.failures import Api, from_exception
+from core.providers.connection.failures import Api, SilentTooLong, from_exception
 from core.providers.connection.lean_import import Sdk
 
 END: Final = object()
@@ -29,8 +29,13 @@ async def next_of(stream: Any, grace: float | None, *, patience: float) -> objec
     spoil it; a stream that is read to its end leaves a connection that the next call can use. `patience`: seconds in
     which a server may send nothing but signs of life. Raises `TimeoutError` after them."""
     if grace is None:
-        async with asyncio.timeout(patience):
-            return await anext(stream, END)
+        try:
+            async with asyncio.timeout(patience) as limit:
+                return await anext(stream, END)
+        except TimeoutError:
+            if limit.expired():
+                raise SilentTooLong(patience, "nothing but signs of life") from None
+            raise
     try:
         async with asyncio.timeout(grace):
             return await anext(stream, END)
