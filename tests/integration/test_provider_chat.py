@@ -129,6 +129,15 @@ async def test_a_name_that_no_api_takes_goes_back_mended():
     assert sent["tool_calls"][0]["function"]["name"] == "no_such_tool_"
 
 
+def test_what_speaks_of_the_stream_is_no_field_of_the_message():
+    answer = ChatAnswer(frozenset(), api=Api(label="x", base_url="http://127.0.0.1"))
+    call = {"index": 0, "id": "a", "function": {"name": "grep", "arguments": "{}"}}
+    pieces = [{"index": 0, "token_ids": [1], "vendor": "v", "tool_calls": [call]}, {"index": 0, "logprobs": {}}]
+    list(answer.feed({"choices": [{"delta": pieces[0]}, {"delta": pieces[1]}]}))
+    (answered,) = answer.answered()
+    assert answered.wire.items[0].keys() == {"role", "content", "tool_calls", "vendor"}
+
+
 async def test_thinking_in_the_text_is_reasoning_and_does_not_go_back():
     history = [UserMessage(content="Do it.")]
     step = Step(text="<think>Hm, <b>.</think>\n\nI look: `<think>`.", calls=[Call(name="grep")], piece=3)

@@ -181,6 +181,40 @@ def _unparsed(value):
     return [_unparsed(each) for each in value] if isinstance(value, list) else value
 
 
+def reading():
+    return ResponsesAnswer(frozenset(), {}, binding="", api=Api(label="x", base_url="http://127.0.0.1"))
+
+
+@pytest.mark.parametrize("named", ["place", "id", "an id that changes"])
+def test_an_item_is_found_again_by_its_place_or_by_its_id(named):
+    numbers = itertools.count()
+
+    def event(kind, place, **rest):
+        item_id = f"id{next(numbers)}" if named == "an id that changes" else f"id{place}"
+        found = {"type": f"response.{kind}", **rest}
+        if "item" in rest:
+            found["item"] = {**rest["item"], **({"id": item_id} if named != "place" else {})}
+        elif named != "place":
+            found["item_id"] = item_id
+        return found | ({"output_index": place} if named != "id" else {})
+
+    events = []
+    for place, text in enumerate(("One.", "Two.")):
+        part = {"type": "output_text", "text": text}
+        events += [
+            event("output_item.added", place, item={"type": "message", "content": []}),
+            event("output_text.delta", place, delta=text[:2], content_index=0),
+            event("output_text.delta", place, delta=text[2:], content_index=0),
+            event("output_item.done", place, item={"type": "message", "content": [part]}),
+        ]
+    done = {"output": [{"type": "message", "id": f"last{each}", "content": []} for each in range(2)]}
+    answer = reading()
+    deltas = [each for one in (*events, {"type": "response.completed", "response": done}) for each in answer.feed(one)]
+    assert "".join(each.text for each in deltas) == "One.\n\nTwo."
+    (answered,) = answer.answered()
+    assert [item["content"][0]["text"] for item in answered.wire.items] == ["One.", "Two."]
+
+
 async def refused(step, **fields):
     async with provider_server([step]) as server:
         provider = connect(server, "responses")
@@ -324,7 +358,7 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_no_event_however_odd_breaks_the_reading(events):
-    answer = ResponsesAnswer(frozenset(), {}, binding="", api=Api(label="x", base_url="http://127.0.0.1"))
+    answer = reading()
     deltas = [delta for event in [7, None, *events] for delta in answer.feed(event)]
     deltas += answer.answered()
     calls = [each for each in deltas if isinstance(each, ToolCallDelta) and each.id]

@@ -34,7 +34,9 @@ _REASONS: Final[dict[str, FinishReason]] = {
     "blocklist": "refused",
 }
 _FAILED: Final = {"error": 500, "abort": 500, "cancelled": 500, "insufficient_system_resource": 503}
+# Of a message, and what servers put into its pieces though it speaks of the stream.
 _OWN_FIELDS: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
+_OF_THE_STREAM: Final = frozenset({"index", "finish_reason", "logprobs", "usage", "token_ids"})
 
 
 class ChatAnswer:
@@ -101,7 +103,8 @@ class ChatAnswer:
             self._reason = _REASONS.get(reason, "stop")
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[Delta]:
-        self._unknown.add({key: value for key, value in delta.items() if key not in _OWN_FIELDS})
+        known = _OWN_FIELDS | _OF_THE_STREAM
+        self._unknown.add({key: value for key, value in delta.items() if key not in known})
         if thought := text(delta, "reasoning_content") or text(delta, "reasoning") or _thought(delta):
             yield ReasoningDelta(thought)
         if said := _text(delta.get("content")):
