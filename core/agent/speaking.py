@@ -19,10 +19,10 @@ from core.agent.prefix import Prefix, Prepared, kept_or_made, shown, system_prom
 from core.agent.session import SessionContext
 from core.agent.spill import clip
 from core.agent.tags import as_data
-from core.agent.text_edits import is_meant
 from core.config import EditFormat
 from core.dialects.base import Dialect, Result
 from core.dialects.command import CommandDialect
+from core.dialects.edit_reader import Candidate
 from core.dialects.native import NativeDialect
 from core.dialects.tags import TagDialect
 from core.modes import Access
@@ -49,7 +49,7 @@ async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
     name, short = session.dialect, session.variants.is_short(session.route.id)
     edits = edit_format(session.route.id, session.settings)
     if name == "native":
-        made = replace(made, dialect=NativeDialect(partial(is_meant, session)))
+        made = replace(made, dialect=NativeDialect(partial(_is_meant, session)))
         if edits == "search_replace" and not short:
             return made
     if name != "native":
@@ -59,6 +59,12 @@ async def in_dialect(session: SessionContext, made: Prepared) -> Prepared:
         speak = _native if name == "native" else _spoken
         session.spoken[key] = await asyncio.to_thread(speak, session, made, short=short)
     return replace(made, **session.spoken[key])
+
+
+def _is_meant(session: SessionContext, candidate: Candidate) -> bool:
+    from core.agent.text_edits import is_meant  # seldom needed, and it brings the edit formats with it
+
+    return is_meant(session, candidate)
 
 
 def _settle(session: SessionContext) -> None:
