@@ -10,10 +10,12 @@ from pathlib import Path
 import msgspec
 
 from core.config import FILE_NAME, ProviderSettings, Settings, load_settings
-from core.errors import StateError
+from core.errors import ConfigError, StateError
 from core.ids import new_id
 from core.protocol import commands as cmd
 from core.user_dirs import config_dir
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 def remember(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:
@@ -41,6 +43,10 @@ def keep_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
     from core.providers.connection.keys import store_key
     from core.providers.registry import base_url_of, split
 
+    if not _NAME.fullmatch(command.provider):
+        raise ConfigError(
+            f"{command.provider!r} can't be the name of a provider.", hint="Use small letters, digits, - and _."
+        )
     provider = ProviderSettings(base_url=command.base_url) if command.base_url else None
     named = settings.providers | ({command.provider: provider} if provider is not None else {})
     wanted = msgspec.structs.replace(settings, providers=named)

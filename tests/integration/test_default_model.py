@@ -107,6 +107,26 @@ async def test_a_server_that_lists_nothing_gives_way_to_the_next_and_says_why(mo
         assert await everyone_says(tmp_path) == {"xai/grok-4.7"}
 
 
+async def test_an_address_that_was_typed_is_kept_with_its_key_and_its_model(tmp_path):
+    async with provider_server(["Hello."], models=["theirs-1"]) as server:
+        engine = Engine(tmp_path, options=EngineOptions(watch=False))
+        url = server.openai_url
+        for command in (
+            cmd.ProviderConfigure(provider="work", base_url=url, key="sk-of-work-0123456789"),
+            cmd.ProviderConfigure(provider="work", model="work/theirs-1"),
+        ):
+            assert isinstance(await engine.submit(command), cmd.Ack)
+        listed = await engine.query(q.ModelsQuery())
+        await engine.close()
+        assert "work/theirs-1" in {each.id for each in listed.models}
+        assert await everyone_says(tmp_path) == {"work/theirs-1"}
+        assert {each.key for each in server.requests} == {"sk-of-work-0123456789"}
+    settings = load_settings()
+    assert (settings.model, settings.providers["work"].base_url) == ("work/theirs-1", url)
+    refused = await Engine(tmp_path).submit(cmd.ProviderConfigure(provider='x"]\n[limits', base_url=url))
+    assert isinstance(refused, cmd.Reject)
+
+
 async def test_the_program_says_the_same_on_every_way(tmp_path):
     async with provider_server(["Hello."], models=["qwen-a"]) as server:
         env = environment(server)

@@ -6,6 +6,7 @@ from textual.widgets import Input, OptionList, Static
 from core.protocol import commands as c
 from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.queries import AnyAnswer, AnyQuery, Models, ModelsQuery, ScreenSettings, SettingsQuery
+from core.providers.catalog.presets import KNOWN
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.bridge import Wish
@@ -91,8 +92,22 @@ async def test_in_a_small_window_every_way_on_is_in_sight(stage, answer_of_a_sea
     async with stage(wish=Wish(), size=(60, 16)) as on:
         await welcomed(on)
         options = on.app.screen.query_one("#welcome-ways", OptionList)
-        assert options.region.height == len(ways(on)) == 3
+        assert options.region.height == len(ways(on)) == 4
         assert options.region.bottom <= 16
+
+
+async def test_with_every_known_provider_every_way_on_is_in_sight_in_a_small_window(stage, answer_of_a_search):
+    known = [ProviderStatus(id=name, label=each.label, local=each.local) for name, each in KNOWN.items()]
+    async with stage(wish=Wish(), size=(60, 16)) as on:
+        await welcomed(on)
+        answer_of_a_search(Models(models=(LOCAL,), providers=tuple(known)))
+        await on.until(lambda: "other" in ways(on))
+        await on.pilot.pause(0.05)
+        options = on.app.screen.query_one("#welcome-ways", OptionList)
+        assert ways(on) == ["demo", "pick", "key:anthropic", "key:openai", "other", "address", "leave"]
+        assert options.region.height == len(ways(on))
+        assert options.region.bottom <= 16
+        assert found(on).startswith("✓ Ollama")
 
 
 async def test_one_enter_takes_the_demo_while_the_search_goes_on(stage, answer_of_a_search):
@@ -147,6 +162,86 @@ async def test_after_a_pasted_key_one_of_its_models_is_chosen(stage, answer_of_a
         await on.until(lambda: on.sent(c.SessionOpen))
         assert on.sent(c.SessionOpen)[0].model == "openai/b"
         assert [each.key for each in on.sent(c.ProviderConfigure)] == ["sk-1", ""]
+
+
+WORK = ProviderStatus(id="work", label="work", base_url="https://host.example/v1")
+
+
+def typed(on, name: str) -> Input:
+    return on.app.screen.query_one(f"#address-{name}", Input)
+
+
+async def filled(on, name: str, url: str, key: str) -> None:
+    await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "name").has_focus)
+    typed(on, "name").value = name
+    await on.pilot.press("enter")
+    typed(on, "url").value = url
+    await on.pilot.press("enter")
+    typed(on, "key").value = key
+    await on.pilot.press("enter")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)])
+async def test_an_address_of_the_users_own_is_kept_and_one_of_its_models_is_taken(stage, answer_of_a_search, size):
+    async with stage(wish=Wish(), react=keeps, size=size) as on:
+        await welcomed(on)
+        assert ways(on) == ["demo", "key:openai", "address", "leave"]
+        await on.pilot.press("down", "down", "enter")
+        await filled(on, "work", "https://host.example/v1", "sk-of-work")
+        await on.until(lambda: on.sent(c.ProviderConfigure))
+        kept = c.ProviderConfigure(provider="work", base_url="https://host.example/v1", key="sk-of-work")
+        assert on.sent(c.ProviderConfigure) == [kept]
+        answer_of_a_search(Models(models=(LOCAL, ModelChoice(id="work/a")), providers=(OPENAI, OLLAMA, WORK)))
+        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.pilot.pause(0.05)
+        assert on.app.screen.query_one(OptionList).option_count == 1
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.SessionOpen))
+        assert on.sent(c.SessionOpen)[0].model == "work/a"
+        assert on.sent(c.ProviderConfigure)[1] == c.ProviderConfigure(provider="work", model="work/a")
+
+
+async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(stage, answer_of_a_search):
+    async with stage(wish=Wish(), react=keeps) as on:
+        await welcomed(on)
+        await on.pilot.press("down", "down", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "name").has_focus)
+        for name, bad, good in (("name", "My Server", "mine"), ("url", "host.example", "http://127.0.0.1:9/v1")):
+            typed(on, name).value = bad
+            await on.pilot.press("enter")
+            told = str(on.app.screen.query_one("#address-about", Static).visual)
+            assert typed(on, name).has_focus
+            assert told.startswith("A name is" if name == "name" else "An address begins")
+            typed(on, name).value = good
+            await on.pilot.press("enter")
+        assert typed(on, "key").has_focus
+        await on.pilot.press("up", "up", "down", "escape")
+        await welcomed(on)
+        assert on.sent(c.ProviderConfigure) == []
+
+
+async def test_a_key_for_a_provider_that_is_not_named_is_found_behind_a_list(stage, answer_of_a_search):
+    others = tuple(ProviderStatus(id=name, label=name.title()) for name in ("a", "b", "groq"))
+    async with stage(wish=Wish(), react=keeps) as on:
+        await welcomed(on)
+        answer_of_a_search(Models(models=(), providers=(*others, OLLAMA)))
+        await on.until(lambda: "other" in ways(on))
+        assert ways(on) == ["demo", "key:a", "key:b", "other", "address", "leave"]
+        assert "Groq" not in found(on)
+
+
+async def test_an_address_can_be_named_at_any_time(stage):
+    models = Models(models=(ModelChoice(id="work/a"),), providers=(OPENAI, WORK), default="openai/a")
+    async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
+        on.prompt.text = "/login address"
+        on.prompt.submit()
+        await filled(on, "work", "http://127.0.0.1:9/v1", "")
+        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.pilot.pause(0.05)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.ModelSet))
+        assert on.sent(c.ModelSet)[0].model == "work/a"
+        assert on.sent(c.ProviderConfigure) == [c.ProviderConfigure(provider="work", base_url="http://127.0.0.1:9/v1")]
 
 
 async def test_a_key_can_be_pasted_at_any_time_and_one_of_its_models_is_taken(stage):

@@ -175,6 +175,21 @@ def test_the_welcome_screen(looks):
     assert looks([], wish=Wish(), answers={ModelsQuery: FOUND})
 
 
+KEYLESS = tuple(ProviderStatus(id=name.lower(), label=name) for name in ("Anthropic", "OpenAI", "OpenRouter", "Groq"))
+MANY = Models(models=(), providers=KEYLESS)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_ways_on_without_a_key(looks, size):
+    assert looks([], size, wish=Wish(), answers={ModelsQuery: MANY})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_an_address_of_the_users_own(looks, size):
+    keys = ("down", "down", "down", "down", "enter", "enter", *"host", "enter")
+    assert looks([], size, wish=Wish(), answers={ModelsQuery: MANY}, keys=keys)
+
+
 def test_opened_rows(looks):
     keys = ("ctrl+up", "enter", "up", "up", "enter")
     assert looks([*recorded.opening(), recorded.turn()[0], *recorded.reading(), *recorded.editing()[2:]], keys=keys)

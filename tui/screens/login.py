@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -13,6 +13,7 @@ from textual.widgets import Input, Static
 from core.protocol import commands, queries
 from core.protocol.models import ProviderStatus
 from tui.keymap import bindings
+from tui.screens.address import ask_address
 from tui.screens.dialog import Dialog
 from tui.screens.models import model_opened_by_key
 from tui.screens.picker import Choice, Picker
@@ -21,6 +22,9 @@ from tui.text import one_line
 
 if TYPE_CHECKING:
     from tui.screens.actions import ActingScreen
+
+
+ADDRESS: Final = "address"
 
 
 class KeyEntry(Dialog[str | None]):
@@ -55,6 +59,9 @@ async def login(screen: ActingScreen, named: str) -> None:
     if not isinstance(found, queries.Models):
         screen.say(getattr(found, "message", "The providers can't be listed."), is_error=True)
         return
+    if named == ADDRESS:
+        await _go_to_address(screen)
+        return
     provider = await _provider(screen, found, named)
     if provider is None:
         return
@@ -77,5 +84,17 @@ async def _provider(screen: ActingScreen, found: queries.Models, named: str) -> 
         screen.say(f"There is no provider {named!r} that takes a key; there are {', '.join(remote)}.", is_error=True)
         return None
     choices = [Choice(each.id, each.label, f"in use: {each.key}" if each.key else "") for each in remote.values()]
+    choices.append(Choice(ADDRESS, "A server of your own…", "any address"))
     chosen = await screen.app.push_screen_wait(Picker("Paste a key for…", choices))
+    if chosen == ADDRESS:
+        await _go_to_address(screen)
     return remote.get(chosen or "")
+
+
+async def _go_to_address(screen: ActingScreen) -> None:
+    """Take an address of the user's own, then one of the models there."""
+    answer = await ask_address(screen)
+    if answer is None or not await screen.deliver(answer):
+        return
+    if model := await model_opened_by_key(screen, answer.provider, keyed=bool(answer.key)):
+        await screen.deliver(commands.ModelSet(model=model))

@@ -45,9 +45,9 @@ async def pick_model(screen: ActingScreen, found: Models, *, provider: str = "",
     )
 
 
-async def model_opened_by_key(screen: ActingScreen, provider: str) -> str:
-    """One of the models that a new key opens; "" = none was chosen."""
-    screen.say("The key is kept. Looking for its models…")
+async def model_opened_by_key(screen: ActingScreen, provider: str, *, keyed: bool = True) -> str:
+    """One of the models that a new key, or a new address, opens; "" = none was chosen."""
+    screen.say(f"{'The key' if keyed else 'The address'} is kept. Looking for its models…")
     found = await screen.bridge.query(ModelsQuery())
     screen.app.clear_notifications()  # they would cover the list
     return await pick_model(screen, found, provider=provider) if isinstance(found, Models) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -20,11 +20,13 @@ from tui.screens.dialog import Dialog
 from tui.text import clean, one_line
 
 WHERE_KEYS_ARE: Final = "It is kept in the keyring, else in a file that only you can read. Escape goes back."
-Answer = Wish | ProviderConfigure
+FIRST: Final = 2  # providers that are named themselves; the others are behind a list
+Answer = Wish | ProviderConfigure | Literal["address", "other"]
 
 
 class Welcome(Dialog[Answer | None]):
-    """Answers a `Wish` (a model, or the demo), a `ProviderConfigure` with a pasted key, or None to leave."""
+    """Answers a `Wish` (a model, or the demo), a `ProviderConfigure` with a pasted key, which way to go on ("address":
+    one of the user's own, "other": a key for another provider), or None to leave."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("welcome")
 
@@ -68,19 +70,20 @@ class Welcome(Dialog[Answer | None]):
         options = [_way("demo", "Take the demo", "scripted, on a sample, no key")]
         if count := len(self._models.models):
             options.append(_way("pick", "Choose a model", f"{count} found"))
-        options += [
-            _way(f"key:{each.id}", f"Paste a key for {one_line(each.label, 40)}")
-            for each in self._models.providers
-            if not each.local and not each.key
-        ]
+        keyless = [each for each in self._models.providers if not each.local and not each.key]
+        options += [_way(f"key:{each.id}", f"Paste a key for {one_line(each.label, 40)}") for each in keyless[:FIRST]]
+        if others := ", ".join(one_line(each.label, 20) for each in keyless[FIRST:]):
+            options.append(_way("other", "Paste another key…", one_line(others, 30)))
+        options.append(_way("address", "A server of your own…", "any address"))
         options.append(_way("leave", "Leave"))
         ways.set_options(options)
         ways.highlighted = next((index for index, each in enumerate(options) if each.id == marked), 0)
 
     def _found(self) -> Content:
         parts: list[tuple[str, str]] = []
-        for provider in self._models.providers:
-            usable, what = self._state_of(provider)
+        keyless = [each for each in self._models.providers if not each.local and not each.key and not each.problem]
+        shown = [(*self._state_of(each), each) for each in self._models.providers if each not in keyless[FIRST:]]
+        for usable, what, provider in sorted(shown, key=lambda each: not each[0]):
             parts.append(("✓ " if usable else "· ", "$success" if usable else "$foreground 60%"))
             parts.append((one_line(provider.label, 22).ljust(22), "" if usable else "$foreground 60%"))
             parts.append((f"{one_line(clean(what), 60)}\n", "$foreground 60%"))
@@ -100,6 +103,8 @@ class Welcome(Dialog[Answer | None]):
                 self.give(Wish(demo=True, mode=self._wish.mode))
             case "pick":
                 self._pick()
+            case "address" | "other" as way:
+                self.give(way)
             case "leave":
                 self.give(None)
             case str(way):
