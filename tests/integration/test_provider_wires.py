@@ -8,8 +8,10 @@ import pytest
 
 from core.errors import ProviderError
 from core.protocol.messages import ToolMessage, UserMessage
+from tests.support import wires
 from tests.support.model_server.step import Think
 from tests.support.program import ask as run_and_ask
+from tests.support.program import environment, run
 from tests.support.provider_calls import GREP, ask, connect, request
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -146,3 +148,25 @@ async def test_a_conversation_crosses_from_one_wire_to_the_other_and_back():
     calls = ["function_call", "function_call_output"]
     assert types == ["message", *calls, "reasoning", *calls, *calls]
     assert answer.report.dropped_reasoning == 2
+
+
+async def test_a_patch_written_as_free_text_is_an_edit_like_any_other(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    patch = '*** Begin Patch\n*** Update File: a.txt\n one\n-two\n+"TWO" ü\n*** End Patch'
+    steps = [
+        Step(calls=[Call(name="read_file", arguments={"target_file": "a.txt"})]),
+        Step(calls=[Call(name="apply_patch", arguments={"input": patch}, freeform="input")], piece=5),
+        "Done.",
+    ]
+    async with provider_server(steps, strict=True) as server:
+        wires.configure(monkeypatch, server)
+        ended = await run(
+            tmp_path, "-p", "Do it", "--model", wires.MODELS["responses"], "--accept", "all", env=environment(server)
+        )
+        assert server.rules.refusals == []
+        tools = {each["name"]: each["type"] for each in server.answered[0].json["tools"]}
+        results = [each["type"] for each in server.answered[-1].json["input"] if each["type"].endswith("_output")]
+    assert (ended.code, ended.err.count("Traceback")) == (0, 0)
+    assert (tools["apply_patch"], tools["read_file"]) == ("custom", "function")
+    assert results == ["function_call_output", "custom_tool_call_output"]
+    assert (tmp_path / "a.txt").read_text() == 'one\n"TWO" ü\n'
