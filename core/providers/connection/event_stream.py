@@ -2,8 +2,8 @@
 
 Servers and proxies that call themselves compatible send empty data, lone `retry:` fields and pings to keep a connection
 open; an SDK would take each for a chunk. A page or a JSON object in place of a stream is told by its content type.
-Before its first word a model may read and think for long; once it speaks, a server that sends not one byte for a minute
-(a ping or a comment is one) has gone.
+A model may read and think for long, before its first word and between an item and the next; but a server that sends not
+one byte for a minute (a ping or a comment is one) in the middle of a text or a call has gone.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from core.secrets import redact
 MAX_BODY: Final = 65_536
 BODY_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 60.0
-_SPEAKS: Final = re.compile(
-    r'"type": ?"(content_block_delta|response\.[a-z_.]+\.delta)"'
-    r'|"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{'
-)
+_TYPE: Final = re.compile(r'"type": ?"(?P<type>content_block_[a-z]+|message_[a-z]+|response\.[a-z_.]+)"')
+_DELTA: Final = re.compile(r"content_block_delta|response\.(?!reasoning_summary)[a-z_.]+\.delta")
+_CHUNK: Final = re.compile(r'"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{')
 _NO_STREAMS: Final = ("text/html", "application/xhtml", "application/json", "application/problem+json")
 
 
@@ -43,8 +42,8 @@ def stream_class(base: Any) -> Any:
             self.response.aiter_bytes = lambda: self._in_time(whole())
             async for event in super()._iter_events():
                 self.is_done = self.is_done or event.data.startswith("[DONE]")
-                self.speaks = self.speaks or _SPEAKS.search(event.data) is not None
                 if event.data.strip() and event.event != "ping":
+                    self.speaks = is_midway(event.data)
                     yield event
 
         async def _in_time(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -61,6 +60,12 @@ def stream_class(base: Any) -> Any:
                 yield piece
 
     return EventStream
+
+
+def is_midway(data: str) -> bool:
+    """Whether an event is a piece of a text or a call, behind which the next one comes without a thought."""
+    named = _TYPE.search(data)
+    return _DELTA.fullmatch(named["type"]) is not None if named else _CHUNK.search(data) is not None
 
 
 def _read_limit(response: Any) -> float:

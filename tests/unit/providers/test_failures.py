@@ -5,6 +5,7 @@ import email.utils
 import pytest
 
 from core.errors import ContextOverflow, ProviderError
+from core.providers.connection.event_stream import is_midway
 from core.providers.connection.failures import Api, detail_of, from_event, from_exception, from_status
 from core.providers.connection.waiting import wanted_wait
 from core.secrets import Secret
@@ -166,3 +167,25 @@ def test_an_unforeseen_exception_becomes_one_of_ours():
     found = from_exception(KeyError("boom"), API)
     assert found.code == "provider_failed"
     assert "boom" in found.message
+
+
+@pytest.mark.parametrize(
+    ("data", "midway"),
+    [
+        ('{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}', True),
+        ('{"type":"content_block_stop","index":0}', False),
+        ('{"type":"message_start","message":{"content":[]}}', False),
+        ('{"type":"response.output_text.delta","delta":"x"}', True),
+        ('{"type": "response.function_call_arguments.delta", "delta": "{"}', True),
+        ('{"type":"response.reasoning_summary_text.delta","delta":"I think"}', False),
+        ('{"type":"response.output_item.done","item":{"type":"function_call","arguments":"{\\"a\\":1}"}}', False),
+        ('{"type":"response.created","response":{}}', False),
+        ('{"choices":[{"delta":{"role":"assistant","content":""}}]}', False),
+        ('{"choices":[{"delta":{"content":"x"}}]}', True),
+        ('{"choices":[{"delta":{"reasoning_content":"x"}}]}', True),
+        ('{"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}', True),
+        ('{"choices":[{"delta":{},"finish_reason":"stop"}]}', False),
+    ],
+)
+def test_silence_is_told_from_thinking_by_the_event_before_it(data, midway):
+    assert is_midway(data) is midway
