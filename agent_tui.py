@@ -258,10 +258,15 @@ def _report(options: "Options") -> "Callable[[Options], int] | None":
 
         return lambda options: print_sessions(options.directory)
     if options.front == "doctor":
-        from core.doctor import report
-
-        return report
+        return _doctor
     return None
+
+
+def _doctor(options: "Options") -> int:
+    from core.doctor import report
+    from tui.attaching.clipboard import standing
+
+    return report(options, clipboard=standing)
 
 
 def _worker(options: "Options") -> "Callable[[Options], int]":
@@ -269,6 +274,10 @@ def _worker(options: "Options") -> "Callable[[Options], int]":
         from core.headless import run_print
 
         return run_print
+    if options.front == "image":
+        from core.picture_print import keep_picture
+
+        return keep_picture
     if options.front == "box":
         from core.box_run import run_in_box
 

@@ -16,7 +16,9 @@ from core import __version__, cli_values
 from core.cli_words import DESCRIPTION, ENVIRONMENT, EXAMPLES, USAGE
 from core.exits import MEANINGS, ExitCode
 
-Front = Literal["screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models"]
+Front = Literal[
+    "screen", "print", "engine", "sessions", "doctor", "box", "review", "permissions", "plan", "models", "image"
+]
 ModeName = Literal["agent", "plan", "ask", "debug"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 OutputFormat = Literal["text", "json", "stream-json"]
@@ -227,7 +229,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
     Raises SystemExit: 0 after `--help` and `--version`, `ExitCode.USAGE` with a message on stderr for anything wrong.
     """
-    if argv and argv[0] in {"box", "review", "permissions", "plan", "models"}:
+    if argv and argv[0] in {"box", "review", "permissions", "plan", "models", "image"}:
         return _parse_words(argv, tuple(program))
     parser = _parser()
     said = parser.parse_intermixed_args(argv)
@@ -257,7 +259,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Options:
 
 
 def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
-    from core.cli_words import box_parser, models_parser, permissions_parser, plan_parser, review_parser
+    from core.cli_words import box_parser, image_parser, models_parser, permissions_parser, plan_parser, review_parser
 
     if argv[0] == "plan":
         parser = plan_parser(_Parser)
@@ -268,6 +270,10 @@ def _parse_words(argv: Sequence[str], program: tuple[str, ...]) -> Options:
         said = parser.parse_intermixed_args(argv[1:])
         as_json = said.output_format == "json" or said.json
         return Options(front="models", directory=_directory(said.words, parser), json=as_json, program=program)
+    if argv[0] == "image":
+        parser = image_parser(_Parser)
+        parser.parse_args(argv[1:])
+        return Options(front="image", directory=_directory([], parser), program=program)
     if argv[0] == "permissions":
         parser = permissions_parser(_Parser)
         said = parser.parse_intermixed_args(argv[1:])

@@ -13,6 +13,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [DIR]
        agent-tui permissions [DIR] [--remove ID]
+       agent-tui image < PICTURE
        agent-tui models [DIR] [--json]
        agent-tui doctor [DIR] [--probe]
        agent-tui --demo [-c]"""
@@ -30,6 +31,8 @@ commands:
   plan                  list, show or check the plans of this project, or set
                         the status of a todo; agent-tui plan --help says more
   sessions              list the sessions of this workspace, newest first
+  image                 keep a picture from standard input and print its path,
+                        to be pasted into the prompt: for SSH
   permissions           list what you allowed and refused for good, or forget it
   models                show which model does what: its effort, its fallbacks,
                         its window, and whether its price is known
@@ -103,6 +106,14 @@ exit codes:
   4   something was left: a conflict, or protected and only accepted by its name"""
 
 
+IMAGE_TEXT = """\
+Keeps a picture or a PDF from standard input for a week and prints its path,
+which can be pasted into the prompt. Over SSH, from your own machine:
+
+  wl-paste -t image/png | ssh HOST agent-tui image
+  xclip -selection clipboard -t image/png -o | ssh HOST agent-tui image
+  pngpaste - | ssh HOST agent-tui image"""
+
 PERMISSIONS_USAGE = "agent-tui permissions [DIR] [--remove ID | --remove all | --remove trust]"
 
 PERMISSIONS_TEXT = """\
@@ -172,6 +183,10 @@ def models_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParse
         "--output-format", choices=("text", "json"), default="text", metavar="FORMAT", help="text, json"
     )
     return parser
+
+
+def image_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    return _made(make, "agent-tui image", "agent-tui image < PICTURE", IMAGE_TEXT, "")
 
 
 def permissions_parser(make: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:

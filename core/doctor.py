@@ -46,9 +46,11 @@ _MEANINGS = {
 }
 
 
-def report(options: Options) -> int:
-    """Print the report. `ExitCode.FAILED` if something would keep a session from working."""
+def report(options: Options, *, clipboard: Callable[[], str] | None = None) -> int:
+    """Print the report. `ExitCode.FAILED` if something would keep a session from working. `clipboard` says how the
+    screen reads pictures from it."""
     check = _Check(options.directory, probe=options.probe)
+    check.clipboard = clipboard
     for label, text in check.lines():
         sys.stdout.write(f"{label:<{_WIDTH}}{on_one_line(text)}\n")
     for note in check.notes:
@@ -64,6 +66,7 @@ class _Check:
     def __init__(self, directory: Path, *, probe: bool) -> None:
         self._directory = directory
         self._probe = probe
+        self.clipboard: Callable[[], str] | None = None
         self.problems: list[str] = []
         self.notes: list[str] = []
 
@@ -75,6 +78,8 @@ class _Check:
         yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._tried(program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
+        if self.clipboard is not None:
+            yield "clipboard", self.clipboard()
         yield "workspace", self._tried(self._workspace)
         yield "state", self._tried(self._state)
         settings = self._configured()

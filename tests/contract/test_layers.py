@@ -75,6 +75,7 @@ LADDER: tuple[frozenset[str], ...] = (
             "review_print",
             "permissions_print",
             "models_print",
+            "picture_print",
             "plan_print",
             "edits_apply",
         )

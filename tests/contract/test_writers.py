@@ -44,6 +44,7 @@ WRITERS: dict[str, str] = {
     "core.permissions.identity": KERNEL,
     "core.permissions.state_file": STATE,
     "core.providers.connection.key_command": "nothing: a command of the user's own configuration that prints a key",
+    "core.picture_print": STATE,
     "core.providers.connection.private_file": "pasted keys, and what models can do (cache directory); 0600",
     "core.sandbox.boxed_process": STARTS,
     "core.sandbox.bwrap": BOX,
