@@ -26,6 +26,12 @@ class _Settled(Struct, kw_only=True):
     toolless: list[str] = field(default_factory=list)
 
 
+def hand_on(source: Path, target: Path) -> None:
+    """Let the session of directory `target` begin with what was settled in that of `source`."""
+    with suppress(OSError):
+        keep(target, FILE, (source / FILE).read_bytes())
+
+
 class Variants:
     """Those of one session, whose own directory is `directory`."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from core.agent.variant import hand_on
 from core.engine.live import LiveSession
 from core.engine.routes import of_subagents
 from core.engine.runtime import SessionRuntime, Surroundings
@@ -125,6 +126,7 @@ def _begun(source: SessionRuntime, directory: SessionDirectory) -> SessionRuntim
     state = source.state
     around = _surroundings(source)
     model = around.settings.route("chat").model
+    hand_on(source.directory.path, directory.path)
     first = SessionStarted(workspace=state.workspace, mode="agent", model=model, demo=state.demo, private=state.private)
     child = SessionRuntime.create(directory, around, first)
     if state.trust != "trusted":

@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from core.agent.variant import Variants, hand_on
 from core.config import ContextSettings, ModelSettings, Settings
 from core.prompts import render
 from core.protocol import events as ev
@@ -102,3 +103,15 @@ async def test_what_is_learned_of_a_model_later_does_not_change_the_session(tmp_
     as_after_a_restart(case)
     await case.turn()
     assert [bool(each.tools) for each in case.model.requests] == [first, first]
+
+
+def test_a_subagent_begins_with_what_was_learned_before_it(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    learned = Variants(one)
+    learned.settle("p/small", window=8_000, tools=True)
+    learned.note_toolless("p/m")
+    hand_on(one, two)
+    child = Variants(two)
+    assert (child.is_short("p/small"), child.is_toolless("p/m"), child.is_toolless("p/small")) == (True, True, False)
+    hand_on(tmp_path / "nowhere", two)
+    assert Variants(two).is_toolless("p/m")
