@@ -53,6 +53,7 @@ class SdkProvider(ABC):
     def __init__(self, endpoint: Endpoint) -> None:
         self.name = endpoint.id
         self._endpoint = endpoint
+        self._module: Any = None
         self._client: Any = None
         self._opening = asyncio.Lock()
         self._key_source = ""
@@ -123,10 +124,11 @@ class SdkProvider(ABC):
     async def _opened(self) -> tuple[Any, Any]:
         """The SDK's client and the module it is from; made in a thread, since it imports, and asks for the key."""
         async with self._opening:
-            module = await asyncio.to_thread(lean_import.load, self.sdk)
+            if self._module is None:
+                self._module = await asyncio.to_thread(lean_import.load, self.sdk)
             if self._client is None:
-                self._client = await asyncio.to_thread(self._connected, module)
-            return self._client, module
+                self._client = await asyncio.to_thread(self._connected, self._module)
+            return self._client, self._module
 
     def _connected(self, module: Any) -> Any:
         secret, self._key_source = self._endpoint.key()
