@@ -48,8 +48,8 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def serving(monkeypatch, *steps, **fields):
-    async with provider_server(steps, **fields) as server:
+async def serving(monkeypatch, *steps, strict=True, **fields):
+    async with provider_server(steps, strict=strict, **fields) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
         yield server
