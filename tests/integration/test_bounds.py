@@ -19,7 +19,8 @@ from tests.support.provider_streams import Call, Step
 from tests.support.story import access, project_at
 from tests.support.trust import trust
 
-LOOK = Step(calls=[Call(name="list_dir", arguments={})])
+USED = {"prompt": 100, "completion": 20}
+LOOK = Step(calls=[Call(name="list_dir", arguments={})], usage=USED)
 
 
 @pytest.fixture
@@ -159,5 +160,6 @@ async def test_a_configured_price_is_what_a_limit_of_cost_counts(project):
     configured('[models."openai/tiny-1"]\nprice = { input = 1000.0, output = 0.0, cached = 0.0 }\n')
     limited, requests = await ask(project, LOOK, LOOK, LOOK, "Done.", arguments=("--max-cost", "0.15"))
     assert (limited.code, len(requests)) == (ExitCode.LIMIT, 2)  # 100 tokens a step are $0.10
-    told, _ = await ask(project, "Done.", arguments=("--output-format", "json"))
+    done = Step(text="Done.", usage=USED)
+    told, _ = await ask(project, done, arguments=("--output-format", "json"))
     assert json.loads(told.out)["usage"]["cost"] == pytest.approx(0.1)

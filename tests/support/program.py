@@ -85,7 +85,7 @@ async def ask(
     **how: Any,
 ) -> tuple[Ended, list[Request]]:
     """How a run with a prompt ended, and the requests it made. `steps` are what the model server answers."""
-    async with provider_server(steps) as server:
+    async with provider_server(steps, strict=True) as server:
         chosen = () if "-c" in arguments else ("--model", f"{dialect}/{model}")
         ended = await run(project, "-p", "Do it", *chosen, *arguments, env=environment(server, **(env or {})), **how)
         assert "Traceback" not in ended.err + ended.out
