@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+from msgspec.structs import replace
 
 from core.config import ProviderSettings, Settings, load_settings
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
+from core.protocol import events as ev
 from core.protocol import queries as q
 from core.providers.catalog import listing
 from core.providers.catalog.choosing import default_model
@@ -14,6 +17,8 @@ from core.providers.connection.keys import store_key
 from core.user_dirs import config_dir
 from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
+from tests.support.provider_streams import Step
+from tests.support.routed import engine_of, of, turn
 
 KEY = "sk-planted-0123456789"
 
@@ -150,3 +155,37 @@ def test_every_known_provider_has_a_model_to_begin_with_or_can_not_have_one():
         "vllm",
     ]
     assert Settings(providers={"a": ProviderSettings()}).providers["a"].key_command == ""
+
+
+async def test_a_key_goes_into_the_header_that_is_named_with_the_query_and_nowhere_else(tmp_path):
+    async with provider_server(["Hello.", "Again."]) as server:
+        text = 'base_url = "{}"\nkey_header = "api-key"\nkey_command = "echo key-of-azure-0123456789"\n'
+        text += 'query = {{ "api-version" = "2025-04-01-preview" }}\n'
+        configured(
+            f"[providers.azure]\n{text.format(server.openai_url)}[providers.mine]\nkind = 'anthropic'\n"
+            f"{text.format(server.anthropic_url)}"
+        )
+        for model in ("azure/my-deployment", "mine/m"):
+            done = await run(tmp_path, "-p", "hello", "--model", model, env=dict(os.environ))
+            assert done.code == 0, done.err
+        for request in server.answered:
+            assert request.headers["api-key"] == "key-of-azure-0123456789"
+            assert "authorization" not in request.headers
+            assert "x-api-key" not in request.headers
+            assert "api-version=2025-04-01-preview" in request.path
+        assert [each.json["model"] for each in server.answered] == ["my-deployment", "m"]
+        assert [each.path.partition("?")[0] for each in server.answered] == ["/v1/chat/completions", "/v1/messages"]
+
+
+async def test_a_key_of_a_command_that_is_refused_is_asked_for_anew(tmp_path):
+    async with provider_server([Step(status=401, error="expired"), "Hello."]) as server:
+        count = tmp_path / "runs"
+        configured(
+            f'[providers.mine]\nbase_url = "{server.openai_url}"\n'
+            f'key_command = "echo x >> {count}; echo key-$(wc -l < {count})-0123456789"\n'
+        )
+        engine, session = await engine_of(tmp_path, replace(load_settings(), model="mine/m"))
+        assert of(await turn(engine, session), ev.TurnFinished)[0].reason == "failed"
+        assert of(await turn(engine, session), ev.TurnFinished)[0].reason == "done"
+        assert [each.key for each in server.answered] == ["key-1-0123456789", "key-2-0123456789"]
+        await engine.close()

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import importlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ from core.secrets import Secret
 OPENAI_HOST: Final = "api.openai.com"
 STALL_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 15.0
+KEY_HEADERS: Final = ("authorization", "x-api-key")  # of the SDKs
 NAMES_SECONDS: Final = 3.0
 FoundKey = tuple[Secret | None, str]
 
@@ -101,15 +102,29 @@ def is_loopback(url: str) -> bool:
 
 
 def http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
-    """The SDK's own HTTP client, with two things changed.
+    """The SDK's own HTTP client, with three things changed.
 
-    It follows no redirect, which would carry the key to another host. And for a server on this machine it reads no
-    certificates (20 ms) and no proxy variables.
+    It follows no redirect, which would carry the key to another host. For a server on this machine it reads no
+    certificates (20 ms) and no proxy variables. And where the key goes in a header of its own, it goes in no other.
     """
     base = importlib.import_module(f"{sdk}._base_client")
     local = is_loopback(endpoint.base_url)
     plain = local and endpoint.base_url.startswith("http:")
-    return base.DefaultAsyncHttpxClient(follow_redirects=False, verify=not plain, trust_env=not local)
+    hooks = {"request": [_without_others(endpoint.key_header)]} if endpoint.key_header else None
+    return base.DefaultAsyncHttpxClient(
+        follow_redirects=False, verify=not plain, trust_env=not local, event_hooks=hooks
+    )
+
+
+def _without_others(header: str) -> Callable[[Any], Awaitable[None]]:
+    """What takes the SDKs' own headers for a key out of a request, but for the one that is meant."""
+
+    async def strip(request: Any) -> None:
+        for name in KEY_HEADERS:
+            if name != header.lower():
+                request.headers.pop(name, None)
+
+    return strip
 
 
 def time_limits(client_module: Any, endpoint: Endpoint) -> Any:

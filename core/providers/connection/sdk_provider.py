@@ -21,7 +21,6 @@ from core.providers.connection.failures import Api, SilentTooLong, from_exceptio
 from core.providers.connection.lean_import import Sdk
 
 END: Final = object()
-KEY_HEADERS: Final = ("authorization", "x-api-key")  # of the SDKs
 
 
 async def next_of(stream: Any, grace: float | None, *, patience: float) -> object:
@@ -132,9 +131,9 @@ class SdkProvider(ABC):
 
     def _connected(self, module: Any) -> Any:
         secret, self._key_source = self._endpoint.key()
-        headers: dict[str, Any] = dict(self._endpoint.headers)
-        if secret and (own := self._endpoint.key_header.lower()):
-            headers |= {name: module.Omit() for name in KEY_HEADERS} | {own: secret.reveal()}
+        headers = dict(self._endpoint.headers)
+        if secret and self._endpoint.key_header:
+            headers[self._endpoint.key_header] = secret.reveal()
         return getattr(module, self.client_class)(
             api_key=secret.reveal() if secret else "none",
             base_url=self._endpoint.base_url,
