@@ -20,10 +20,11 @@ from core.engine.live import Effect, LiveSession
 from core.engine.models import ModelAccess
 from core.engine.runtime import SessionRuntime
 from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
+from core.modes import Mode
 from core.protocol import commands as cmd
 from core.protocol.attachments import PDF, attachments_in, described, kind_of, label_of
 from core.protocol.events import AttachmentAdded
-from core.protocol.messages import Attachment
+from core.protocol.messages import Attachment, Job
 from core.shadow import ShadowView
 
 NAME_LENGTH: Final = 120
@@ -119,7 +120,11 @@ def _refusal(what: str, kind: str, route: Route, settings: Settings, models: Mod
 
 def _configured(settings: Settings) -> list[str]:
     """The models that the configuration names, each once."""
-    return list(dict.fromkeys(filter(None, (settings.model, settings.small_model, settings.apply_model))))
+    jobs: tuple[Job, ...] = ("chat", "small", "apply", "subagent")
+    routes = [settings.route(job) for job in jobs]
+    modes = [settings.mode_of(mode.value).model for mode in Mode]
+    named = [name for route in routes for name in (route.model, *route.fallback)]
+    return list(dict.fromkeys(filter(None, (*named, *modes))))
 
 
 def _can(models: ModelAccess, name: str, kind: str, settings: Settings) -> bool:
