@@ -22,7 +22,6 @@ from core.config import narrowing
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
-from core.providers.catalog.presets import KNOWN
 from core.workspace import lever_names
 from tests.contract.source_tree import ROOT, modules, project
 from tests.contract.test_layers import LADDER
@@ -136,11 +135,6 @@ def test_the_example_of_a_configuration_is_valid(tmp_path, monkeypatch):
 
 def test_every_setting_is_explained_with_its_default():
     assert rows(DOCS / "configuration.md", "Settings") == settings(config.Settings)
-
-
-def test_every_known_provider_is_in_the_table_with_the_variable_of_its_key():
-    told = rows(DOCS / "configuration.md", "Providers")
-    assert told == {name: known.key_variable or "none" for name, known in KNOWN.items()}
 
 
 def test_what_a_project_may_narrow_is_told():
