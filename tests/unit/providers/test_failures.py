@@ -189,3 +189,25 @@ def test_an_unforeseen_exception_becomes_one_of_ours():
 )
 def test_silence_is_told_from_thinking_by_the_event_before_it(data, midway):
     assert is_midway(data) is midway
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block. It is bound to a different conversation.",
+        "messages.3.content.0: `thinking` blocks in the latest assistant message cannot be modified.",
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
+        "The encrypted content for item rs_1 could not be verified. Reason: Encrypted content could not be decrypted.",
+        "Corrupted thought signature.",
+    ],
+)
+def test_reasoning_that_is_refused_has_a_code_of_its_own(text):
+    assert failure(400, {"error": {"message": text}}).code == "reasoning_refused"
+    assert failure(500, {"error": {"message": text}}).code != "reasoning_refused"
+
+
+def test_reasoning_that_is_missing_is_not_refused():
+    text = "Function call is missing a thought_signature in functionCall parts."
+    assert failure(400, {"error": {"message": text}}).code == "request_invalid"
