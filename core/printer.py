@@ -124,6 +124,7 @@ class TextPrinter:
         self._over = False  # the last line on `err` is one that the next attempt writes over
         self._spoke = False
         self._counting = False  # the cursor stands in a line that counts down
+        self._open = False  # the cursor stands behind words, on a terminal that shows both
 
     def count_down(self, seconds: int) -> None:
         """One line that is written over, on a terminal; elsewhere the line of the attempt says it all."""
@@ -190,6 +191,7 @@ class TextPrinter:
             if text is not None:
                 self._over = False
                 self._out.write(text)
+                self._open = self._live and self._tty and not text.endswith("\n")
             elif self._spoke:
                 self._out.write("\n\n")
             self._spoke = True
@@ -223,8 +225,15 @@ class TextPrinter:
         self._put(document, None)
         self._put(document, plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
 
+    def _end_words(self) -> None:
+        """What is told begins a line of its own."""
+        if self._open:
+            self._err.write("\n")
+            self._open = False
+
     def _note(self, *lines: str) -> None:
         for line in filter(None, lines):
+            self._end_words()
             self._noted.add(line.removeprefix("! "))
             self._err.write(f"{on_one_line(line)}\n")
             self._over = False
@@ -233,8 +242,9 @@ class TextPrinter:
     def end(self, response: Response) -> None:
         self._end_count()
         self._release()
-        if self._spoke:
+        if self._spoke and (self._open or not (self._live and self._tty)):
             self._out.write("\n")
+            self._open = False
         self._out.flush()
         meta = response.metadata
         if response.status == "error" and not response.id:
@@ -255,10 +265,16 @@ def _told(event: ev.AnyEvent) -> str:
             return f"! {message} {hint}".rstrip()
         case ev.SessionResumed(repaired=repaired) if repaired:
             return f"! {repaired}"
-        case ev.StepRetried(message=message, attempt=attempt, delay_ms=delay):
-            return f"! {message} Attempt {attempt} {f'in {delay / 1000:.1f} s' if delay else 'follows'}."
+        case ev.StepRetried(message=message) as retried:
+            return f"! {message} {_again(retried)}"
         case _:
             return ""
+
+
+def _again(event: ev.StepRetried) -> str:
+    if event.delay_ms:
+        return f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s."
+    return f"Attempt {event.attempt} follows." if event.attempt > 1 else "It is asked again."
 
 
 def _failure(response: Response) -> list[str]:

@@ -36,6 +36,6 @@ def fold_retried(state: ViewState, event: events.StepRetried, envelope: events.E
     for void in (*event.void_documents, key):
         if void in state.by_key:
             state.drop(state.by_key[void])
-    hint = f"attempt {event.attempt}{f' in {event.delay_ms / 1000:.0f} s' if event.delay_ms else ''}"
+    hint = f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s." if event.delay_ms else "It is asked again."
     state.add(Block(key, "notice", envelope.turn, text=event.message, hint=hint, level="warning"))
     state.waiting = Waiting(event.delay_ms, envelope.seq, REASONS.get(event.code, "failed"))

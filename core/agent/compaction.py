@@ -57,7 +57,7 @@ async def compact(session: SessionContext, prefix_bytes: int, *, is_full: bool =
         session.seen.clear()
         session.told.pop("mode", None)
         session.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
-        tell_shortened(session, void, after)
+        tell_shortened(session, void, after - session.meter.estimate(prefix_bytes))
     return usage
 
 

@@ -34,7 +34,8 @@ class Nudges:
         if self._session.state.steers or self._session.state.untold_answers:
             return True
         if answer.reason == "refused":
-            raise ProviderError("The model refused to answer.", code="model_refused", hint="Rephrase the request.")
+            hint = "Say it otherwise, or choose another model with /model."
+            raise ProviderError(f"{self._session.route.id} refused to answer.", code="model_refused", hint=hint)
         if answer.reason == "paused":
             return self._go_on_after_pause()
         is_empty, is_cut = not answer.message.content.strip(), answer.reason in {"length", "context_full"}
@@ -61,7 +62,9 @@ class Nudges:
             remind(self._session, render(f"reminders/{name}", call=False))
             return True
         if is_empty:
-            raise ProviderError("The model gave an empty answer.", code="empty_answer", hint="Send it again.")
+            message = f"{self._session.route.id} answered nothing, {self._nudges} times in a row."
+            hint = "Send it again, or choose another model with /model."
+            raise ProviderError(message, code="empty_answer", hint=hint)
         return False
 
     def _object(self, problem: str) -> None:

@@ -60,11 +60,11 @@ def without_bound(messages: Sequence[Message]) -> tuple[list[Message], int]:
     return found, sum(_is_bound(each) and holds_reasoning(each.wire) for each in messages)
 
 
-def tell_shortened(session: SessionContext, count: int, after: int) -> None:
-    """Tell what a compaction cost: `count` answers' reasoning, and `after` tokens that are read anew."""
+def tell_shortened(session: SessionContext, count: int, fresh: int) -> None:
+    """Tell what a compaction cost: `count` answers' reasoning, and `fresh` tokens that are read anew."""
     if count:
         message = f"{_what(count)} is not sent any more: the conversation before it was shortened."
-        session.emit(Notice(level="info", message=message, hint=f"{KEPT} About {after:,} tokens are read anew."))
+        session.emit(Notice(level="info", message=message, hint=f"{KEPT} About {fresh:,} tokens are read anew."))
 
 
 def _thoughtful(messages: Iterable[Message]) -> list[AssistantMessage]:

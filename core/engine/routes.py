@@ -139,10 +139,11 @@ class Routes:
         window = settings.context.window or able.context_window or self._session.models.window(model)
         self._session.emit(RouteTaken(model=model, effort=took, wanted=asked, context_window=window))
         if asked and (before.model, before.wanted) != (model, asked):
-            has = f"it has {', '.join(able.efforts)}" if able.efforts else "it has none to choose"
-            self._session.emit(
-                Notice(level="info", message=f"{model} has no effort {asked}: {took or 'its default'} is used; {has}.")
-            )
+            message = f"{model} has no effort to choose, as far as is known: {asked} is not asked for."
+            if able.efforts:
+                has = ", ".join(able.efforts)
+                message = f"{model} has no effort {asked}: {took or 'its default'} is used; it has {has}."
+            self._session.emit(Notice(level="info", message=message))
 
     async def close(self) -> None:
         """Forget the providers (a model, a key or an address has changed)."""

@@ -160,7 +160,7 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in said[0]
         await sent(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
         said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
-        assert "first/unknown-thing has no effort max: its default is used; it has none to choose." in said[1]
+        assert "first/unknown-thing has no effort to choose, as far as is known: max is not asked for." in said[1]
         await turn(engine, session)
         assert [each.json.get("reasoning_effort") for each in first.answered] == ["xhigh", "xhigh", None]
         await engine.close()

@@ -213,7 +213,7 @@ def test_n16c_attempts_at_a_step_are_one_line_that_the_next_one_takes_over():
     for seq, attempt in enumerate((2, 3, 4), 1):
         retry = e.StepRetried(step=1, attempt=attempt, delay_ms=4_000, message="It is gone.", code="overloaded")
         state.apply(e.Envelope(seq=seq, session="s", at=seq, event=retry, turn="t"))
-    assert [(block.text, block.hint) for block in state.blocks] == [("It is gone.", "attempt 4 in 4 s")]
+    assert [(block.text, block.hint) for block in state.blocks] == [("It is gone.", "Attempt 4 in 4.0 s.")]
     assert state.waiting == (4_000, 3, "overloaded")
     state.apply(e.Envelope(seq=4, session="s", at=4, event=e.StepFinished(step=1, usage=Usage()), turn="t"))
     assert state.waiting is None

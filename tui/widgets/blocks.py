@@ -255,7 +255,8 @@ def _error(block: Block, width: int, _: bool) -> list[Row]:
 
 def _notice(block: Block, width: int, _: bool) -> list[Row]:
     role = "warn" if block.level == "warning" else "muted"
-    text = " · ".join(filter(None, (block.text or block.title, block.hint)))
+    told = block.text or block.title
+    text = (" " if told.endswith((".", "!", "?", ":")) else " · ").join(filter(None, (told, block.hint)))
     sign = "  ! " if role == "warn" else "  · "
     return wrap_text(shortened(clean(text)), width, role, first=[(sign, role)], rest=INDENT)
 

@@ -62,7 +62,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """Seconds in which a server may send nothing of an answer, though it shows signs of life."""
         return 5 * self.stall_seconds
 
-    def api(self, *, model: str = "", key: str = "") -> Api:
+    def api(self, *, model: str = "", key: str = "", prefixed: bool = True) -> Api:
         """This endpoint in the words of an error."""
         return Api(
             label=self.label,
@@ -72,6 +72,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             variable=self.variable,
             stall_seconds=self.stall_seconds,
             provider=self.id,
+            prefixed=prefixed,
         )
 
     def key(self) -> FoundKey:

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from core.errors import ProviderError
 from core.providers.connection.failures import Api, SilentTooLong, detail_of, from_event
-from core.secrets import redact
 
 MAX_BODY: Final = 65_536
 BODY_SECONDS: Final = 5.0
@@ -86,7 +85,7 @@ async def refuse_other(stream: Any, api: Api) -> None:
     raise ProviderError(
         f"{api.label} answered with {kind} and not with a stream of events{f': {detail}' if detail else ''}.",
         code="stream_invalid",
-        hint=f"Check the base URL ({redact(api.base_url)}): the path of the API often ends in /v1.",
+        hint=api.check_address,
     )
 
 

@@ -51,7 +51,9 @@ _LASTING: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_
 
 
 class Api(Struct, frozen=True, kw_only=True):
-    """Who failed: for the words of an error. `key` says where the key is from, `variable` where one may be put."""
+    """Who failed: for the words of an error. `key` says where the key is from, `variable` where one may be put.
+    `prefixed`: the base URL has the API's version in it (OpenAI's protocols).
+    """
 
     label: str
     base_url: str
@@ -60,6 +62,13 @@ class Api(Struct, frozen=True, kw_only=True):
     variable: str = ""
     stall_seconds: float = 120
     provider: str = ""
+    prefixed: bool = True
+
+    @property
+    def check_address(self) -> str:
+        """What to do about an address that is not the API's."""
+        usual = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
+        return f"Check the base URL ({redact(self.base_url)}): the path of the API {usual}."
 
     @property
     def who(self) -> str:
@@ -117,7 +126,7 @@ def _refused(refusal: Refusal, status: int, detail: str, api: Api, wait: float |
         return _key_rejected(status, detail, api)
     fields = {"who": api.who, "label": api.label, "model": api.model or "the model", "id": api.id}
     what = refusal.what.replace("{model!r}", repr(api.model)).format(**fields)
-    hint = refusal.hint.format(**fields, url=redact(api.base_url))
+    hint = refusal.hint.format(**fields, check_address=api.check_address)
     text = f"{what} ({status})" if status else what
     return _error(text, detail, code=refusal.code, hint=hint, retryable=refusal.retryable, retry_after=wait)
 
@@ -172,8 +181,8 @@ def _not_found(status: int, detail: str, whole: str, api: Api) -> ProviderError:
         return _error(
             f"{api.label} has no model {api.model!r}", detail, code="model_unknown", hint="Choose one with /model."
         )
-    hint = f"Check the base URL ({redact(api.base_url)}): the path of the API often ends in /v1."
-    return _error(f"{api.label} has no such address ({status})", detail, code="address_unknown", hint=hint)
+    what = f"{api.label} has no such address ({status})"
+    return _error(what, detail, code="address_unknown", hint=api.check_address)
 
 
 def overflow(api: Api, detail: str = "") -> ContextOverflow:

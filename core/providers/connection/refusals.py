@@ -219,7 +219,7 @@ REFUSALS: Final = (
     Refusal(
         code="address_unknown",
         what="{label} has no such address",
-        hint="Check the base URL ({url}): the path of the API often ends in /v1.",
+        hint="{check_address}",
         words=_any(r"unexpected endpoint or method"),
     ),
 )

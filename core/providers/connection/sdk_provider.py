@@ -118,7 +118,7 @@ class SdkProvider(ABC):
         """The deltas of one call; what goes wrong is raised as it is."""
 
     def _api(self, model: str = "") -> Api:
-        return self._endpoint.api(model=model, key=self._key_source)
+        return self._endpoint.api(model=model, key=self._key_source, prefixed=self.sdk == "openai")
 
     async def _opened(self) -> tuple[Any, Any]:
         """The SDK's client and the module it is from; made in a thread, since it imports, and asks for the key."""

@@ -125,7 +125,8 @@ async def test_a_compaction_gives_up_what_is_bound_and_says_so(tmp_path):
     assert {each.wire for each in kept} == {"chat"}
     [notice] = [each for each in told(case) if "shortened" in each]
     assert "The reasoning of " in notice
-    assert f"About {compacted.after_tokens:,} tokens are read anew." in notice
+    fresh = int(notice.split("About ")[1].split(" tokens")[0].replace(",", ""))
+    assert 0 < fresh < compacted.after_tokens  # the system prompt and the tools are not
 
 
 async def test_what_a_provider_has_to_say_of_a_request_is_told(tmp_path):

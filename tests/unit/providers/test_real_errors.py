@@ -103,3 +103,13 @@ def test_what_lm_studio_says_with_a_status_of_200_is_no_fault_of_a_server():
 
 def test_an_overflow_within_a_stream_is_one():
     assert isinstance(from_event({"error": {"message": "Context size has been exceeded."}}, API), ContextOverflow)
+
+
+@pytest.mark.parametrize(("dialect", "advice"), [("openai", "often ends in /v1"), ("anthropic", "stands without /v1")])
+@pytest.mark.parametrize("status", [200, 404])
+async def test_a_page_from_a_wrong_address_is_told_with_the_form_of_the_right_one(dialect, advice, status):
+    async with provider_server([Step(status=status, body="<html><title>Welcome</title></html>")]) as server:
+        provider = connect(server, dialect)
+        error = await failure_of(provider)
+        await provider.close()
+    assert advice in error.hint

@@ -1,0 +1,52 @@
+"""What a person at a terminal reads while a prompt runs without a screen: words and notes on one screen."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from core.printer import TextPrinter
+from core.protocol import documents as d
+from core.protocol import events as ev
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(*events: ev.AnyEvent, screen: io.StringIO | None = None) -> str:
+    """What stands on a screen that both streams go to."""
+    screen = screen or Terminal()
+    printer = TextPrinter(screen, screen)
+    for seq, event in enumerate(events):
+        printer.event(ev.Envelope(session="s", seq=seq, at=0, event=event))
+    return screen.getvalue()
+
+
+def words(text: str) -> tuple[ev.AnyEvent, ...]:
+    document = d.Text(id="d", sequence=1, content=text)
+    return ev.DocumentStarted(id="d", kind="text", sequence=1), ev.DocumentFinished(document=document)
+
+
+REFUSED = ev.ErrorRaised(code="model_refused", message="p/m refused to answer.", hint="Say it otherwise.")
+
+
+@pytest.mark.parametrize("text", ["No.", "No.\n"])
+def test_a_note_after_words_begins_a_line(text):
+    assert printed(*words(text), REFUSED) == "No.\n! p/m refused to answer. Say it otherwise.\n"
+
+
+def test_a_pipe_gets_the_words_as_they_are():
+    screen = io.StringIO()
+    assert printed(*words("No."), screen=screen) == ""
+
+
+@pytest.mark.parametrize(
+    ("attempt", "delay", "told"),
+    [(2, 1500, "Attempt 2 in 1.5 s."), (2, 0, "Attempt 2 follows."), (1, 0, "It is asked again.")],
+)
+def test_an_attempt_is_counted_only_where_it_is_one(attempt, delay, told):
+    event = ev.StepRetried(step=1, attempt=attempt, delay_ms=delay, message="It is full.")
+    assert printed(event) == f"! It is full. {told}\n"
