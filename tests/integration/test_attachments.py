@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
-import io
 from pathlib import Path
 
 import pytest
@@ -333,6 +332,19 @@ async def test_a_compacted_history_keeps_what_the_user_attached(project):
         assert used > 0
 
 
+async def test_going_back_leaves_the_picture_out_and_its_label_sends_it_again(project):
+    async with desk_in(project) as desk:
+        await desk.turn("Hello")
+        await desk.attach(data=PNG)
+        await desk.turn(f"Look: {desk.labels[0]}")
+        mark = list(desk.engine.state(desk.session).marks.values())[-1]
+        await desk.submit(cmd.CheckpointRestore(session=desk.session, id=mark.id, what="conversation"))
+        await desk.turn("Something else")
+        assert desk.sent() == []
+        await desk.turn(f"Again: {desk.labels[0]}")
+        assert desk.sent() == [PNG]
+
+
 async def test_a_picture_counts_in_the_context(project):
     async with desk_in(project, *[says("Seen.", usage=Usage())] * 2) as desk:
         await desk.turn("Hello")
@@ -382,10 +394,3 @@ def test_a_picture_that_is_none_ends_a_prompt_without_a_screen(project, monkeypa
     assert "neither a picture nor a PDF" in capsys.readouterr().err
     assert desk.model.requests == []
     assert list_sessions(SessionStore(project), limit=9, known={}) == ()
-
-
-@pytest.mark.parametrize("argv", [["--image", "a.png"], ["sessions", "--image", "a.png"]])
-def test_an_image_goes_with_a_prompt_only(argv, capsys):
-    with pytest.raises(SystemExit):
-        parse(argv)
-    assert io.StringIO(capsys.readouterr().err).readline()

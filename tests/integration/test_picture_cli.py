@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core.cli import parse
 from core.exits import ExitCode
 from core.picture_print import kept
 from tests.support.pictures import picture
@@ -50,3 +51,11 @@ async def test_doctor_says_how_the_clipboard_is_read(project):
     done = await run(project, "doctor", env=environment(None) | desktop)
     (line,) = [each for each in done.out.splitlines() if each.startswith("clipboard")]
     assert line.split(maxsplit=1)[1] == "none for x11: Install it: apt install xclip (dnf, pacman, too)."
+
+
+@pytest.mark.parametrize("argv", [["--image", "a.png"], ["sessions", "--image", "a.png"]])
+def test_an_image_goes_with_a_prompt_only(argv, capsys):
+    with pytest.raises(SystemExit):
+        parse(argv)
+    said = capsys.readouterr().err
+    assert "only goes with -p" in said or "takes no options" in said
