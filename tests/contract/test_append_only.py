@@ -190,3 +190,23 @@ async def test_d1_after_a_kill_the_session_begins_with_the_bytes_of_before(proje
     assert len(server.answered) == 6
     assert_only_appended(server)
     assert opaque(server) >= 4
+
+
+IN_TAGS = '<tool_call>\n{"name": "read_file", "arguments": {"target_file": "a.txt"}}\n</tool_call>'
+
+
+@on_every_wire
+async def test_calls_that_stand_in_the_text_only_append(project, monkeypatch, wire):
+    look = thought(Say(text=f"I look.\n{IN_TAGS}"))
+    steps = (look, thought(Say(text="<chat>So it is.</chat>")), look, look, thought(Say(text="Done.")))
+    more = f'[models."{wires.MODELS[wire]}"]\ndialect = "tags"\n'
+    async with strict(monkeypatch, *steps, more=more) as server:
+        async with engine_in(project) as engine:
+            session = await opened(engine, wires.MODELS[wire])
+            await turn(engine, session, "What is it? @a.txt")
+        async with engine_in(project) as engine:
+            assert (await resumed(engine, session, "And now? @src/b.py")).reason == "done"
+    assert len(server.answered) == 5
+    assert b"three" in server.answered[1].raw
+    assert opaque(server) == 4
+    assert_only_appended(server)
