@@ -84,9 +84,9 @@ class Routes:
     def to(self, model: str, effort: str = "") -> Route:
         """The route to a model, with as much of an effort as it has. Raises as `chosen` does."""
         with self._making:  # a turn may begin while another thread still warms up
-            if model not in self._opened:
-                self._opened[model] = self._made(model)
-            route = self._opened[model]
+            while (route := self._opened.get(model)) is None:
+                opened = self._opened  # `close` puts another one in its place: what was made meanwhile is out of date
+                opened[model] = self._made(model)
         return replace(route, effort=clamped(effort, route.capabilities))
 
     def resolve(self) -> None:
@@ -150,7 +150,7 @@ class Routes:
         opened, self._opened = self._opened, {}
         self._chains.clear()
         self._told.clear()
-        for route in opened.values():
+        for route in list(opened.values()):
             await route.provider.close()
 
     def _made(self, name: str) -> Route:
