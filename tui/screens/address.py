@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
-from urllib.parse import urlsplit
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -29,6 +28,7 @@ ABOUT: Final = "It speaks chat completions, as most servers do. Enter goes on, E
 NO_NAME: Final = "A name is one word of small letters, digits, - and _, and begins with a letter."
 NO_ADDRESS: Final = "An address begins with http:// or https://, and mostly ends in /v1."
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+", re.IGNORECASE)
 TAKEN: Final = frozenset({"scripted"})
 
 
@@ -75,11 +75,7 @@ class AddressEntry(Dialog[ProviderConfigure | None]):
         return NO_NAME if name in TAKEN or _NAME.fullmatch(name) is None else ""
 
     def _url_problem(self) -> str:
-        try:
-            parts = urlsplit(self._said("url"))
-            return "" if parts.scheme in {"http", "https"} and parts.hostname else NO_ADDRESS
-        except ValueError:
-            return NO_ADDRESS
+        return NO_ADDRESS if _ADDRESS.match(self._said("url")) is None else ""
 
     def _tell(self, problem: str) -> None:
         style = "$error" if problem else "$foreground 60%"
