@@ -172,10 +172,10 @@ def typed(on, name: str) -> Input:
 
 
 async def filled(on, name: str, url: str, key: str) -> None:
-    await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "name").has_focus)
-    typed(on, "name").value = name
-    await on.pilot.press("enter")
+    await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "url").has_focus)
     typed(on, "url").value = url
+    await on.pilot.press("enter")
+    typed(on, "name").value = name
     await on.pilot.press("enter")
     typed(on, "key").value = key
     await on.pilot.press("enter")
@@ -205,8 +205,8 @@ async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(sta
     async with stage(wish=Wish(), react=keeps) as on:
         await welcomed(on)
         await on.pilot.press("down", "down", "enter")
-        await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "name").has_focus)
-        for name, bad, good in (("name", "My Server", "mine"), ("url", "host.example", "http://127.0.0.1:9/v1")):
+        await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "url").has_focus)
+        for name, bad, good in (("url", "host.example", "http://127.0.0.1:9/v1"), ("name", "My Server", "mine")):
             typed(on, name).value = bad
             await on.pilot.press("enter")
             told = str(on.app.screen.query_one("#address-about", Static).visual)
@@ -235,7 +235,7 @@ async def test_an_address_can_be_named_at_any_time(stage):
     async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
         on.prompt.text = "/login address"
         on.prompt.submit()
-        await filled(on, "work", "http://127.0.0.1:9/v1", "")
+        await filled(on, "", "http://127.0.0.1:9/v1", "")  # the name that it has by itself
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
         await on.pilot.pause(0.05)
         await on.pilot.press("enter")

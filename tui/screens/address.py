@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from tui.screens.actions import ActingScreen
 
 TITLE: Final = "A model server of your own"
-FIELDS: Final = (
-    ("name", "a name for it, such as work", "work"),
-    ("url", "its address, such as https://host.example/v1", ""),
-    ("key", "its key, if it wants one", ""),
-)
+USUAL_NAME: Final = "work"
+FIELDS: Final = {
+    "url": "its address, such as https://host.example/v1",
+    "name": f"a name for it; else it is called {USUAL_NAME}",
+    "key": "its key, if it wants one",
+}
 ABOUT: Final = "It speaks chat completions, as most servers do. Enter goes on, Escape back."
 NO_NAME: Final = "A name is one word of small letters, digits, - and _, and begins with a letter."
 NO_ADDRESS: Final = "An address begins with http:// or https://, and mostly ends in /v1."
@@ -40,16 +41,14 @@ class AddressEntry(Dialog[ProviderConfigure | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Content(TITLE), classes="dialog-title")
-            for name, placeholder, value in FIELDS:
-                field = Input(
-                    value, placeholder=placeholder, password=name == "key", compact=True, id=f"address-{name}"
-                )
+            for name, placeholder in FIELDS.items():
+                field = Input(placeholder=placeholder, password=name == "key", compact=True, id=f"address-{name}")
                 field.cursor_blink = False
                 yield field
             yield Static(Content.styled(ABOUT, "$foreground 60%"), id="address-about")
 
     def opened(self) -> None:
-        self._field("name").focus()
+        self._field("url").focus()
 
     def _field(self, name: str) -> Input:
         return self.query_one(f"#address-{name}", Input)
@@ -59,7 +58,7 @@ class AddressEntry(Dialog[ProviderConfigure | None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The next field; behind the last one the whole is taken, unless something in it can't be right."""
-        for name, problem in (("name", self._name_problem()), ("url", self._url_problem())):
+        for name, problem in (("url", self._url_problem()), ("name", self._name_problem())):
             if problem and (event.input.id in {f"address-{name}", "address-key"}):
                 self._tell(problem)
                 self._field(name).focus()
@@ -68,10 +67,13 @@ class AddressEntry(Dialog[ProviderConfigure | None]):
         if event.input.id != "address-key":
             self.action_move(1)
             return
-        self.give(ProviderConfigure(provider=self._said("name"), base_url=self._said("url"), key=self._said("key")))
+        self.give(ProviderConfigure(provider=self._chosen_name(), base_url=self._said("url"), key=self._said("key")))
+
+    def _chosen_name(self) -> str:
+        return self._said("name") or USUAL_NAME
 
     def _name_problem(self) -> str:
-        name = self._said("name")
+        name = self._chosen_name()
         return NO_NAME if name in TAKEN or _NAME.fullmatch(name) is None else ""
 
     def _url_problem(self) -> str:
@@ -83,7 +85,7 @@ class AddressEntry(Dialog[ProviderConfigure | None]):
 
     def action_move(self, step: int) -> None:
         """The field below or above."""
-        names = [name for name, *_ in FIELDS]
+        names = list(FIELDS)
         at = next((place for place, name in enumerate(names) if self._field(name).has_focus), 0)
         self._field(names[(at + step) % len(names)]).focus()
 
