@@ -236,9 +236,9 @@ class ViewState:
         self.add(end)
 
     def _is_told(self, message: str) -> bool:
-        """Whether the last block is an error that says this already."""
+        """Whether the last block is an error or a notice that says this already."""
         last = self.blocks[-1] if self.blocks else None
-        if last is None or last.kind not in {"error", "error_raised"}:
+        if last is None or last.kind not in {"error", "error_raised", "notice"}:
             return False
         told = (last.document.content if last.document else last.text) or ""
         return bool(told) and message.startswith(told)

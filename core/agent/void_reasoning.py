@@ -19,7 +19,7 @@ from core.providers.base import RequestReport
 from core.providers.wire.request_bytes import holds_reasoning
 
 REFUSED = "reasoning_refused"
-KEPT = "What was said and done in them stays."
+KEPT = "What was said and done stays."
 
 
 def give_up(session: SessionContext, error: ProviderError) -> bool:

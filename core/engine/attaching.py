@@ -90,7 +90,8 @@ async def check_taken(live: LiveSession, text: str) -> None:
     able = route.capabilities
     for each in named:
         if not takes(able, each) and not (each.media_type == PDF and await _has_text(runtime, each)):
-            raise _refusal(f"{described(each)} is attached", kind_of(each), route, runtime.settings, runtime.models)
+            what = f"{each.name} ({described(each)})" if each.name else described(each)
+            raise _refusal(f"{what} is attached", kind_of(each), route, runtime.settings, runtime.models)
     if able.images or "@" not in text:
         return
     mentioned = pictures_in(FileReader(live.turns.ready_context()), text)

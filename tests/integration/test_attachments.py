@@ -202,10 +202,11 @@ async def test_bytes_that_are_gone_are_told_of_and_the_session_goes_on(project):
 async def test_a_model_without_pictures_refuses_before_anything_is_sent(project):
     configured(f'model = "{BLIND}"\nsmall_model = "{SIGHTED}"\n')
     async with desk_in(project, model=BLIND) as desk:
-        await desk.attach(data=PNG)
+        await desk.attach(data=PNG, name="shot.png")
         reply = await desk.submit(cmd.TurnSubmit(session=desk.session, text=f"What is {desk.labels[0]}?"))
         assert isinstance(reply, cmd.Reject)
         assert reply.code == "attachment_not_taken"
+        assert reply.message.startswith("shot.png (")
         assert f"{BLIND} takes no pictures" in reply.message
         assert f"/model {SIGHTED}" in reply.hint
         (project / "a.png").write_bytes(PNG)

@@ -120,6 +120,14 @@ def test_an_error_is_told_once_though_its_document_its_event_and_the_turn_say_it
     assert [(each.kind, each.text) for each in state.blocks] == [("prompt", "go"), ("error", ""), ("turn_end", "")]
 
 
+def test_a_limit_is_told_once_though_a_notice_and_the_turn_say_it():
+    notice = e.Notice(level="info", message="Stopped: no price.", hint="Say it.")
+    end = e.TurnFinished(reason="limit", message="Stopped: no price. Say it.")
+    start = e.TurnStarted(prompt="go", mode="agent", model="m")
+    state = folded(envelopes([*recorded.opening(), start, notice, end]))
+    assert [(each.kind, each.text) for each in state.blocks][1:] == [("notice", "Stopped: no price."), ("turn_end", "")]
+
+
 def test_what_stands_beside_the_changes_is_folded_too():
     from core.protocol.review import Bulk, Check, Comment
 
