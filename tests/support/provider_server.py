@@ -41,7 +41,7 @@ DIALECTS: dict[str, Dialect] = {
     "/v1/responses": "responses",
     "/v1/messages": "anthropic",
 }
-_BEGINNING = {"openai": 2, "responses": 5, "anthropic": 2}  # events in which a part has said something
+_BEGINNING = {"openai": 2, "responses": 1, "anthropic": 2}  # events of a part that come before it stops
 OVER = Step(status=500, error="the script of this server is over")
 
 
