@@ -98,7 +98,7 @@ async def test_an_error_in_the_middle_is_told_and_the_step_tried_again(project, 
 @on_every_wire
 async def test_silence_is_a_time_out_that_is_told_and_tried_again(project, monkeypatch, wire):
     monkeypatch.setattr("core.providers.connection.event_stream.SILENCE_SECONDS", 0.2)
-    silent = thought(Say(text=MUCH), hang="text")
+    silent = Step(text=MUCH, hang="text")
     server, seen = await talk(monkeypatch, project, wire, silent, SAID, SAID)
     assert codes(seen) == ["stalled"]
     (retried,) = [each for each in seen if isinstance(each, ev.StepRetried)]
