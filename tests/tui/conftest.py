@@ -19,6 +19,7 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import Wish
 from tui.screens.main import MainScreen
+from tui.screens.notes import Confirm
 from tui.widgets.prompt import Prompt
 from tui.widgets.transcript import Transcript
 
@@ -61,6 +62,10 @@ class Stage:
         async with asyncio.timeout(50):
             while not holds():
                 await self.pilot.pause(0.01)
+
+    async def asked(self) -> None:
+        """Until a dialog that asks for a yes is drawn, and takes one."""
+        await self.until(lambda: isinstance(self.app.screen, Confirm) and self.app.screen.guard.lets())
 
     def sent(self, kind: type) -> list[Any]:
         return [command for command in self.client.commands if isinstance(command, kind)]

@@ -282,7 +282,7 @@ async def test_n7b_files_that_are_gone_are_named_before_all_is_accepted(stage, c
     async with stage(proposed(REMOVED, TESTS)) as on:
         on.prompt.text = "/accept all"
         on.prompt.submit()
-        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.asked()
         await on.pilot.press("n")
         await on.until(lambda: on.app.screen is on.screen)
         assert judged(on) == []

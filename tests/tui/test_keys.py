@@ -82,11 +82,11 @@ async def test_escape_leaves_the_conversation_without_interrupting(stage):
 async def test_quitting_asks_while_a_turn_runs(stage):
     async with stage([*recorded.opening(), START]) as on:
         await on.pilot.press("ctrl+q")
-        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.asked()
         await on.pilot.press("n")
         await on.until(lambda: on.app.screen is on.screen)
         await on.pilot.press("ctrl+q")
-        await on.until(lambda: type(on.app.screen).__name__ == "Confirm")
+        await on.asked()
         await on.pilot.press("y")
         await on.until(lambda: on.app._exit)
         assert on.app.return_code == 0
