@@ -16,12 +16,14 @@ from tests.support.provider_streams import Step
 
 @dataclass
 class ClockedServer(ProviderServer):
-    """`came` and `sent`: when each request was there and its answer was sent; `time.perf_counter` seconds."""
+    """`came` and `sent`: when each request of a model was there and its answer was sent; seconds."""
 
     came: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        if request.method != "POST":  # it asks what the model can do, beside the turn
+            return await super()._answer(request, reader, writer)
         self.came.append(time.perf_counter())
         again = await super()._answer(request, reader, writer)
         self.sent.append(time.perf_counter())
