@@ -14,7 +14,7 @@ from tui.screens.notes import Page
 from tui.screens.picker import Choice, Picker
 from tui.text import one_line
 from tui.widgets.rows import breaks
-from tui.widgets.status import compact
+from tui.widgets.status import compact, dollars
 
 if TYPE_CHECKING:
     from tui.screens.actions import ActingScreen
@@ -112,7 +112,7 @@ def _about(row: RouteRow, table: RoutesTable) -> list[str]:
 
 
 def _used(usage: Usage) -> str:
-    cost = f"${usage.cost:.4f}" if usage.cost is not None else "cost not known"
+    cost = dollars(usage.cost) if usage.cost is not None else "cost not known"
     return f"{compact(usage.prompt_tokens)} in, {compact(usage.completion_tokens)} out, {cost}"
 
 
@@ -123,4 +123,4 @@ def _total(table: RoutesTable) -> str:
     costs = [usage.cost for usage in taken if usage.cost is not None]
     tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in taken)
     unknown = " and what is not known" if len(costs) < len(taken) else ""
-    return f"This session: {compact(tokens)} tokens, ${sum(costs):.4f}{unknown}"
+    return f"This session: {compact(tokens)} tokens, {dollars(sum(costs))}{unknown}"

@@ -26,6 +26,7 @@ from tui.widgets.calls import (
 )
 from tui.widgets.crew_rows import subagent_row
 from tui.widgets.rows import GUTTER, INDENT, Piece, Row, wrap, wrap_text
+from tui.widgets.status import dollars
 
 READING_WIDTH: Final = 110
 LIVE_REASONING: Final = 600
@@ -271,7 +272,7 @@ def _turn_end(block: Block, width: int, _: bool) -> list[Row]:
         f"{block.steps} step{'s' if block.steps != 1 else ''}" if block.steps else "",
         seconds(block.duration_ms) if block.duration_ms else "",
         f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage and usage.prompt_tokens else "",
-        f"${usage.cost:.4f}" if usage and usage.cost else "",
+        dollars(usage.cost) if usage and usage.cost else "",
     )
     return wrap(pieces, width, first=[("  ─ ", "muted")], rest=INDENT)
 

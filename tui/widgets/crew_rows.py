@@ -9,6 +9,7 @@ from tui.state import Block
 from tui.text import clean, one_line, shortened
 from tui.widgets.calls import details, head, seconds
 from tui.widgets.rows import INDENT, Piece, Row, wrap, wrap_text
+from tui.widgets.status import dollars
 
 SIGNS: Final = {
     "running": ("◌", "warn"),
@@ -69,7 +70,7 @@ def _more(block: Block, width: int) -> list[Row]:
     if usage := block.usage:
         parts += [
             f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage.prompt_tokens else "",
-            f"${usage.cost:.4f}" if usage.cost else "",
+            dollars(usage.cost) if usage.cost else "",
         ]
     if any(parts):
         rows.append(Row([*INDENT, (" · ".join(filter(None, parts)), "muted")], lead=4))

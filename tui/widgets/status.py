@@ -42,6 +42,11 @@ def _muted(rank: int, text: str) -> Fact:
     return Fact(rank, [(text, "$foreground 60%")])
 
 
+def dollars(cost: float) -> str:
+    """A cost in US dollars, never as nothing when it is little."""
+    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"
+
+
 def compact(tokens: int) -> str:
     """A count in at most five characters: 950, 12.3k, 1.2M."""
     if tokens < 1_000:
