@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import StateError
+from core.sessions.store import is_held
 from core.user_dirs import state_dir
 from core.workspace.removing import remove_tree
 from core.workspace.uppers import MEMORY, file_system
@@ -82,25 +83,13 @@ def abandoned() -> list[Path]:
     found = []
     for above in {*_in_memory(), state_dir()}:
         with suppress(OSError):
-            found += [each for each in above.glob(f"{PREFIX}*") if _is_ours(each) and not _is_held(each)]
+            ours = filter(_is_ours, above.glob(f"{PREFIX}*"))
+            found += [
+                each for each in ours if not is_held(each / _LOCK, absent=True)
+            ]  # one without a lock is being made
     return sorted(found)
 
 
 def _is_ours(path: Path) -> bool:
     found = path.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
-
-
-def _is_held(path: Path) -> bool:
-    """Whether its process lives. One without a lock is just being made."""
-    try:
-        descriptor = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

@@ -131,10 +131,15 @@ def _sign(descriptor: int) -> None:
 
 def is_locked(directory: Path) -> bool:
     """Whether a program has the session of this directory open, this one included."""
+    return is_held(directory / "lock", absent=False)
+
+
+def is_held(lock: Path, *, absent: bool) -> bool:
+    """Whether a program holds this lock, this one included. `absent`: what is said of a lock that can't be opened."""
     try:
-        descriptor = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return False
+        return absent
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

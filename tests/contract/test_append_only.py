@@ -154,11 +154,11 @@ async def test_what_was_interrupted_or_cut_and_tried_again_only_appends(project,
     assert_only_appended(server)
 
 
-async def killed_in_a_step(project: Path, server: ProviderServer, model: str) -> str:
+async def killed_in_a_step(project: Path, server: ProviderServer, model: str, text: str = "Change it @a.txt") -> str:
     """The session of an engine process that was killed while the server was answering."""
     client = await connect(Options(front="screen", directory=project, program=PROGRAM))
     session: str = (await client.submit(cmd.SessionOpen(model=model))).session
-    await client.submit(cmd.TurnSubmit(session=session, text="Change it @a.txt"))
+    await client.submit(cmd.TurnSubmit(session=session, text=text))
     await server.hanging.wait()
     os.kill(client.pid, signal.SIGKILL)
     await client.close()

@@ -5,15 +5,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from pathlib import Path
-
-from core.cli import Options
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.transports.stdio_client import connect
-from tests.contract.test_append_only import PROGRAM, READ, on_every_wire, opaque, project, strict, thought
+from tests.contract.test_append_only import READ, killed_in_a_step, on_every_wire, opaque, project, strict, thought
 from tests.integration.test_engine_provider import engine_in, submitted, turn, until
 from tests.support import wires
 from tests.support.program import environment, run
@@ -49,16 +43,6 @@ AFTER = [looks(6), edits(7), looks(8), looks(9), looks(10), END]
 MORE = [edits(11), END, looks(12), END, looks(13), "Planned.", END, "NOTES: ten steps were done.", looks(14), END, END]
 
 
-async def killed_in_the_middle(directory: Path, server: ProviderServer, model: str) -> str:
-    client = await connect(Options(front="screen", directory=directory, program=PROGRAM))
-    session: str = (await client.submit(cmd.SessionOpen(model=model))).session
-    await client.submit(cmd.TurnSubmit(session=session, text="Take ten steps @a.txt"))
-    await server.hanging.wait()
-    os.kill(client.pid, signal.SIGKILL)
-    await client.close()
-    return session
-
-
 def report(wire: str, server: ProviderServer) -> list[float]:
     """Of each prompt, the share that was cached. Printed with the counts of tokens."""
     print(f"\n{wires.MODELS[wire]}: tokens of each prompt, and of it from the cache")
@@ -75,7 +59,7 @@ async def test_ten_steps_a_kill_and_all_that_follows_are_one_prefix(project, mon
     cut = Step(**{**looks(6).__dict__, "hang": "tool"})
     more = "[context]\nwindow = 100000\n"
     async with strict(monkeypatch, *BEFORE, cut, *AFTER, *MORE, more=more) as server:
-        session = await killed_in_the_middle(project, server, wires.MODELS[wire])
+        session = await killed_in_a_step(project, server, wires.MODELS[wire], "Take ten steps @a.txt")
         for prompt in ("Go on", "And one more"):
             ended = await run(project, "-p", prompt, "-c", env=environment(server))
             assert (ended.code, ended.err.count("Traceback")) == (0, 0), ended
