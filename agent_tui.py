@@ -333,6 +333,18 @@ def main() -> int:
         return ExitCode.INTERRUPTED
     except Exception as problem:
         return _explain(problem)
+    finally:
+        _let_go_of_stderr()
+
+
+def _let_go_of_stderr() -> None:
+    """A terminal that is gone takes nothing any more, and for what is left to be written Python would end with 120."""
+    if sys.__stderr__ is None:
+        return
+    try:
+        sys.__stderr__.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 if __name__ == "__main__":
