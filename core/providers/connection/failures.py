@@ -12,14 +12,15 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
-from core.providers.connection.refusals import QUOTA, Refusal, is_too_large, refusal_of
-from core.providers.connection.waiting import wanted_wait
 from core.secrets import redact
+
+if TYPE_CHECKING:
+    from core.providers.connection.refusals import Refusal
 
 MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8
@@ -90,6 +91,10 @@ class SilentTooLong(TimeoutError):
 
 def from_status(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
     """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
+    # Their patterns are compiled (6 ms) when something has gone wrong, not at every start.
+    from core.providers.connection.refusals import is_too_large, refusal_of
+    from core.providers.connection.waiting import wanted_wait
+
     detail = detail_of(body)
     whole = f"{detail} {json.dumps(body) if isinstance(body, (dict, list)) else body or ''}"
     if is_too_large(status, whole):
@@ -109,6 +114,8 @@ def from_status(status: int, body: object, headers: Mapping[str, str], api: Api)
 
 def _by_status(status: int, detail: str, whole: str, api: Api, wait: float | None) -> ProviderError:
     """What the status alone says."""
+    from core.providers.connection.refusals import QUOTA
+
     match status:
         case 402:
             return _refused(QUOTA, status, detail, api, wait)

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from core.errors import ContextOverflow, ProviderError
 from core.protocol.messages import Wire
 from core.providers.base import ModelRequest
-from core.providers.connection.refusals import NEEDS_RESPONSES
 from core.providers.openai.chat_request import HostHabits, unknown_fields
 
 NAMES: Final[dict[Wire, str]] = {"chat": "chat completions", "responses": "the Responses API"}
@@ -99,6 +98,8 @@ class Negotiation:
         if model in self._wires or failure.code not in _WIRE_REFUSED:
             return False
         if wire == "chat":
+            from core.providers.connection.refusals import NEEDS_RESPONSES
+
             asked = NEEDS_RESPONSES.search(text) is not None
         else:
             is_missing = status in _NO_SUCH_PATH and failure.code != "model_unknown"
