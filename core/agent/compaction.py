@@ -42,6 +42,8 @@ async def compact(session: SessionContext, prefix_bytes: int, *, is_full: bool =
     window = min(window, before) if is_full else window
     cut = _cut(messages, session.meter.estimate, round(window * TAIL_SHARE))
     older, tail = messages[:cut], messages[cut:]
+    if not older and not is_full and before <= window * TAIL_SHARE:
+        return Usage()  # cutting results short would make all reasoning void, for little
     if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
         tail = _clipped(tail)
         notes, usage = "", Usage()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from core.agent.compaction import compact
 from core.config import ContextSettings, Settings
 from core.errors import ProviderError
 from core.protocol import events as ev
 from core.protocol.documents import Todo
-from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, WireAnswer
 from tests.support.agent_case import Case, Step, calls, says
 from tests.support.history import faults
 
@@ -95,3 +96,13 @@ async def test_room_enough_or_unknown_is_left_alone(tmp_path, window):
     case.session.route = msgspec.structs.replace(case.session.route, window=window)
     await case.turn("Go")
     assert case.of(ev.ContextCompacted) == []
+
+
+async def test_a_short_history_is_left_alone_with_all_that_was_thought(tmp_path):
+    case = filled(tmp_path, steps_before=2, size=4_000, window=100_000)
+    wire = WireAnswer(wire="messages", items=({"type": "thinking", "thinking": "Hm.", "signature": "s"},), binding="b")
+    case.emit(ev.MessageAppended(message=AssistantMessage(content="So.", wire=wire)))
+    before = list(case.messages)
+    await compact(case.session, 1_000)
+    assert case.of(ev.ContextCompacted) == []
+    assert case.messages == before
