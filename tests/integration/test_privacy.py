@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -57,6 +58,17 @@ def places(tmp_path, monkeypatch) -> list[Path]:
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     return [Path.home(), scratch]
+
+
+@pytest.fixture
+def own_memory(monkeypatch) -> Iterator[None]:
+    """A place in memory that no engine of another test looks through, and mends, meanwhile."""
+    if not MEMORY.is_dir():
+        yield
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY) as own:
+        monkeypatch.setattr("core.sessions.private.MEMORY", Path(own))
+        yield
 
 
 def holding(places: list[Path], word: str = WORD) -> list[str]:
@@ -149,6 +161,7 @@ async def turn(engine: Engine, session: str, answer: ev.Decision = "allow_always
     await stream.aclose()
 
 
+@pytest.mark.usefixtures("own_memory")
 async def test_every_request_of_a_private_session_says_so_and_answers_for_good_end_with_it(project, places):
     configured('[commands]\npolicy = "confirm"\n')
     engine, model = private_engine(project, calls(("run_terminal_cmd", {"command": f"echo {WORD}"})), says("Done"))
@@ -268,6 +281,7 @@ async def accept_two(project: Path) -> None:
     await engine.settled(session)
 
 
+@pytest.mark.usefixtures("own_memory")
 @pytest.mark.parametrize("step", range(1, 9))
 def test_a_write_that_a_kill_cut_off_is_whole_or_undone_after_the_next_start(project, monkeypatch, step):
     child = os.fork()
