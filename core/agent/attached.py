@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from core.agent.session import SessionContext
 from core.agent.tags import as_data, attribute
-from core.attachments import Prepared, placeholder, prepare
+from core.attachments import PreparedAttachment, placeholder, prepare
 from core.attachments.pdf import facts_of
 from core.attachments.sent_text import in_words
 from core.errors import AttachmentRefused, ContentLost
@@ -41,7 +41,7 @@ def takes(able: Capabilities, attachment: Attachment) -> bool:
     return able.pdf if attachment.media_type == PDF else able.images
 
 
-def kept(session: SessionContext, prepared: Sequence[Prepared]) -> tuple[Attachment, ...]:
+def kept(session: SessionContext, prepared: Sequence[PreparedAttachment]) -> tuple[Attachment, ...]:
     """The attachments, once their bytes are stored. `StateError` when they can't be."""
     for each in prepared:
         session.shadow.blobs.put(each.data)

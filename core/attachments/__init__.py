@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.attachments.preparing import MAX_INPUT, Prepared, prepare
+from core.attachments.preparing import MAX_INPUT, PreparedAttachment, prepare
 from core.attachments.sent_text import placeholder
 from core.attachments.signature import media_type_of
 from core.attachments.tokens import tokens_of
 
-__all__ = ["MAX_INPUT", "Prepared", "media_type_of", "placeholder", "prepare", "tokens_of"]
+__all__ = ["MAX_INPUT", "PreparedAttachment", "media_type_of", "placeholder", "prepare", "tokens_of"]

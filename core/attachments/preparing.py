@@ -20,7 +20,7 @@ LONGEST_SIDE: Final = 1568  # pixels, beyond which providers scale a picture dow
 TAKEN: Final = "PNG, JPEG, GIF, WebP, BMP, TIFF and PDF files can be attached"
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
+class PreparedAttachment(Struct, frozen=True, kw_only=True):
     """What is to be sent: `data` are the bytes of `attachment`. `note`: what was done to them, "" = nothing."""
 
     attachment: Attachment
@@ -28,7 +28,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def prepare(data: bytes, name: str = "", *, longest: int = LONGEST_SIDE) -> Prepared:
+def prepare(data: bytes, name: str = "", *, longest: int = LONGEST_SIDE) -> PreparedAttachment:
     """Slow for a large picture: to be called in a thread. `longest`: pixels of the longer side.
 
     Raises `AttachmentRefused` for what is no picture and no PDF, and for what is damaged or too large.
@@ -55,10 +55,10 @@ def prepare(data: bytes, name: str = "", *, longest: int = LONGEST_SIDE) -> Prep
         width=fit.width,
         height=fit.height,
     )
-    return Prepared(attachment=attachment, data=fit.data, note=fit.note)
+    return PreparedAttachment(attachment=attachment, data=fit.data, note=fit.note)
 
 
-def _pdf(data: bytes, name: str) -> Prepared:
+def _pdf(data: bytes, name: str) -> PreparedAttachment:
     what = name or "The PDF"
     if len(data) > MAX_PDF:
         raise AttachmentRefused(
@@ -73,4 +73,4 @@ def _pdf(data: bytes, name: str) -> Prepared:
     attachment = Attachment(
         digest=hashlib.sha256(data).hexdigest(), media_type=PDF, name=name, size=len(data), pages=facts.pages
     )
-    return Prepared(attachment=attachment, data=data)
+    return PreparedAttachment(attachment=attachment, data=data)

@@ -13,7 +13,7 @@ from core.agent.attached import takes
 from core.agent.capabilities import FileReader
 from core.agent.mentions import pictures_in
 from core.agent.session import Route
-from core.attachments import MAX_INPUT, Prepared, prepare
+from core.attachments import MAX_INPUT, PreparedAttachment, prepare
 from core.attachments.pdf import facts_of
 from core.config import Settings
 from core.engine.live import Effect, LiveSession
@@ -40,7 +40,7 @@ async def attached(live: LiveSession, command: cmd.AttachmentAdd) -> Effect:
     return partial(_add, live.runtime, made, command.request)
 
 
-def _add(runtime: SessionRuntime, made: Prepared, request: str) -> None:
+def _add(runtime: SessionRuntime, made: PreparedAttachment, request: str) -> None:
     runtime.shadow.blobs.put(made.data)
     label = label_of(made.attachment, len(runtime.state.attached) + 1)
     runtime.emit_apart(AttachmentAdded(label=label, attachment=made.attachment, request=request, note=made.note))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from core.attachments import Prepared
+from core.attachments import PreparedAttachment
 from core.modes import Access
 from core.plans.model import TodoUpdate
 from core.protocol.documents import (
@@ -63,7 +63,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     detail: Detail = None
     failed: bool = False
     spilled: str = ""
-    attachments: tuple[Prepared, ...] = ()
+    attachments: tuple[PreparedAttachment, ...] = ()
 
 
 Capability_contra = TypeVar("Capability_contra", contravariant=True)

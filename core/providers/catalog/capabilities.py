@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from core.config import EditFormat
 from core.protocol.messages import Effort, Wire
-from core.providers.catalog.told import Thinking, Told, told_of_model
+from core.providers.catalog.told import Thinking, ToldCapabilities, told_of_model
 
 FILE: Final = Path(__file__).with_name("models.toml")
 # Servers of this machine: they choose the window themselves, and ask for no money.
@@ -71,7 +71,7 @@ def capabilities_of(provider: str, model: str, *, wire: Wire, origin: str = "") 
     return listed if told is None else with_told(listed, told)
 
 
-def with_told(listed: Capabilities, told: Told) -> Capabilities:
+def with_told(listed: Capabilities, told: ToldCapabilities) -> Capabilities:
     """What was told in the place of what the data file says."""
     news = {name: value for name, value in asdict(told).items() if value is False or value not in (None, 0)}
     best = told.thinking[:1] if told.thinking is not None else listed.thinking[:1]

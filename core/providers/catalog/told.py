@@ -22,6 +22,7 @@ from core.errors import ConfigError
 from core.protocol.messages import Effort
 from core.providers.base import ModelInfo
 from core.providers.connection.private_file import read_private, write_private
+from core.providers.wire.parsed_fields import table
 from core.user_dirs import cache_dir
 
 Thinking = Literal["adaptive", "between_tools", "enabled", "disabled"]
@@ -39,7 +40,7 @@ _WINDOWS: Final = (
 )
 
 
-class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToldCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was told of one model; None and 0: nothing. The fields are those of `Capabilities`."""
 
     efforts: tuple[Effort, ...] | None = None
@@ -57,13 +58,13 @@ class _Kept(Struct, kw_only=True):
 
     origin: str = ""
     asked: dict[str, int] = field(default_factory=dict)
-    models: dict[str, Told] = field(default_factory=dict)
+    models: dict[str, ToldCapabilities] = field(default_factory=dict)
 
 
 _read: dict[Path, _Kept] = {}
 
 
-def told_of_model(origin: str, model: str) -> Told | None:
+def told_of_model(origin: str, model: str) -> ToldCapabilities | None:
     """What the models endpoint of an address told of a model, None = nothing."""
     return _kept(origin).models.get(model) if origin else None
 
@@ -78,23 +79,23 @@ def remember(origin: str, entries: Iterable[Mapping[str, Any]], *, asked: str = 
     particular. May take its time (a file is written)."""
     path, before = _path(origin), _kept(origin)
     news = {str(entry.get("id")): told_in(entry) for entry in entries}
-    models = before.models | {name: told for name, told in news.items() if told != Told()}
+    models = before.models | {name: told for name, told in news.items() if told != ToldCapabilities()}
     times = before.asked | dict.fromkeys([*models.keys() & news.keys(), *filter(None, (asked,))], now_ms())
     kept = _read[path] = _Kept(origin=origin, asked=times, models=models)
     with suppress(OSError):
         write_private(path, msgspec.json.encode(kept))
 
 
-def told_in(entry: Mapping[str, Any]) -> Told:
+def told_in(entry: Mapping[str, Any]) -> ToldCapabilities:
     """What one entry of a models endpoint tells: Anthropic's, OpenRouter's, Mistral's, Ollama's and those of others."""
-    able = _table(entry, "capabilities")
+    able = table(entry, "capabilities")
     plain = {name: value for name, value in able.items() if isinstance(value, bool)}
     words = entry.get("capabilities")
     if isinstance(words, list) and "completion" in words:  # Ollama
         plain = {"vision": "vision" in words, "function_calling": "tools" in words}
-    modalities = _table(entry, "architecture").get("input_modalities")
+    modalities = table(entry, "architecture").get("input_modalities")
     shown = modalities if isinstance(modalities, list) else None
-    return Told(
+    return ToldCapabilities(
         efforts=_efforts(entry, able),
         thinking=_thinking(able),
         sampling=_parameter(entry, "temperature"),
@@ -103,7 +104,7 @@ def told_in(entry: Mapping[str, Any]) -> Told:
         tools=_first(plain.get("function_calling"), _parameter(entry, "tools")),
         context_window=window_in(entry),
         max_output=_count(entry, "max_completion_tokens")
-        or _count(_table(entry, "top_provider"), "max_completion_tokens")
+        or _count(table(entry, "top_provider"), "max_completion_tokens")
         or (_count(entry, "max_tokens") if able else 0),
     )
 
@@ -121,12 +122,12 @@ def entries_in(found: object) -> list[dict[str, Any]]:
 
 def window_in(entry: Mapping[str, Any]) -> int:
     """The context window that an entry tells, in tokens; servers put it under several names. 0 = none."""
-    places = (entry, _table(entry, "meta"))
+    places = (entry, table(entry, "meta"))
     return next((found for name in _WINDOWS for place in places if (found := _count(place, name))), 0)
 
 
 def _efforts(entry: Mapping[str, Any], able: dict[str, Any]) -> tuple[Effort, ...] | None:
-    levels = _table(able, "effort")
+    levels = table(able, "effort")
     if "supported" in levels:
         thinks = _thinking(able) or ()
         if "adaptive" not in thinks:
@@ -140,10 +141,10 @@ def _efforts(entry: Mapping[str, Any], able: dict[str, Any]) -> tuple[Effort, ..
 
 
 def _thinking(able: dict[str, Any]) -> tuple[Thinking, ...] | None:
-    found = _table(able, "thinking")
+    found = table(able, "thinking")
     if not isinstance(found.get("supported"), bool):
         return None
-    types = _table(found, "types")
+    types = table(found, "types")
     return tuple(each for each in _THINKING if _supported(types, each)) if found["supported"] else ()
 
 
@@ -153,17 +154,12 @@ def _parameter(entry: Mapping[str, Any], name: str) -> bool | None:
 
 
 def _supported(able: Mapping[str, Any], name: str) -> bool | None:
-    value = _table(able, name).get("supported")
+    value = table(able, name).get("supported")
     return value if isinstance(value, bool) else None
 
 
 def _first(*found: bool | None) -> bool | None:
     return next((each for each in found if each is not None), None)
-
-
-def _table(found: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = found.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def _count(found: Mapping[str, Any], key: str) -> int:

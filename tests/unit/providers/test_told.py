@@ -6,7 +6,7 @@ import pytest
 
 from core.providers.catalog import told
 from core.providers.catalog.capabilities import capabilities_of, with_told
-from core.providers.catalog.told import Told, told_in
+from core.providers.catalog.told import ToldCapabilities, told_in
 from core.user_dirs import cache_dir
 from tests.support.model_server.catalog import listed
 
@@ -63,7 +63,7 @@ ROUTED = {
     [
         (
             ROUTED,
-            Told(
+            ToldCapabilities(
                 efforts=("low", "medium", "high"),
                 sampling=True,
                 images=True,
@@ -75,18 +75,24 @@ ROUTED = {
         ),
         (
             {"id": "m", "architecture": {"input_modalities": ["text"]}, "supported_parameters": ["max_tokens"]},
-            Told(efforts=(), sampling=False, images=False, pdf=False, tools=False),
+            ToldCapabilities(efforts=(), sampling=False, images=False, pdf=False, tools=False),
         ),
         (
             {"id": "m", "capabilities": {"vision": False, "function_calling": True}, "max_context_length": 262_144},
-            Told(images=False, tools=True, context_window=262_144),
+            ToldCapabilities(images=False, tools=True, context_window=262_144),
         ),
-        ({"id": "m", "capabilities": ["completion", "vision"]}, Told(images=True, tools=False)),
-        ({"id": "m", "max_model_len": 8_192}, Told(context_window=8_192)),
-        ({"id": "m", "meta": {"n_ctx": 4_096}}, Told(context_window=4_096)),
-        ({"id": "m", "context_window": 99, "max_completion_tokens": 9}, Told(context_window=99, max_output=9)),
-        ({"id": "m", "max_tokens": 7, "capabilities": "?", "architecture": [], "context_length": "8k"}, Told()),
-        ({"id": "m", "object": "model"}, Told()),
+        ({"id": "m", "capabilities": ["completion", "vision"]}, ToldCapabilities(images=True, tools=False)),
+        ({"id": "m", "max_model_len": 8_192}, ToldCapabilities(context_window=8_192)),
+        ({"id": "m", "meta": {"n_ctx": 4_096}}, ToldCapabilities(context_window=4_096)),
+        (
+            {"id": "m", "context_window": 99, "max_completion_tokens": 9},
+            ToldCapabilities(context_window=99, max_output=9),
+        ),
+        (
+            {"id": "m", "max_tokens": 7, "capabilities": "?", "architecture": [], "context_length": "8k"},
+            ToldCapabilities(),
+        ),
+        ({"id": "m", "object": "model"}, ToldCapabilities()),
     ],
 )  # fmt: skip
 def test_each_endpoint_tells_in_its_own_words(entry, wanted):
@@ -96,7 +102,7 @@ def test_each_endpoint_tells_in_its_own_words(entry, wanted):
 def test_efforts_that_are_known_are_kept_when_it_is_only_told_that_there_are_some():
     known = capabilities_of("openrouter", "openai/gpt-6-sol", wire="chat")
     assert with_told(known, told_in(ROUTED)).efforts == known.efforts
-    without = with_told(known, Told(efforts=()))
+    without = with_told(known, ToldCapabilities(efforts=()))
     assert (without.efforts, without.default_effort) == ((), "")
 
 
