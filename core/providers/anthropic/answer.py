@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from core.protocol.messages import Usage, WireAnswer
 from core.providers.base import Delta, Finished, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta, UsageReport
-from core.providers.wire.parsed_fields import count
+from core.providers.wire.parsed_fields import count, table, text
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_text import arguments_object
 
@@ -35,8 +35,8 @@ class _Part:
         self.number = number
         self.pieces: dict[str, list[str]] = {}
 
-    def add(self, field: str, text: str) -> None:
-        self.pieces.setdefault(field, [str(self.block.get(field) or "")]).append(text)
+    def add(self, field: str, piece: str) -> None:
+        self.pieces.setdefault(field, [str(self.block.get(field) or "")]).append(piece)
 
     def whole(self) -> dict[str, Any]:
         """The block with all that came of it."""
@@ -65,10 +65,10 @@ class MessageAnswer:
             return
         match event.get("type"):
             case "message_start":
-                message = _table(event, "message")
+                message = table(event, "message")
                 self.id = str(message.get("id") or "")
-                self.cache_miss = _cache_miss(_table(message, "diagnostics"))
-                yield from self._usage(_table(message, "usage"))
+                self.cache_miss = _cache_miss(table(message, "diagnostics"))
+                yield from self._usage(table(message, "usage"))
             case "content_block_start":
                 yield from self._opened(event)
             case "content_block_delta":
@@ -76,8 +76,8 @@ class MessageAnswer:
             case "content_block_stop":
                 yield from self._closed(event)
             case "message_delta":
-                yield from self._usage(_table(event, "usage"))
-                self._stopped(_table(event, "delta"))
+                yield from self._usage(table(event, "usage"))
+                self._stopped(table(event, "delta"))
 
     def wire(self, binding: str) -> WireAnswer | None:
         """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
@@ -89,13 +89,13 @@ class MessageAnswer:
         return WireAnswer(wire="messages", items=tuple(kept), binding=binding) if kept else None
 
     def _stopped(self, delta: dict[str, Any]) -> None:
-        if reason := _text(delta, "stop_reason"):
+        if reason := text(delta, "stop_reason"):
             self.finished = Finished(_REASONS.get(reason, "stop"))
-        details = _table(delta, "stop_details")
-        self.refusal = _text(details, "explanation") or _text(details, "category").replace("_", " ") or self.refusal
+        details = table(delta, "stop_details")
+        self.refusal = text(details, "explanation") or text(details, "category").replace("_", " ") or self.refusal
 
     def _opened(self, event: dict[str, Any]) -> Iterator[Delta]:
-        block = dict(_table(event, "content_block"))
+        block = dict(table(event, "content_block"))
         kind = str(block.get("type") or "")
         group = _THOUGHTS if kind in _THOUGHTS else {kind}
         part = _Part(block, sum(each.block.get("type") in group for each in self._parts.values()))
@@ -111,18 +111,18 @@ class MessageAnswer:
 
     def _grown(self, event: dict[str, Any]) -> Iterator[Delta]:
         part = self._parts.get(count(event, "index")) or _Part({}, 0)
-        delta = _table(event, "delta")
+        delta = table(event, "delta")
         match delta.get("type"):
-            case "text_delta" if text := _text(delta, "text"):
-                part.add("text", text)
-                yield TextDelta(text)
-            case "thinking_delta" if text := _text(delta, "thinking"):
-                part.add("thinking", text)
-                yield ReasoningDelta(text, index=part.number)
-            case "input_json_delta" if text := _text(delta, _ARGUMENTS):
-                part.add(_ARGUMENTS, text)
+            case "text_delta" if said := text(delta, "text"):
+                part.add("text", said)
+                yield TextDelta(said)
+            case "thinking_delta" if said := text(delta, "thinking"):
+                part.add("thinking", said)
+                yield ReasoningDelta(said, index=part.number)
+            case "input_json_delta" if said := text(delta, _ARGUMENTS):
+                part.add(_ARGUMENTS, said)
                 if part.block.get("type") == "tool_use":
-                    yield ToolCallDelta(part.number, arguments=text)
+                    yield ToolCallDelta(part.number, arguments=said)
             case "citations_delta":
                 part.block["citations"] = [*(part.block.get("citations") or ()), delta.get("citation")]
             case "signature_delta":
@@ -143,9 +143,7 @@ class MessageAnswer:
         for name in _COUNTS:
             if isinstance(usage.get(name), int):
                 self._counts[name] = count(usage, name)
-        self._thinking_tokens = (
-            count(_table(usage, "output_tokens_details"), "thinking_tokens") or self._thinking_tokens
-        )
+        self._thinking_tokens = count(table(usage, "output_tokens_details"), "thinking_tokens") or self._thinking_tokens
         fresh, answer, read, created = (self._counts.get(name, 0) for name in _COUNTS)
         yield UsageReport(
             Usage(
@@ -158,11 +156,6 @@ class MessageAnswer:
         )
 
 
-def _text(found: dict[str, Any], key: str) -> str:
-    value = found.get(key)
-    return value if isinstance(value, str) else ""
-
-
 def _is_void(block: dict[str, Any]) -> bool:
     """Text that is refused in a request."""
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
@@ -170,14 +163,9 @@ def _is_void(block: dict[str, Any]) -> bool:
 
 def _cache_miss(diagnostics: dict[str, Any]) -> str:
     """Why the cache was not hit, in a few words; "" where the API has nothing to say that would help."""
-    reason = _table(diagnostics, "cache_miss_reason")
+    reason = table(diagnostics, "cache_miss_reason")
     kind = str(reason.get("type") or "")
     if not kind or kind in {"unavailable", "previous_message_not_found"}:
         return ""
     missed = count(reason, "cache_missed_input_tokens")
     return kind.replace("_", " ") + (f", about {missed:,} tokens" if missed else "")
-
-
-def _table(found: dict[str, Any], key: str) -> dict[str, Any]:
-    value = found.get(key)
-    return value if isinstance(value, dict) else {}

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
+from core.protocol.attachments import PDF
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 from core.providers.base import ModelRequest
-from core.providers.wire.attachment_data import PDF, base64_of
+from core.providers.wire.attachment_data import base64_of
 from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
-from core.providers.wire.wire_text import arguments_object, clean, tool_name
+from core.providers.wire.wire_text import NO_OUTPUT, arguments_object, clean, tool_name
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
-NO_OUTPUT: Final = "(no output)"
 GOES_ON: Final = "(the conversation goes on)"
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 

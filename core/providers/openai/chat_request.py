@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from core.protocol.attachments import PDF
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
-from core.providers.wire.attachment_data import PDF, data_url, file_name
+from core.providers.wire.attachment_data import data_url, file_name
 from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
-from core.providers.wire.wire_text import arguments_text, clean, tool_name
+from core.providers.wire.wire_text import NO_OUTPUT, arguments_text, clean, tool_name
 
 Item = dict[str, Any]
-NO_OUTPUT: Final = "(no output)"
 # What stands for reasoning, and for its signature, in a call that another model made: each as its host documents it.
 _NO_THOUGHT: Final = " "
 _NO_SIGNATURE: Final = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
+from core.protocol.attachments import PDF
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage, WireAnswer
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
-from core.providers.wire.attachment_data import PDF, data_url, file_name
+from core.providers.wire.attachment_data import data_url, file_name
 from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
-from core.providers.wire.wire_text import arguments_object, arguments_text, clean, tool_name
+from core.providers.wire.wire_text import NO_OUTPUT, arguments_object, arguments_text, clean, tool_name
 
 Item = dict[str, Any]
-NO_OUTPUT: Final = "(no output)"
 CALLS: Final = {"function_call": False, "custom_tool_call": True}  # and whether it is free text
 _OUTPUTS: Final = {False: "function_call_output", True: "custom_tool_call_output"}
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-from typing import Final
 
+from core.protocol.attachments import PDF
 from core.protocol.messages import Attachment
 from core.providers.base import ModelRequest
-
-PDF: Final = "application/pdf"
 
 
 def base64_of(attachment: Attachment, request: ModelRequest) -> str:
