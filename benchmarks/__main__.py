@@ -26,6 +26,7 @@ NAMES = (
     "box",
     "layers",
     "prompts",
+    "paths",
     "soak",
 )
 
