@@ -98,6 +98,7 @@ async def _walk(project: Path, model: str) -> dict[str, set[tuple[str, str]]]:
                 last[0] = max(last[0], envelope.seq)
                 if isinstance(envelope.event, kind):
                     return envelope.event
+            raise AssertionError(f"the stream ended without {kind.__name__}")
 
         last = [0]
         await engine.submit(cmd.TurnSubmit(session=session, text="Begin."))
