@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from core.cli import Options
+    from core.cli.arguments import Options
 
 OWN_PACKAGES = ("core", "tui")
 # Holding the interpreter's own state, or loaded before any path of the project is searched.
@@ -173,7 +173,7 @@ def _start(options: "Options") -> int:
         options = _reviewing(options)
     if options.front == "screen":
         if options.continue_last or options.resume:
-            from core.resuming import with_session
+            from core.cli.resuming import with_session
 
             options = with_session(options)
         if _lacks_terminal():
@@ -207,7 +207,7 @@ def _reviewing(options: "Options") -> "Options":
         return options
     from dataclasses import replace
 
-    from core.review_print import session_to_review
+    from core.cli.review import session_to_review
 
     session = session_to_review(options.directory)
     return replace(options, front="screen", resume=session, pane="review", private=False) if session else options
@@ -220,20 +220,20 @@ def screen() -> "Callable[[Options], int]":
     from core.transports.stdio_client import connect
     from tui.app import run
 
-    return lambda options: run(options, connect, keep=lambda fault: _kept(fault, options))
+    return lambda options: run(options, connect, keep_fault=lambda fault: _kept(fault, options))
 
 
 def _kept(fault: BaseException, options: "Options") -> str:
     """Keep the trace of a fault of the screen, unless it is private; what to say of it."""
-    from core.faults import keep, keeps, told
+    from core.crash_reports import save_crash_report, set_enabled, describe_crash_report
 
-    keeps(not options.private)
-    return told(keep(fault, "the screen"))
+    set_enabled(not options.private)
+    return describe_crash_report(save_crash_report(fault, "the screen"))
 
 
 def _without_screen(options: "Options") -> "Callable[[Options], int]":
     if options.front == "engine":
-        from core.transports.stdio import serve
+        from core.transports.stdio_server import serve
 
         return serve
     return _report(options) or _worker(options)
@@ -242,15 +242,15 @@ def _without_screen(options: "Options") -> "Callable[[Options], int]":
 def _report(options: "Options") -> "Callable[[Options], int] | None":
     """What only looks at what is there."""
     if options.front == "permissions":
-        from core.permissions_print import permissions
+        from core.cli.permissions import permissions
 
         return permissions
     if options.front == "models":
-        from core.models_print import models
+        from core.cli.models import models
 
         return models
     if options.front == "plan":
-        from core.plan_print import plans
+        from core.cli.plan import plans
 
         return plans
     if options.front == "sessions":
@@ -263,26 +263,26 @@ def _report(options: "Options") -> "Callable[[Options], int] | None":
 
 
 def _doctor(options: "Options") -> int:
-    from core.doctor import report
-    from tui.attaching.clipboard import standing
+    from core.cli.doctor import report
+    from tui.attachments.clipboard import describe_clipboard
 
-    return report(options, clipboard=standing)
+    return report(options, clipboard=describe_clipboard)
 
 
 def _worker(options: "Options") -> "Callable[[Options], int]":
     if options.front == "print":
-        from core.headless import run_print
+        from core.cli.headless import run_print
 
         return run_print
     if options.front == "image":
-        from core.picture_print import keep_picture
+        from core.cli.image import keep_picture
 
         return keep_picture
     if options.front == "box":
-        from core.box_run import run_in_box
+        from core.cli.box import run_in_box
 
         return run_in_box
-    from core.review_print import review
+    from core.cli.review import review
 
     return review
 
@@ -299,16 +299,17 @@ def _explain(problem: Exception) -> int:
         return ExitCode.FAILED
     text = str(problem) or type(problem).__name__
     if isinstance(problem, AgentTuiError):
-        text = problem.explained()
+        text = problem.format_with_hint()
     elif isinstance(problem, ImportError):
         text = f"the installation is incomplete: {text}. Install agent-tui again; inside a checkout: make clean run"
     else:
-        from core.faults import keep, told
+        from core.crash_reports import save_crash_report, describe_crash_report
 
-        text = f"unexpected fault: {type(problem).__name__}: {text}. {told(keep(problem, 'the program'))}"
-    from core.names import on_one_line
+        report = describe_crash_report(save_crash_report(problem, "the program"))
+        text = f"unexpected fault: {type(problem).__name__}: {text}. {report}"
+    from core.text.display_names import to_one_line
 
-    sys.stderr.write(f"agent-tui: {on_one_line(text)}\n")
+    sys.stderr.write(f"agent-tui: {to_one_line(text)}\n")
     return ExitCode.FAILED
 
 
@@ -316,13 +317,13 @@ def main() -> int:
     """Run the command line in sys.argv. Returns the exit code; SystemExit after --help and wrong arguments."""
     start_isolated()
     put_own_code_first()
-    from core.cli import parse
+    from core.cli.arguments import parse
     from core.exits import ExitCode
 
     try:
         try:
             if sys.argv[1:] == ["edits", "apply"]:
-                from core.edits_apply import run
+                from core.cli.edits import run
 
                 return run()
             return _start(parse(sys.argv[1:], program=(sys.executable, *isolation(), os.path.realpath(__file__))))

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 
 from benchmarks.table import Result
-from core.sandbox.box import Box, BoxSpec
-from core.sandbox.namespaces import NamespaceBox
+from core.sandbox.box import Box, BoxRequest
+from core.sandbox.tiers.namespaces import NamespaceBox
 
 FILES = 50_000
 
@@ -95,7 +95,7 @@ async def _bare() -> None:
 
 async def _true(box: Box, workspace: Path, **layers: object) -> None:
     env = {"HOME": os.environ.get("HOME", "/root"), "PATH": "/usr/bin:/bin"}
-    spec = BoxSpec(workspace=workspace, command="true", env=env, **layers)
+    spec = BoxRequest(workspace=workspace, command="true", env=env, **layers)
     running = await box.start(spec, lambda _: None)
     ended = await running.wait()
     if ended.exit_code != 0:

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from core.edits.candidates import EditError
-from core.edits.search_replace import SearchReplace, apply_blocks
-from core.edits.str_replace import str_replace
+from core.edits.errors import EditError
+from core.edits.formats.search_replace import SearchReplaceBlock, apply_blocks
+from core.edits.formats.str_replace import replace_string
 
 _NOUNS = (
     "order",
@@ -123,7 +123,7 @@ def _one(rng: random.Random) -> str:
     body = "\n".join(block) + "\n"
     places = [i for i in range(len(text)) if text.startswith(body, i) and (i == 0 or text[i - 1] == "\n")]
     try:
-        done = apply_blocks(text, [SearchReplace(search, "REPLACED\n")]).text
+        done = apply_blocks(text, [SearchReplaceBlock(search, "REPLACED\n")]).text
     except EditError:
         return "refused, there" if places else "refused, not there"
     line = next(row for row in done.split("\n") if "REPLACED" in row)
@@ -159,29 +159,35 @@ def speed() -> None:
     large = "".join(f"    value_{i} = compute_{i % 97}(item_{i}, {i})\n" for i in range(48_000))
     chosen = [lines[i : i + 5] for i in range(500, 10_000, 950)][:10]
 
-    def blocks(change: Callable[[str], str]) -> list[SearchReplace]:
-        return [SearchReplace("".join(f"{change(row)}\n" for row in rows), "new\n") for rows in chosen]
+    def blocks(change: Callable[[str], str]) -> list[SearchReplaceBlock]:
+        return [SearchReplaceBlock("".join(f"{change(row)}\n" for row in rows), "new\n") for rows in chosen]
 
     plain = _timed(lambda: text.replace(lines[5000], "new"))
-    cases: dict[str, tuple[str, list[SearchReplace]]] = {
+    cases: dict[str, tuple[str, list[SearchReplaceBlock]]] = {
         "10 blocks, exact": (text, blocks(lambda row: row)),
         "10 blocks, indentation": (text, blocks(str.strip)),
         "10 blocks, spacing": (text, blocks(lambda row: row.replace(" = ", "  =  "))),
         "10 blocks, misspelt": (text, blocks(lambda row: row.replace("compute_", "comute_", row.count("7")))),
-        "10 blocks, one not there": (text, [*blocks(lambda row: row)[:9], SearchReplace("not there at all\n", "x\n")]),
+        "10 blocks, one not there": (
+            text,
+            [*blocks(lambda row: row)[:9], SearchReplaceBlock("not there at all\n", "x\n")],
+        ),
         f"1 block in {len(large) / 1e6:.1f} MB, misspelt": (
             large,
             blocks(lambda row: row.replace("value", "vlue"))[:1],
         ),
-        "10,000 equal lines, one": ("same\n" * 10_000, [SearchReplace("same\n", "x\n")]),
-        "10,000 equal lines, 5,000": ("same\n" * 10_000, [SearchReplace("same \n" * 5_000, "x\n")]),
-        "10,000 equal lines, 5,000 and another": ("same\n" * 10_000, [SearchReplace("same\n" * 5_000 + "o\n", "x\n")]),
+        "10,000 equal lines, one": ("same\n" * 10_000, [SearchReplaceBlock("same\n", "x\n")]),
+        "10,000 equal lines, 5,000": ("same\n" * 10_000, [SearchReplaceBlock("same \n" * 5_000, "x\n")]),
+        "10,000 equal lines, 5,000 and another": (
+            "same\n" * 10_000,
+            [SearchReplaceBlock("same\n" * 5_000 + "o\n", "x\n")],
+        ),
     }
     print(f"str.replace in 10,000 lines: {plain * 1e3:.3f} ms")
     for name, (original, batch) in cases.items():
         took = _timed(lambda original=original, batch=batch: apply_blocks(original, batch))
         print(f"{name:45} {took * 1e3:9.1f} ms  {took / plain:9.0f} x str.replace")
-    took = _timed(lambda: str_replace(text, lines[77], "x"))
+    took = _timed(lambda: replace_string(text, lines[77], "x"))
     print(f"{'str_replace, exact':45} {took * 1e3:9.1f} ms  {took / plain:9.0f} x str.replace")
 
 

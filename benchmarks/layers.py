@@ -10,11 +10,11 @@ from benchmarks.served import home
 from benchmarks.table import Result
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
-from core.shadow.blobs import BlobStore
-from core.shadow.layers import LayerDirs
-from core.shadow.review import ReviewState
-from core.shadow.scan import scan
-from core.shadow.view import Shadow
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.layers.layer_scan import scan_layer
+from core.shadow.layers.layer_store import CommandLayer
+from core.shadow.shadow import Shadow
+from core.state.review import ReviewState
 from core.workspace import Workspace
 
 LINES = 40
@@ -29,16 +29,19 @@ def measure(*, quick: bool) -> Iterator[Result]:
         layer = shadow.open_layer()
         _generate(layer, generated)
         yield Result(
-            what=f"layer of {generated:,} files: scan", value=_best(lambda: scan(layer.upper)), unit="s", limit=0.1
+            what=f"layer of {generated:,} files: scan",
+            value=_best(lambda: scan_layer(layer.upper)),
+            unit="s",
+            limit=0.1,
         )
         yield Result(what=f"layer of {generated:,} generated files: take in", value=_absorbed(shadow, layer), unit="s")
         layer = shadow.open_layer()
         _edit(layer, root)
         yield Result(what=f"layer of {edited:,} edited files: take in", value=_absorbed(shadow, layer), unit="s")
-        yield Result(what=f"{edited:,} pending changes: lay out", value=_timed(shadow.lowers), unit="s")
+        yield Result(what=f"{edited:,} pending changes: lay out", value=_timed(shadow.prepare_lowers), unit="s")
         shadow.write("pkg0/mod0.py", b"again\n")
-        yield Result(what=f"{edited:,} pending changes: one more edit", value=_timed(shadow.lowers), unit="s")
-        seconds = _timed(lambda: [shadow.diff(change.path) for change in shadow.changes()])
+        yield Result(what=f"{edited:,} pending changes: one more edit", value=_timed(shadow.prepare_lowers), unit="s")
+        seconds = _timed(lambda: [shadow.diff(change.path) for change in shadow.list_changes()])
         yield Result(what=f"{edited:,} pending changes: all of their lines", value=seconds, unit="s", limit=1.0)
         seconds = _timed(lambda: shadow.resolve(""))
         yield Result(what=f"{edited:,} pending changes: accept all", value=seconds, unit="s")
@@ -63,21 +66,21 @@ def _name(number: int) -> str:
     return f"pkg{number % 40}/mod{number}.py"
 
 
-def _generate(layer: LayerDirs, files: int) -> None:
+def _generate(layer: CommandLayer, files: int) -> None:
     for number in range(files):
         path = layer.upper / "node_modules" / f"package{number % 100}" / f"file{number}.js"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"module {number}\n")
 
 
-def _edit(layer: LayerDirs, root: Path) -> None:
+def _edit(layer: CommandLayer, root: Path) -> None:
     for source in sorted(root.rglob("*.py")):
         path = layer.upper / source.relative_to(root)
         path.parent.mkdir(exist_ok=True)
         path.write_text(source.read_text().replace("line 3 ", "LINE 3 "))
 
 
-def _absorbed(shadow: Shadow, layer: LayerDirs) -> float:
+def _absorbed(shadow: Shadow, layer: CommandLayer) -> float:
     return _timed(lambda: shadow.absorb(layer, origin=Origin(call="bench"), started_ns=time.time_ns()))
 
 

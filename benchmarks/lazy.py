@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from core.edits.candidates import EditError
-from core.edits.lazy import edit_lazy
+from core.edits.errors import EditError
+from core.edits.lazy.lazy_edit import edit_lazy
 
 _VERBS: Final = ["load", "save", "open", "close", "read", "write", "parse", "build", "merge", "split", "find", "drop"]
 _NOUNS: Final = ["user", "item", "row", "page", "node", "file", "cart", "order"]

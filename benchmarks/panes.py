@@ -11,11 +11,11 @@ from textual.app import App, ComposeResult
 
 from benchmarks.table import Result
 from benchmarks.words import text
-from core.protocol.documents import Text
+from core.protocol.documents import TextDocument
 from core.protocol.events import DocumentFinished, Envelope
 from tests.tui.panes_speed import diff_speed, draw, plan_speed, tree_speed
+from tui.chat.transcript import Transcript
 from tui.state import ViewState
-from tui.widgets.transcript import Transcript
 
 ROUNDS = 40
 
@@ -61,14 +61,14 @@ class _TranscriptApp(App[None]):
 
 
 def _state(answers: Sequence[str]) -> ViewState:
-    state = ViewState(session="bench")
+    state = ViewState(session_id="bench")
     for number, content in enumerate(answers, 1):
         _add(state, number, content)
     return state
 
 
 def _add(state: ViewState, number: int, content: str) -> None:
-    document = Text(id=f"doc_{number}", sequence=number, content=content)
+    document = TextDocument(id=f"doc_{number}", sequence=number, content=content)
     state.apply(Envelope(seq=number, session="bench", at=number, event=DocumentFinished(document=document)))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import get_args
 
 from benchmarks.table import Result
-from core.agent.prefix import Prefix
-from core.agent.speaking import native_prefix, tags_prompt
+from core.agent.context.model_dialect import build_native_prefix, render_tags_prompt
+from core.agent.context.prefix import Prefix
 from core.config import EditFormat
 from tests.support.tokens import list_tokens, tokens
 
@@ -16,11 +16,13 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """Counted, not timed, so `quick` changes nothing."""
     for short, limit, in_tags in ((False, 7_000, 4_500), (True, 2_500, 2_500)):
         window = ", window below 16k" if short else ""
-        most = max((native_prefix((), edits, short=short) for edits in get_args(EditFormat)), key=_whole)
+        most = max((build_native_prefix((), edits, short=short) for edits in get_args(EditFormat)), key=_whole)
         yield _tokens(f"system prompt{window}", tokens(most.system))
         yield _tokens(f"tool list{window}", list_tokens(most.tools))
         yield _tokens(f"system prompt and tools{window}", _whole(most), limit)
-        yield _tokens(f"system prompt of the tags dialect{window}", tokens(tags_prompt((), short=short)), in_tags)
+        yield _tokens(
+            f"system prompt of the tags dialect{window}", tokens(render_tags_prompt((), short=short)), in_tags
+        )
 
 
 def _whole(prefix: Prefix) -> int:

@@ -11,8 +11,8 @@ from benchmarks.table import Result
 from benchmarks.words import text
 from core.protocol import documents, events
 from core.protocol.messages import AssistantMessage, Usage, UserMessage
-from core.sessions.fold import fold
 from core.sessions.log import SessionLog
+from core.state.fold import fold_events
 from tests.support.session_log import scan
 from tui.state import ViewState
 
@@ -28,9 +28,9 @@ def measure(*, quick: bool) -> Iterator[Result]:
         begin = time.perf_counter()
         found = scan(path)
         read = time.perf_counter()
-        fold(found.envelopes)
+        fold_events(found.envelopes)
         folded = time.perf_counter()
-        state = ViewState(session="bench")
+        state = ViewState(session_id="bench")
         for envelope in found.envelopes:
             state.apply(envelope)
         shown = time.perf_counter()
@@ -59,7 +59,7 @@ def _events() -> Iterator[events.AnyEvent]:
     said, usage, number = text(100), Usage(prompt_tokens=100, completion_tokens=100), 0
     while True:
         number += 1
-        document = documents.Text(id=f"doc_{number}", sequence=1, content=said)
+        document = documents.TextDocument(id=f"doc_{number}", sequence=1, content=said)
         yield events.TurnStarted(prompt="go on", mode="agent", model="openai/bench-1")
         yield events.MessageAppended(message=UserMessage(content="go on"))
         yield events.StepStarted(step=1)

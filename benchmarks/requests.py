@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from benchmarks.table import Result
 from core.protocol.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, WireAnswer
-from core.protocol.messages import Wire as WireName
-from core.providers.anthropic.options import options_of
+from core.protocol.messages import WireProtocol as WireName
+from core.providers.anthropic.options import build_options
 from core.providers.anthropic.request import MessagesWire
 from core.providers.base import ModelRequest, ToolSpec
-from core.providers.catalog.capabilities import capabilities_of
+from core.providers.catalog.capabilities import find_capabilities
 from core.providers.openai.chat_request import ChatWire
 from core.providers.openai.responses_request import ResponsesWire
 from core.providers.wire.request_bytes import RequestEncoder
@@ -106,7 +106,7 @@ def _request(wire: WireName, history: list[Message]) -> ModelRequest:
 
 
 def _writer(wire: WireName, request: ModelRequest) -> ChatWire | ResponsesWire | MessagesWire:
-    able = capabilities_of("bench", request.model, wire=wire)
+    able = find_capabilities("bench", request.model, wire=wire)
     match wire:
         case "chat":
             return ChatWire(request, provider="bench", capabilities=able)
@@ -125,5 +125,5 @@ def _body(wire: WireName, history: list[Message], encoder: RequestEncoder) -> by
     writer = _writer(wire, request)
     encoded = encoder.encode(writer, request)
     assert not encoded.dropped_reasoning, "the history is not what was sent"
-    tail = options_of(request, capabilities_of("bench", request.model, wire=wire)) if wire == "messages" else {}
-    return encoded.body(tail if isinstance(writer, MessagesWire) else writer.tail())
+    tail = build_options(request, find_capabilities("bench", request.model, wire=wire)) if wire == "messages" else {}
+    return encoded.build_body(tail if isinstance(writer, MessagesWire) else writer.tail())

@@ -19,12 +19,12 @@ import psutil
 
 from benchmarks.served import environment, home, project
 from benchmarks.table import Result
-from core.agent.execution import Order
-from core.agent.terminal import Terminal
 from core.engine import Engine, EngineOptions
 from core.ids import new_id
 from core.protocol import commands as cmd
 from core.protocol.review import Origin
+from core.shell.execution import CommandRequest
+from core.shell.terminal import Terminal
 from tests.support.story import access
 from tests.support.trust import trust
 
@@ -79,7 +79,7 @@ async def _soak(place: Path, many: int, first: int) -> list[Result]:
         )
         for what in before
     ]
-    processes, what = len(_children()), f"soak: a command on {terminal.ground.box.tier}, its review included"
+    processes, what = len(_children()), f"soak: a command on {terminal.host.box.tier}, its review included"
     return [
         *left,
         Result(what="soak: processes left when the engine is closed", value=processes, unit="", limit=0),
@@ -93,7 +93,7 @@ async def _commands(terminal: Terminal, numbers: range) -> None:
         if number % 25 == 24:
             await _stopped(terminal)
         elif number % 25 == 12:
-            started = await terminal.start(_order("echo job; sleep 300"), lambda _: None, wait=0.0)
+            started = await terminal.start_job(_order("echo job; sleep 300"), lambda _: None, wait=0.0)
             await terminal.jobs.stop(started.job)
         else:
             await terminal.run(order, lambda _: None)
@@ -103,8 +103,8 @@ async def _commands(terminal: Terminal, numbers: range) -> None:
     gc.collect()
 
 
-def _order(command: str) -> Order:
-    return Order(command=command, origin=Origin(call=new_id("call"), tool="run_terminal_cmd", command=command))
+def _order(command: str) -> CommandRequest:
+    return CommandRequest(command=command, origin=Origin(call=new_id("call"), tool="run_terminal_cmd", command=command))
 
 
 async def _stopped(terminal: Terminal) -> None:
@@ -114,7 +114,7 @@ async def _stopped(terminal: Terminal) -> None:
     running.cancel()
     await asyncio.wait({running})
     for _ in range(500):
-        if not terminal.ground.shadow.layers.open:
+        if not terminal.host.shadow.layers.open_layers:
             return
         await asyncio.sleep(0.01)
     raise TimeoutError("a command that was stopped goes on")
@@ -122,9 +122,9 @@ async def _stopped(terminal: Terminal) -> None:
 
 def _decide(terminal: Terminal, *, accept: bool) -> None:
     """As at the end of a turn: what is pending is accepted or rejected, what was kept is made one layer."""
-    shadow = terminal.ground.shadow
+    shadow = terminal.host.shadow
     verdict = "accept" if accept else "reject"
-    for change in shadow.changes():
+    for change in shadow.list_changes():
         if change.path in shadow.state.changes:
             shadow.resolve(change.path, (), verdict)
     for bulk in shadow.state.bulks:
@@ -138,7 +138,7 @@ def _children() -> list[psutil.Process]:
 
 def _traces(terminal: Terminal) -> dict[str, float]:
     servers = [each.memory_info().rss for each in _children()]
-    layers = terminal.ground.shadow.layers.place
+    layers = terminal.host.shadow.layers.place
     return {
         "processes": len(_children()),
         "mounts": len(Path("/proc/self/mountinfo").read_bytes().splitlines()),

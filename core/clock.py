@@ -1,5 +1,4 @@
-"""The two clocks: `now_ms` stamps events, `monotonic` measures time-outs and durations (it never jumps), by which
-`pause` waits."""
+"""The two clocks: `now_ms` stamps events, `monotonic` measures time-outs and durations and never jumps."""
 
 from __future__ import annotations
 
@@ -8,15 +7,15 @@ import time
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def monotonic() -> float:
-    """Seconds on a clock that only goes forward."""
+    """Return seconds on a clock that only goes forward."""
     return time.monotonic()
 
 
 async def pause(seconds: float) -> None:
-    """Let so much time go by."""
+    """Wait so many seconds."""
     await asyncio.sleep(seconds)

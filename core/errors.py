@@ -18,8 +18,8 @@ class AgentTuiError(Exception):
         if code:
             self.code = code
 
-    def explained(self) -> str:
-        """Message and hint as one text, for places that have only one line."""
+    def format_with_hint(self) -> str:
+        """Return message and hint as one text, for places that have only one line."""
         return f"{self.message} {self.hint}".rstrip()
 
 

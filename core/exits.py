@@ -16,7 +16,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-MEANINGS: dict[ExitCode, str] = {
+EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed: the provider or the engine could not finish; the message says why",
     ExitCode.USAGE: "wrong arguments, or no terminal for the screen; nothing was started",

@@ -9,7 +9,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_id(prefix: str) -> str:
-    """`<prefix>_<16 characters>`: 9 of time (ms, Crockford base 32), 7 random; sorts by creation time."""
+    """Return `<prefix>_<16 characters>`: 9 of time (ms, Crockford base 32), 7 random; sorts by creation time."""
     stamp = time.time_ns() // 1_000_000
     digits = []
     for _ in range(9):

@@ -87,8 +87,8 @@ _BY_ENDING = {
 _ENDINGS = {ending: language for language, endings in _BY_ENDING.items() for ending in endings.split()}
 
 
-def language_of(path: str) -> str:
-    """`src/a.py` -> "python". Looks at the name alone; the file is never opened."""
+def detect_language(path: str) -> str:
+    """Return a file's language by its name alone, as a Pygments alias: `src/a.py` -> "python"; "" if unknown."""
     name = path.rpartition("/")[2].lower()
     if found := _BY_NAME.get(name):
         return found

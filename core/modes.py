@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 class Access(StrEnum):
-    """What a tool can reach. Every tool declares exactly one."""
+    """The kinds of thing that a tool can reach. Every tool declares exactly one."""
 
     READ = "read"
     ASK = "ask"
@@ -47,13 +47,13 @@ GRANTS: Mapping[Mode, frozenset[Access]] = MappingProxyType(
 NEEDS_CONTAINMENT = frozenset((mode, access) for mode in (Mode.PLAN, Mode.ASK) for access in (Access.EXEC, Access.JOB))
 
 
-def granted(mode: Mode, access: Access, *, contained: bool) -> bool:
-    """Whether `mode` grants `access` on a machine that can (`contained`) or can't contain a command's effects."""
+def is_granted(mode: Mode, access: Access, *, is_contained: bool) -> bool:
+    """True if `mode` grants `access` on a machine that can (`is_contained`) or can't contain a command's effects."""
     if access not in GRANTS[mode]:
         return False
-    return contained or (mode, access) not in NEEDS_CONTAINMENT
+    return is_contained or (mode, access) not in NEEDS_CONTAINMENT
 
 
-def modes_granting(access: Access, *, contained: bool) -> tuple[Mode, ...]:
-    """The modes that grant `access`, to tell the model or the user where something is possible."""
-    return tuple(mode for mode in Mode if granted(mode, access, contained=contained))
+def find_modes_granting(access: Access, *, is_contained: bool) -> tuple[Mode, ...]:
+    """Return the modes that grant `access`, to tell the model or the user where something is possible."""
+    return tuple(mode for mode in Mode if is_granted(mode, access, is_contained=is_contained))

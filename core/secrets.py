@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from core.wellformed import well_formed
+from core.text.well_formed import make_well_formed
 
 MASK: Final = "[redacted]"
-_SHORTEST: Final = 6  # a shorter value would mask ordinary words
-_STRONG: Final = 12  # what local servers take for a key ("ollama", "not-needed") stands in files and answers as a word
+_MIN_LENGTH: Final = 6  # a shorter value would mask ordinary words
+_MIN_MASKED_LENGTH: Final = (
+    12  # what local servers take for a key ("ollama", "not-needed") stands in files and answers as a word
+)
 _known: set[str] = set()
 
 _PATTERNS: Final = (
@@ -34,7 +36,7 @@ class Secret:
 
     def __init__(self, value: str) -> None:
         self._value = value
-        remember(value)
+        register_secret(value)
 
     def reveal(self) -> str:
         return self._value
@@ -57,43 +59,46 @@ class Secret:
         raise TypeError("a secret is not pickled")
 
 
-def remember(value: str) -> None:
+def register_secret(value: str) -> None:
     """Let `redact` know a value that must never be written down."""
-    if len(value) >= _SHORTEST and well_formed(value) == value:
+    if len(value) >= _MIN_LENGTH and make_well_formed(value) == value:
         _known.add(value)
 
 
-def strong() -> tuple[str, ...]:
-    """The known values that are masked wherever they stand, the longest first."""
-    return tuple(sorted((value for value in _known if len(value) >= _STRONG), key=lambda value: (-len(value), value)))
+def list_masked_values() -> tuple[str, ...]:
+    """Return the known values that are masked wherever they stand, the longest first."""
+    return tuple(
+        sorted((value for value in _known if len(value) >= _MIN_MASKED_LENGTH), key=lambda value: (-len(value), value))
+    )
 
 
-def masked(text: str) -> str:
-    """`text` without the keys known so far; what merely looks like a key stays, since it may be what is worked on."""
-    for value in strong():
+def mask_secrets(text: str) -> str:
+    """Return `text` without the keys known so far; what merely looks like a key stays, as it may be what is worked
+    on."""
+    for value in list_masked_values():
         if value in text:
             text = text.replace(value, MASK)
     return text
 
 
-def begun(text: str) -> int:
-    """How many characters at the end of `text` may be the beginning of a known key."""
+def count_begun(text: str) -> int:
+    """Return how many characters at the end of `text` may be the beginning of a known key."""
     longest = 0
-    for value in strong():
+    for value in list_masked_values():
         size = min(len(value) - 1, len(text))
         longest = max(longest, next((count for count in range(size, 0, -1) if text.endswith(value[:count])), 0))
     return longest
 
 
 def redact(text: str) -> str:
-    """`text` without the keys known so far and without what looks like one."""
+    """Return `text` without the keys known so far and without what looks like one."""
     for value in sorted(_known, key=len, reverse=True):
         if value in text:
             text = text.replace(value, MASK)
     for pattern in _PATTERNS:
-        text = pattern.sub(_masked, text)
+        text = pattern.sub(_mask_match, text)
     return text
 
 
-def _masked(found: re.Match[str]) -> str:
+def _mask_match(found: re.Match[str]) -> str:
     return found.groupdict().get("between", "") + MASK

@@ -1,4 +1,4 @@
-"""Where this program keeps its things in the user's home. Pure: nothing is made or looked at."""
+"""The directories of this program in the user's home. Pure: nothing is made or looked at."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 
-def config_dir() -> Path:
-    """Where the user's settings are: `$AGENT_TUI_CONFIG_DIR`, else the platform's place for them."""
+def get_config_dir() -> Path:
+    """Return the directory of the user's settings: `$AGENT_TUI_CONFIG_DIR`, else the platform's."""
     if named := os.environ.get("AGENT_TUI_CONFIG_DIR"):
         return Path(named).expanduser()
     import platformdirs
@@ -15,8 +15,8 @@ def config_dir() -> Path:
     return platformdirs.user_config_path("agent-tui")
 
 
-def cache_dir() -> Path:
-    """What can be found out anew: `$AGENT_TUI_CACHE_DIR`, else the platform's place for it."""
+def get_cache_dir() -> Path:
+    """Return the directory for what can be found out anew: `$AGENT_TUI_CACHE_DIR`, else the platform's."""
     if named := os.environ.get("AGENT_TUI_CACHE_DIR"):
         return Path(named).expanduser()
     import platformdirs
@@ -24,8 +24,8 @@ def cache_dir() -> Path:
     return platformdirs.user_cache_path("agent-tui")
 
 
-def state_dir() -> Path:
-    """Where sessions, shadows and keys are kept: `$AGENT_TUI_STATE_DIR`, else the platform's place for them."""
+def get_state_dir() -> Path:
+    """Return the directory of sessions, shadows and keys: `$AGENT_TUI_STATE_DIR`, else the platform's."""
     if named := os.environ.get("AGENT_TUI_STATE_DIR"):
         return Path(named).expanduser()
     import platformdirs

@@ -25,14 +25,14 @@ In the program, `F1` shows this table and `Ctrl+P` searches it. This file is wri
 
 def page() -> str:
     """The whole page, as Markdown."""
-    from tui.commands import SLASHES
-    from tui.keymap import by_scope
+    from tui.keymap import group_by_scope
+    from tui.slash_commands import SLASH_COMMANDS
 
     parts = [HEAD]
-    for scope, keys in by_scope().items():
+    for scope, keys in group_by_scope().items():
         rows = [f"| `{key.id}` | {_keys(key.keys)} | {_cell(key.label)} | {_cell(key.tooltip)} |" for key in keys]
         parts.append("\n".join([f"## {scope}\n", "| id | keys | name | does |", "|---|---|---|---|", *rows, ""]))
-    rows = [f"| `/{each.word}` | {_cell(each.takes)} | {_cell(each.label)} |" for each in SLASHES]
+    rows = [f"| `/{each.word}` | {_cell(each.argument)} | {_cell(each.label)} |" for each in SLASH_COMMANDS]
     parts.append("\n".join(["## Commands in the prompt\n", "| command | takes | does |", "|---|---|---|", *rows, ""]))
     return "\n".join(parts)
 

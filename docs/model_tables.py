@@ -42,12 +42,12 @@ def _providers() -> Iterator[str]:
 
 
 def _models() -> Iterator[str]:
-    from core.providers.catalog.capabilities import known_as
+    from core.providers.catalog.capabilities import find_canonical_name
 
     yield "| model | speaks | effort | thinking | pictures | PDF | window | answer |"
     yield "|---|---|---|---|---|---|---|---|"
     for name in _names():
-        can = known_as(name)
+        can = find_canonical_name(name)
         efforts = f"{can.efforts[0]} … {can.efforts[-1]}" if can.efforts else "–"
         efforts += f" ({can.default_effort})" if can.default_effort else ""
         cells = (
@@ -68,10 +68,10 @@ def _names() -> list[str]:
     from anthropic.types.model import Model
     from openai.types.shared.chat_model import ChatModel
 
-    from core.providers.catalog.capabilities import is_chat
+    from core.providers.catalog.capabilities import is_chat_model
 
     known = [*_literals(Model), *_literals(ChatModel)]
-    return [each for each in known if not _DATED.search(each) and is_chat(each)] + list(_OTHERS)
+    return [each for each in known if not _DATED.search(each) and is_chat_model(each)] + list(_OTHERS)
 
 
 def _literals(union: object) -> Iterator[str]:

@@ -84,25 +84,25 @@ def self_contained(svg: str) -> str:
 
 async def welcome(directory: Path) -> None:
     """The first start, without a key."""
-    from tui.bridge import Wish
-    from tui.screens.welcome import Welcome
+    from tui.bridge import SessionRequest
+    from tui.screens.dialogs.welcome import WelcomeDialog
 
-    async with OnScreen(directory, Wish()) as (app, photographer):
-        await photographer.until(lambda: isinstance(app.screen, Welcome))
+    async with OnScreen(directory, SessionRequest()) as (app, photographer):
+        await photographer.until(lambda: isinstance(app.screen, WelcomeDialog))
         await photographer.until(lambda: "looking" not in app.export_screenshot())
         await photographer.take("welcome")
 
 
 async def whole_job(directory: Path) -> None:
     """The demo, from the first question to the command that asks."""
-    from core.user_dirs import config_dir
-    from tui.bridge import Wish
-    from tui.widgets.diff_view import DiffView
+    from core.user_dirs import get_config_dir
+    from tui.bridge import SessionRequest
+    from tui.review.diff_view import DiffView
 
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text('[commands]\npolicy = "confirm"\n')
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "confirm"\n')
 
-    async with OnScreen(directory, Wish(demo=True)) as (app, photographer):
+    async with OnScreen(directory, SessionRequest(demo=True)) as (app, photographer):
         await photographer.next_turn(1)
         await photographer.take("ask")
         await photographer.next_turn(2)
@@ -156,11 +156,11 @@ ASKS: Final = """\
 
 async def questions(directory: Path) -> None:
     """What the agent asks while it plans, as tabs."""
-    from tui.bridge import Wish
+    from tui.bridge import SessionRequest
 
     os.chdir(directory.parent)  # so that the name of the script says nothing of this machine
     (directory.parent / "asks.yaml").write_text(ASKS)
-    wish = Wish(model="scripted/asks.yaml", mode="plan")
+    wish = SessionRequest(model="scripted/asks.yaml", mode="plan")
     async with OnScreen(directory, wish) as (_, photographer):
         await photographer.until(lambda: photographer.state.session)
         await photographer.press(*"Keep sessions over a restart", "enter")
@@ -195,23 +195,23 @@ assert price("tea", "usd") == 6, price("tea", "usd")
 
 def _till(directory: Path) -> None:
     """A project with a fault, a model that finds it, and commands that run unasked."""
-    from core.user_dirs import config_dir
+    from core.user_dirs import get_config_dir
 
     directory.mkdir()
     (directory / "prices.py").write_text(PRICES)
     (directory / "check.py").write_text(CHECK)
     (directory.parent / "debug.yaml").write_text((ROOT / "docs" / "debug-session.yaml").read_text())
-    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
     os.chdir(directory.parent)
 
 
 async def debugging(directory: Path) -> None:
     """A fault that is found by evidence: the board when the fix is to be judged, and two runs on it."""
-    from tui.bridge import Wish
-    from tui.widgets.board import DebugBoard
+    from tui.bridge import SessionRequest
+    from tui.debug.board import DebugBoard
 
     _till(directory)
-    wish = Wish(model="scripted/debug.yaml", mode="debug")
+    wish = SessionRequest(model="scripted/debug.yaml", mode="debug")
     async with OnScreen(directory, wish) as (app, photographer):
         await photographer.until(lambda: photographer.state.session)
         await photographer.press(*"The price of tea in USD is wrong", "enter")
@@ -284,7 +284,7 @@ turns:
 
 async def parallel(directory: Path) -> None:
     """Four subagents on four todos: two have ended and are merged, two are at work."""
-    from tui.bridge import Wish
+    from tui.bridge import SessionRequest
 
     plan = directory / ".cursor" / "plans" / "till_5ca1ab1e.plan.md"
     plan.parent.mkdir(parents=True)
@@ -293,7 +293,7 @@ async def parallel(directory: Path) -> None:
     (directory / "check.py").write_text("import time\n\ntime.sleep(60)\n")
     (directory.parent / "crew.yaml").write_text(CREW)
     os.chdir(directory.parent)
-    async with OnScreen(directory, Wish(model="scripted/crew.yaml")) as (_, photographer):
+    async with OnScreen(directory, SessionRequest(model="scripted/crew.yaml")) as (_, photographer):
         await photographer.until(lambda: photographer.state.session)
         await photographer.press(*"/plans till", "enter")
         await photographer.until(lambda: photographer.state.todos)
@@ -339,8 +339,8 @@ def _as_a_stranger(scratch: Path) -> None:
     fixed |= {"AGENT_TUI_STATE_DIR": str(scratch / "state"), "AGENT_TUI_CONFIG_DIR": str(scratch / "config")}
     os.environ.update(fixed)
     from core import clock
-    from core.plans import model
-    from tui.widgets import status
+    from core.plans import todo_changes as model
+    from tui.widgets import status_bar as status
 
     vars(model)["secrets"] = SimpleNamespace(token_hex=lambda _: "5ca1ab1e")
     vars(status)["FRAME_TIME"] = 3600.0

@@ -21,14 +21,14 @@ from textual.screen import Screen
 from core.protocol import commands
 from core.protocol.events import ModeName
 from core.protocol.messages import Effort
-from tui.bridge import Connect, Wish
-from tui.key_door import KeyDoor
-from tui.keymap import checked
-from tui.paint import Shown
+from tui.bridge import Connect, SessionRequest
+from tui.chat.prompt import Prompt
+from tui.input.key_filter import KeyFilter
+from tui.keymap import check_keymap
 from tui.screens.main import MainScreen
-from tui.text import arm_renderer
-from tui.themes import DEFAULT, THEMES
-from tui.widgets.prompt import Prompt
+from tui.terminal.frame_diff import FrameDiff
+from tui.text import guard_renderer
+from tui.themes import DEFAULT_THEME, THEMES
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from core.protocol.client import Client
 
 
-class Options(Protocol):
-    """What the command line says about a screen; None = not said."""
+class ScreenOptions(Protocol):
+    """The part of a command line that is about the screen; None = not given."""
 
     @property
     def directory(self) -> Path: ...
@@ -56,27 +56,27 @@ class Options(Protocol):
 
 
 # A key that is struck just after a frame waits for the next one, so frames stand closer than Textual has them (60).
-FRAMES_A_SECOND: Final = 120
+FRAMES_PER_SECOND: Final = 120
 
-OptionsT = TypeVar("OptionsT", bound=Options)
-Keep = Callable[[BaseException], str]
-
-
-def _palette() -> Any:
-    from tui.commands import Palette
-
-    return Palette
+OptionsT = TypeVar("OptionsT", bound=ScreenOptions)
+KeepFault = Callable[[BaseException], str]
 
 
-def wish_of(options: Options) -> Wish:
-    """The session that a command line asks for."""
+def _load_palette() -> Any:
+    from tui.slash_commands import CommandProvider
+
+    return CommandProvider
+
+
+def build_session_request(options: ScreenOptions) -> SessionRequest:
+    """Build the request for the session that a command line asks for."""
     resume, mode, model = "" if options.continue_last else options.resume, options.mode, options.model
     pane, changes = str(getattr(options, "pane", "")), list[commands.ModeSet | commands.ModelSet | commands.EffortSet]()
     if resume is not None:
         changes += [commands.ModeSet(mode=mode)] if mode else []
         changes += [commands.ModelSet(model=model)] if model else []
         changes += [commands.EffortSet(effort=options.effort)] if options.effort else []
-    return Wish(
+    return SessionRequest(
         resume=resume,
         mode=mode or "agent",
         model=model or "",
@@ -93,41 +93,41 @@ class AgentApp(App[int], inherit_bindings=False):
     CSS_PATH = "app.tcss"
     TITLE = "agent-tui"
 
-    ends_by_signals: Callable[[AgentApp], None] | None = None
-    keep: Keep | None = None
+    install_signal_handlers: Callable[[AgentApp], None] | None = None
+    keep_fault: KeepFault | None = None
 
-    COMMANDS: ClassVar[set[Any]] = {_palette}
+    COMMANDS: ClassVar[set[Any]] = {_load_palette}
     ENABLE_COMMAND_PALETTE = True
 
     def __init__(
         self,
         connect: Connect,
-        wish: Wish,
+        request: SessionRequest,
         *,
         keymap: Mapping[str, str] | None = None,
         theme: str = "",
         driver: type[Driver] | None = None,
     ) -> None:
-        arm_renderer()
+        guard_renderer()
         super().__init__(driver_class=driver)
-        self._client_of, self._wish = connect, wish
-        self.keymap, self._wrong_keys = checked(keymap or {})
+        self._connect, self._request = connect, request
+        self.keymap, self._wrong_keys = check_keymap(keymap or {})
         for each in THEMES:
             self.register_theme(each)
-        self.theme = theme if theme in self.available_themes else DEFAULT
+        self.theme = theme if theme in self.available_themes else DEFAULT_THEME
         self.animation_level = "none"
-        self.main = MainScreen(connect, wish)
-        self.door = KeyDoor(self)
-        self.since_struck = self.door.since_struck
-        self._shown = Shown()
+        self.main = MainScreen(connect, request)
+        self.key_filter = KeyFilter(self)
+        self.seconds_since_struck = self.key_filter.get_seconds_since_struck
+        self._frame_diff = FrameDiff()
         self._draft = ""
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
 
     def on_load(self) -> None:
-        if self.ends_by_signals is not None:
-            self.ends_by_signals(self)
+        if self.install_signal_handlers is not None:
+            self.install_signal_handlers(self)
 
     def on_mount(self) -> None:
         if self.keymap:
@@ -136,34 +136,35 @@ class AgentApp(App[int], inherit_bindings=False):
             self.notify(problem, severity="warning", markup=False)
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
-        super()._display(screen, self._shown.of(screen, renderable))
+        super()._display(screen, self._frame_diff.reduce_update(screen, renderable))
 
     async def on_event(self, event: events.Event) -> None:
-        if self.door.let(event):
+        if self.key_filter.accepts(event):
             await super().on_event(event)
 
     async def _on_key(self, event: events.Key) -> None:
-        if self.door.bubbled(event):
+        if self.key_filter.accepts_bubbled_key(event):
             await super()._on_key(event)
         event.prevent_default()
 
     def _fatal_error(self) -> None:
-        """A fault of the screen ends it: the trace is kept, since it would show what the session holds."""
+        """End after a fault of the screen. The traceback goes to a private file, since it would show what the
+        session holds."""
         fault = getattr(self, "_exception", None)
-        if self.keep is None or fault is None:
+        if self.keep_fault is None or fault is None:
             super()._fatal_error()
             return
         told = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: agent-tui -c"
-        self._exit_renderables.append(Text(f"{told} {self.keep(fault)}\n"))
+        self._exit_renderables.append(Text(f"{told} {self.keep_fault(fault)}\n"))
         self._close_messages_no_wait()
 
     def exit(self, result: Any = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave; what stands in the prompt is there again when the session is gone on with."""
-        self._draft = next((each.expanded for each in self.main.query(Prompt)), "")
+        """Leave. The text in the prompt is kept as the session's draft, for when it is resumed."""
+        self._draft = next((each.expanded_text for each in self.main.query(Prompt)), "")
         super().exit(result, return_code, message)
 
     async def on_unmount(self) -> None:
-        await self.main.bridge.keep_draft(self._draft)
+        await self.main.bridge.save_draft(self._draft)
         await self.main.bridge.close()
 
 
@@ -172,9 +173,9 @@ def run(
     connect: Callable[[OptionsT], Awaitable[Client]],
     *,
     keymap: Mapping[str, str] | None = None,
-    keep: Keep | None = None,
+    keep_fault: KeepFault | None = None,
 ) -> int:
-    """Show the screen until the user leaves. Returns the exit code."""
+    """Show the screen until the user leaves. Return the exit code."""
 
     async def client() -> Client:
         if not gc.isenabled():  # the launcher paused it; the first frame is there, and what was imported for it stays
@@ -182,15 +183,15 @@ def run(
             gc.enable()
         return await connect(options)
 
-    vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_A_SECOND
-    from tui.terminal import TerminalDriver, borrowed, end_with
+    vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_PER_SECOND
+    from tui.terminal.driver import TerminalDriver, exit_on_signals, restore_on_error
 
-    app = AgentApp(client, wish_of(options), keymap=keymap, driver=TerminalDriver)
-    app.ends_by_signals, app.keep = end_with, keep
-    with borrowed():
+    app = AgentApp(client, build_session_request(options), keymap=keymap, driver=TerminalDriver)
+    app.install_signal_handlers, app.keep_fault = exit_on_signals, keep_fault
+    with restore_on_error():
         app.run()
     if not app.return_code:
-        from tui.farewell import farewell
+        from tui.terminal.exit_summary import format_exit_summary
 
-        sys.stdout.write(farewell(app.main.state, options.directory))
+        sys.stdout.write(format_exit_summary(app.main.state, options.directory))
     return app.return_code or 0

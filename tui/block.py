@@ -1,4 +1,4 @@
-"""One thing in the transcript, as the fold of the events makes it."""
+"""One block of the transcript, as the fold of the events makes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.protocol.messages import Attachment, Usage
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class TranscriptBlock:
     """One thing in the transcript: a prompt, a document, a notice, the end of a turn.
 
     `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
@@ -37,10 +37,10 @@ class Block:
     usage: Usage | None = None
     steps: int = 0
     revision: int = 0
-    acts: tuple[events.Act, ...] = ()
+    acts: tuple[events.SubagentAction, ...] = ()
     attachments: tuple[Attachment, ...] = ()
 
     @property
-    def running(self) -> bool:
-        """Begun, and neither finished nor voided."""
+    def is_running(self) -> bool:
+        """True from its start until it is finished or voided."""
         return self.status == "running"

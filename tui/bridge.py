@@ -21,28 +21,28 @@ from core.protocol import commands, queries
 from core.protocol.client import Client, EngineGone
 from core.protocol.events import ModeName
 from core.protocol.messages import Effort
-from tui.state import Block, Topic, ViewState
+from tui.state import Topic, TranscriptBlock, ViewState
 
 FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
 TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
-TYPING_LASTS: Final = 0.4  # seconds after a key
+TYPING_DURATION: Final = 0.4  # seconds after a key
 FLUSH_COST_FACTOR: Final = 3
-SLICE: Final = 0.008
-PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+TIME_SLICE: Final = 0.008
+RESTART_PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 STEADY_AFTER: Final = 30.0
-LEAVING: Final = 1.0  # seconds that an engine has to take in what is kept
+DRAFT_TIMEOUT: Final = 1.0  # seconds that an engine has to take in what is kept
 LONG_LOG: Final = 20_000  # records; of a longer one, old answers are loaded when they are asked for
 
-BRIEF: Final = "This is a long session: the answers of older turns are not loaded."
+BRIEF_NOTICE: Final = "This is a long session: the answers of older turns are not loaded."
 
 Connect = Callable[[], Awaitable[Client]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """Which session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` comes up with it.
+class SessionRequest:
+    """The session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` is shown with it.
 
-    `changes` are told to a session that is resumed: what the user wants to be otherwise in it from now on.
+    `changes` are submitted once to a session that is resumed: the settings that the user wants from now on.
     """
 
     resume: str | None = None
@@ -54,231 +54,245 @@ class Wish:
     changes: tuple[commands.ModeSet | commands.ModelSet | commands.EffortSet, ...] = ()
 
     @property
-    def names_a_model(self) -> bool:
-        """Whether the session can be opened without asking which model to use."""
+    def has_model(self) -> bool:
+        """True if the session can be opened without asking which model to use."""
         return self.demo or bool(self.model) or self.resume is not None
 
 
-class Listener(Protocol):
-    """What the bridge tells the screen. Every call comes from the event loop of the app."""
+class BridgeListener(Protocol):
+    """Receiver of what the bridge reports. Every call comes from the event loop of the app."""
 
-    def changed(self, topics: frozenset[Topic]) -> None:
-        """The state has moved on."""
+    def show_changes(self, topics: frozenset[Topic]) -> None:
+        """Show the parts of the state that are named by `topics`."""
 
-    def trouble(self, message: str, hint: str) -> None:
-        """The engine is gone or refused; something the user has to know."""
+    def report_trouble(self, message: str, hint: str) -> None:
+        """Tell the user that the engine is gone, or refused something."""
 
-    def connected(self) -> None:
-        """The engine answers."""
+    def handle_connected(self) -> None:
+        """Take note that the engine answers."""
 
-    def ready(self) -> None:
-        """A session is open."""
+    def handle_session_opened(self) -> None:
+        """Show the session that was opened."""
 
-    def refused(self, message: str, hint: str) -> None:
-        """The session that was to be resumed can't be: there is nothing to show."""
+    def handle_session_refused(self, message: str, hint: str) -> None:
+        """Leave: the session that was to be resumed can't be."""
 
-    async def first_run(self, models: queries.Models) -> Wish | None:
-        """No model is configured: ask the user. None = leave."""
+    async def choose_model(self, models: queries.ModelsAnswer) -> SessionRequest | None:
+        """Ask the user for a model, since none is configured. None = leave."""
 
 
 class Bridge:
     """One session at one engine, for as long as the app runs."""
 
-    def __init__(self, connect: Connect, wish: Wish, listener: Listener) -> None:
+    def __init__(self, connect: Connect, request: SessionRequest, listener: BridgeListener) -> None:
         self.state = ViewState()
-        self._connect, self._wish, self._listener = connect, wish, listener
+        self._connect, self._request, self._listener = connect, request, listener
         self._client: Client | None = None
         self._connected = asyncio.Event()
-        self._open = asyncio.Event()
-        self._order = asyncio.Lock()
+        self._session_open = asyncio.Event()
+        self._submit_lock = asyncio.Lock()
         self._is_whole = False
-        self._topics: set[Topic] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._flushed = self._typed = float("-inf")
+        self._changed_topics: set[Topic] = set()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._flushed_at = self._typed_at = float("-inf")
         self._flush_cost = 0.0
-        self._switched = False
-        self._closing = False
+        self._is_switched = False
+        self._closes = False
         self._caught_up = asyncio.Event()
-        self._logged = 0
+        self._logged_seq = 0
 
     async def run(self) -> None:
         """Connect and pump until `close`. Never raises `EngineGone`."""
         failures = 0
-        while not self._closing:
+        while not self._closes:
             begun = time.monotonic()
             try:
                 self._client = await self._connect()
                 self._connected.set()
-                self._listener.connected()
+                self._listener.handle_connected()
                 if not await self._open_session():
                     return
-                while not self._closing:
-                    await self._pump()
+                while not self._closes:
+                    await self._pump_events()
             except (EngineGone, AgentTuiError, OSError) as problem:
                 if self._is_closing():
                     return
                 failures = 0 if time.monotonic() - begun > STEADY_AFTER else failures + 1
-                await self._mourn(problem, failures)
+                await self._await_restart(problem, failures)
 
     def _is_closing(self) -> bool:
-        return self._closing
+        return self._closes
 
-    async def _mourn(self, problem: Exception, failures: int) -> None:
+    async def _await_restart(self, problem: Exception, failures: int) -> None:
+        """Report the end of the engine, and wait before it is started again."""
         self._connected.clear()
-        self._open.clear()
-        await self._end_client()
-        pause = PAUSES[min(failures, len(PAUSES)) - 1] if failures else PAUSES[0]
+        self._session_open.clear()
+        await self._close_client()
+        pause = RESTART_PAUSES[min(failures, len(RESTART_PAUSES)) - 1] if failures else RESTART_PAUSES[0]
         said = problem.detail if isinstance(problem, EngineGone) else str(problem)
         detail = said.strip().splitlines()
-        again = "Starting it again; the session goes on from its log." if self.state.session else "Starting it again."
-        self._listener.trouble(f"The engine ended: {detail[-1]}" if detail else "The engine ended.", again)
+        again = (
+            "Starting it again; the session goes on from its log." if self.state.session_id else "Starting it again."
+        )
+        self._listener.report_trouble(f"The engine ended: {detail[-1]}" if detail else "The engine ended.", again)
         await asyncio.sleep(pause)
 
     async def _open_session(self) -> bool:
-        """False: there is none, and the screen is about to close."""
+        """Open or resume the session. False if there is none, and the screen is about to close."""
         assert self._client is not None
-        if self.state.session:
-            reply = await self._client.submit(commands.SessionResume(session=self.state.session))
+        if self.state.session_id:
+            reply = await self._client.submit(commands.SessionResume(session=self.state.session_id))
         else:
-            if not self._wish.names_a_model:
+            if not self._request.has_model:
                 models = await self._client.query(queries.ModelsQuery(discover=False))
-                if isinstance(models, queries.Models) and not models.default and not await self._ask(models):
+                if (
+                    isinstance(models, queries.ModelsAnswer)
+                    and not models.default
+                    and not await self._ask_for_model(models)
+                ):
                     return False
-                if isinstance(models, queries.Models) and models.default:
-                    self._wish = replace(self._wish, model=models.default)
-            reply = await self._client.submit(self._opening())
+                if isinstance(models, queries.ModelsAnswer) and models.default:
+                    self._request = replace(self._request, model=models.default)
+            reply = await self._client.submit(self._build_open_command())
         while isinstance(reply, commands.Reject):
-            if self._wish.resume is not None and not self.state.session:
-                self._listener.refused(reply.message, reply.hint)
+            if self._request.resume is not None and not self.state.session_id:
+                self._listener.handle_session_refused(reply.message, reply.hint)
                 return False
-            self._listener.trouble(reply.message, reply.hint)
+            self._listener.report_trouble(reply.message, reply.hint)
             models = await self._client.query(queries.ModelsQuery(discover=False))
-            if not isinstance(models, queries.Models) or not await self._ask(models):
+            if not isinstance(models, queries.ModelsAnswer) or not await self._ask_for_model(models):
                 return False
-            reply = await self._client.submit(self._opening())
-        if self._wish.changes and not self.state.session:
-            await self._change(reply.session)
-        self._take_session(reply)
+            reply = await self._client.submit(self._build_open_command())
+        if self._request.changes and not self.state.session_id:
+            await self._submit_changes(reply.session)
+        self._adopt_session(reply)
         return True
 
-    async def _change(self, session: str) -> None:
-        """Once, at the start: an engine that comes back must not undo what the user has chosen since."""
+    async def _submit_changes(self, session: str) -> None:
+        """Submit the requested changes, once: an engine that comes back must not undo what the user has chosen
+        since."""
         from msgspec.structs import replace
 
         assert self._client is not None
-        for change in self._wish.changes:
+        for change in self._request.changes:
             reply = await self._client.submit(replace(change, session=session))
             if isinstance(reply, commands.Reject):
-                self._listener.trouble(reply.message, reply.hint)
+                self._listener.report_trouble(reply.message, reply.hint)
 
-    async def _ask(self, models: queries.Models) -> bool:
-        wish = await self._listener.first_run(models)
+    async def _ask_for_model(self, models: queries.ModelsAnswer) -> bool:
+        wish = await self._listener.choose_model(models)
         if wish is None:
             return False
-        self._wish = replace(wish, effort=self._wish.effort)
+        self._request = replace(wish, effort=self._request.effort)
         return True
 
-    def _opening(self) -> commands.AnyCommand:
-        wish = self._wish
+    def _build_open_command(self) -> commands.AnyCommand:
+        wish = self._request
         if wish.resume is not None:
             return commands.SessionResume(session=wish.resume)
         return commands.SessionOpen(mode=wish.mode, model=wish.model, effort=wish.effort, demo=wish.demo)
 
-    def _take_session(self, opened: commands.Ack) -> None:
-        if opened.session != self.state.session:
-            self.state = ViewState(session=opened.session)
-        self._logged = opened.seq
+    def _adopt_session(self, opened: commands.Ack) -> None:
+        if opened.session != self.state.session_id:
+            self.state = ViewState(session_id=opened.session)
+        self._logged_seq = opened.seq
         self._is_whole = self.state.seq > 0 or opened.seq <= LONG_LOG
         if not self._is_whole:
-            self.state.add(Block("brief", "notice", text=BRIEF, hint="/history loads them all", level="info"))
+            self.state.add_block(
+                TranscriptBlock("brief", "notice", text=BRIEF_NOTICE, hint="/history loads them all", level="info")
+            )
         self._caught_up.clear()
-        self._see_whether_caught_up()
-        self._open.set()
-        self._listener.ready()
+        self._check_caught_up()
+        self._session_open.set()
+        self._listener.handle_session_opened()
 
-    async def _pump(self) -> None:
+    async def _pump_events(self) -> None:
         assert self._client is not None
-        self._switched = False
+        self._is_switched = False
         since = time.monotonic()
         brief = not self._is_whole and not self.state.seq
-        async for envelope in self._client.events(self.state.session, after=self.state.seq, brief=brief):
-            if self._switched:
+        async for envelope in self._client.events(self.state.session_id, after=self.state.seq, brief=brief):
+            if self._is_switched:
                 return
             if topics := self.state.apply(envelope):
-                self._topics |= topics
-                self._schedule()
-            self._see_whether_caught_up()
-            if time.monotonic() - since > SLICE:  # a burst must not keep a keystroke waiting
+                self._changed_topics |= topics
+                self._schedule_flush()
+            self._check_caught_up()
+            if time.monotonic() - since > TIME_SLICE:  # a burst must not keep a keystroke waiting
                 await asyncio.sleep(0)
                 since = time.monotonic()
-        if not self._switched and not self._closing:
+        if not self._is_switched and not self._closes:
             raise EngineGone("the stream of events ended")
 
-    def _see_whether_caught_up(self) -> None:
-        if self.state.seq >= self._logged:
+    def _check_caught_up(self) -> None:
+        if self.state.seq >= self._logged_seq:
             self._caught_up.set()
 
-    def _schedule(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._patience(time.monotonic()), self._flush)
+    def _schedule_flush(self) -> None:
+        if self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(
+                self._seconds_to_flush(time.monotonic()), self._flush
+            )
 
-    def _patience(self, now: float) -> float:
-        """Seconds until what has come is to be shown."""
-        interval = TYPING_INTERVAL if now - self._typed < TYPING_LASTS else FLUSH_INTERVAL
-        return max(self._flushed + max(interval, FLUSH_COST_FACTOR * self._flush_cost) - now, 0.0)
+    def _seconds_to_flush(self, now: float) -> float:
+        """Return the seconds until the changes that have come are shown."""
+        interval = TYPING_INTERVAL if now - self._typed_at < TYPING_DURATION else FLUSH_INTERVAL
+        return max(self._flushed_at + max(interval, FLUSH_COST_FACTOR * self._flush_cost) - now, 0.0)
 
-    def typed(self) -> None:
-        """The user has pressed a key: for a moment, what comes is shown less often."""
-        was_typing = time.monotonic() - self._typed < TYPING_LASTS
-        self._typed = time.monotonic()
-        if self._timer is not None and not was_typing:
-            self._timer.cancel()
-            self._timer = None
-            self._schedule()
+    def note_typing(self) -> None:
+        """Show changes less often for a moment, since the user has pressed a key."""
+        was_typing = time.monotonic() - self._typed_at < TYPING_DURATION
+        self._typed_at = time.monotonic()
+        if self._flush_timer is not None and not was_typing:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+            self._schedule_flush()
 
     def _flush(self) -> None:
-        self._timer = None
-        topics, self._topics = frozenset(self._topics), set()
+        self._flush_timer = None
+        topics, self._changed_topics = frozenset(self._changed_topics), set()
         begun = time.monotonic()
-        if not self._closing:
-            self._listener.changed(topics)
-        asyncio.get_running_loop().call_soon(self._measure, begun)
+        if not self._closes:
+            self._listener.show_changes(topics)
+        asyncio.get_running_loop().call_soon(self._measure_flush, begun)
 
-    def _measure(self, begun: float) -> None:
-        self._flushed = time.monotonic()
-        self._flush_cost = self._flushed - begun
+    def _measure_flush(self, begun: float) -> None:
+        self._flushed_at = time.monotonic()
+        self._flush_cost = self._flushed_at - begun
 
     async def submit(self, command: commands.AnyCommand) -> commands.Reply:
         """Send a command for the open session, after all that was submitted before it.
 
-        Waits for the engine when it is not there (yet). What was under way when the engine ended is sent again only if
-        that does nothing twice. A command without a session gets the open one.
+        Waits for the engine when it is not there (yet). A command that was on its way when the engine ended is
+        sent
+        again only if that has no second effect. A command without a session gets the open one.
         """
         from msgspec.structs import replace
 
         wants_session = not isinstance(command, commands.SessionOpen | commands.ProviderConfigure | commands.ThemeKeep)
         before: int | None = None
-        async with self._order:
+        async with self._submit_lock:
             while True:
-                await (self._open if wants_session else self._connected).wait()
-                if before is not None and (reply := await self._reply_to_lost(command, before)) is not None:
+                await (self._session_open if wants_session else self._connected).wait()
+                if before is not None and (reply := await self._find_lost_reply(command, before)) is not None:
                     return reply
                 try:
                     assert self._client is not None
                     before = self.state.seq
                     addressed = command if command.session or not wants_session else None
-                    return await self._client.submit(addressed or replace(command, session=self.state.session))
+                    return await self._client.submit(addressed or replace(command, session=self.state.session_id))
                 except EngineGone:
-                    self._open.clear()
+                    self._session_open.clear()
                     self._connected.clear()
 
-    async def _reply_to_lost(self, command: commands.AnyCommand, before: int) -> commands.Reply | None:
-        """The reply to a command that a dead engine may have carried out after event `before`; None: it did not."""
+    async def _find_lost_reply(self, command: commands.AnyCommand, before: int) -> commands.Reply | None:
+        """Find the reply to a command that a dead engine may have carried out after event `before`; None: it did
+        not."""
         match command:
             case commands.TurnSubmit(text=text) | commands.TurnSteer(text=text):
                 await self._caught_up.wait()
-                taken = text in self.state.said_after(before)
-                return commands.Ack(session=self.state.session, seq=self.state.seq) if taken else None
+                taken = text in self.state.list_prompts_after(before)
+                return commands.Ack(session=self.state.session_id, seq=self.state.seq) if taken else None
             case (
                 commands.CommandRun()
                 | commands.VerdictUndo()
@@ -290,80 +304,80 @@ class Bridge:
                 message = "The engine ended before it answered."
                 return commands.Reject(code="engine_gone", message=message, hint="Look first; it may have been done.")
             case commands.TurnInterrupt():
-                return commands.Ack(session=self.state.session, seq=self.state.seq)
+                return commands.Ack(session=self.state.session_id, seq=self.state.seq)
             case _:
                 return None
 
     async def query(self, query: queries.AnyQuery) -> queries.AnyAnswer:
-        """Ask. `Refused` when the engine is not there."""
+        """Ask the engine. The answer is `Refused` when the engine is not there."""
         from msgspec.structs import replace
 
         if self._client is None or not self._connected.is_set():
-            return queries.Refused(code="engine_away", message="The engine is still starting.")
+            return queries.RefusedAnswer(code="engine_away", message="The engine is still starting.")
         try:
-            return await self._client.query(query if query.session else replace(query, session=self.state.session))
+            return await self._client.query(query if query.session else replace(query, session=self.state.session_id))
         except EngineGone as gone:
-            return queries.Refused(code="engine_gone", message=f"The engine ended: {gone.detail}")
+            return queries.RefusedAnswer(code="engine_gone", message=f"The engine ended: {gone.detail}")
 
     async def switch(
         self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork
     ) -> commands.Reply:
-        """Open another session in this window; the old one is closed."""
+        """Open another session in this window and close the old one."""
         await self._connected.wait()
         assert self._client is not None
-        old = self.state.session
+        old = self.state.session_id
         reply = await self._client.submit(command)
         if isinstance(reply, commands.Ack) and reply.session != old:
-            self._switched = True
+            self._is_switched = True
             if old:
                 await self._client.submit(commands.SessionClose(session=old))
-            self._take_session(reply)
+            self._adopt_session(reply)
         return reply
 
     async def load_history(self) -> bool:
-        """Show all of a session of which only the latest answers were loaded. False: all of it is there, or the engine
-        is not."""
-        client, session = self._client, self.state.session
+        """Show all of a session of which only the latest answers were loaded. False if there is nothing to load, or no
+        engine."""
+        client, session = self._client, self.state.session_id
         if client is None or self._is_whole:
             return False
-        whole = ViewState(session=session)
+        whole = ViewState(session_id=session)
         since = time.monotonic()
         try:
             async for envelope in client.events(session):
                 whole.apply(envelope)
                 if whole.seq >= self.state.seq:
                     break
-                if time.monotonic() - since > SLICE:
+                if time.monotonic() - since > TIME_SLICE:
                     await asyncio.sleep(0)
                     since = time.monotonic()
         except EngineGone:
             return False
-        if session != self.state.session or whole.seq < self.state.seq:
+        if session != self.state.session_id or whole.seq < self.state.seq:
             return False
         self.state, self._is_whole = whole, True
-        self._listener.ready()
+        self._listener.handle_session_opened()
         return True
 
-    async def caught_up(self) -> None:
-        """Until all is folded that the session held when it was opened."""
+    async def wait_until_caught_up(self) -> None:
+        """Wait until every event that the session held when it was opened is folded."""
         await self._caught_up.wait()
 
-    async def _end_client(self) -> None:
+    async def _close_client(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
-    async def keep_draft(self, text: str) -> None:
-        """What is not sent is there again when the session is gone on with. No engine is waited for."""
-        if not self._open.is_set() or text.strip() == self.state.said.draft.strip():
+    async def save_draft(self, text: str) -> None:
+        """Save the unsent text of the prompt with the session. Gives up after `DRAFT_TIMEOUT`."""
+        if not self._session_open.is_set() or text.strip() == self.state.steering.draft.strip():
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVING):
+            async with asyncio.timeout(DRAFT_TIMEOUT):
                 await self.submit(commands.DraftKeep(text=text))
 
     async def close(self) -> None:
         """End the connection, and the engine with it."""
-        self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._end_client()
+        self._closes = True
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        await self._close_client()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from core.protocol import events
 
 if TYPE_CHECKING:
-    from tui.state import Block, Topic, ViewState
+    from tui.state import Topic, TranscriptBlock, ViewState
 
 _ENDED: Final = {"done": "completed", "failed": "failed", "limit": "failed", "interrupted": "cancelled"}
 
@@ -16,12 +16,12 @@ def fold_crew(state: ViewState, event: events.AnyEvent, envelope: events.Envelop
     """Take an event of a subagent in; None: it is none."""
     match event:
         case events.SubagentStarted():
-            block = state.begun(f"sub:{envelope.seq}", "subagent", envelope.turn, event.title)
+            block = state.begin_block(f"sub:{envelope.seq}", "subagent", envelope.turn, event.title)
             block.subject = event.todo
-            state.crew[event.id] = block
+            state.subagent_blocks[event.id] = block
             return frozenset({"blocks", "status", "plan"})
         case events.SubagentProgressed() | events.SubagentFinished() | events.SubagentMerged():
-            if (found := state.crew.get(event.id)) is None:
+            if (found := state.subagent_blocks.get(event.id)) is None:
                 return frozenset()
             found.revision += 1
             return _changed(state, found, event)
@@ -31,7 +31,7 @@ def fold_crew(state: ViewState, event: events.AnyEvent, envelope: events.Envelop
 
 def _changed(
     state: ViewState,
-    block: Block,
+    block: TranscriptBlock,
     event: events.SubagentProgressed | events.SubagentFinished | events.SubagentMerged,
 ) -> frozenset[Topic]:
     match event:
@@ -44,7 +44,7 @@ def _changed(
             block.status, block.acts, block.live = _ENDED[event.reason], event.acts, ""
             block.text, block.hint = event.said, event.message
             block.steps, block.usage, block.duration_ms = event.steps, event.usage, event.duration_ms
-            state.count(event.usage)
+            state.add_usage(event.usage)
         case events.SubagentMerged():
             block.summary = _files(len(event.paths)) or "nothing changed"
             block.output = "\n".join((*event.paths, *event.notes))
@@ -59,6 +59,6 @@ def _files(count: int) -> str:
     return f"{count} file{'' if count == 1 else 's'}" if count else ""
 
 
-def at_work(state: ViewState) -> dict[str, Block]:
+def find_running_subagents(state: ViewState) -> dict[str, TranscriptBlock]:
     """The blocks of those at work now, by their todo."""
-    return {block.subject: block for block in state.crew.values() if block.running}
+    return {block.subject: block for block in state.subagent_blocks.values() if block.is_running}

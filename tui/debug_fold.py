@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from core.protocol import events
-from core.protocol.debug import ASKED_IF_FIXED, ASKED_TO_SHOW, Hypothesis, Probe, ProbeRecord, ProbeRun
+from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION, Hypothesis, Probe, ProbeRecord, ProbeRun
 
 if TYPE_CHECKING:
     from tui.state import ViewState
 
-LIVE: Final = 500  # records of a run that goes on
+MAX_LIVE_RECORDS: Final = 500  # records of a run that goes on
 
 
 @dataclass(slots=True)
@@ -23,13 +23,13 @@ class DebugView:
     hypotheses: dict[str, Hypothesis] = field(default_factory=dict)
     probes: dict[str, Probe] = field(default_factory=dict)
     runs: dict[str, ProbeRun] = field(default_factory=dict)
-    reproducing: events.ReproduceRequested | None = None
-    live: list[ProbeRecord] = field(default_factory=list)
-    judged: events.FixJudged | None = None
-    checked: events.ProbesChecked | None = None
-    asked: events.QuestionAsked | None = None
-    marks: dict[str, dict[str, Hypothesis]] = field(default_factory=dict)
-    holds: bool = True
+    reproduction: events.ReproduceRequested | None = None
+    live_records: list[ProbeRecord] = field(default_factory=list)
+    fix_verdict: events.FixJudged | None = None
+    probe_check: events.ProbesChecked | None = None
+    question: events.QuestionAsked | None = None
+    checkpoints: dict[str, dict[str, Hypothesis]] = field(default_factory=dict)
+    can_probe: bool = True
 
 
 def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
@@ -38,21 +38,21 @@ def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
     match event:
         case events.HypothesesSet(hypotheses=hypotheses):
             view.hypotheses = {each.id: each for each in hypotheses}
-            view.judged = None
+            view.fix_verdict = None
         case events.HypothesisJudged(hypothesis=judged):
             view.hypotheses = {**view.hypotheses, judged.id: judged}
         case events.ProbeAdded(probe=probe):
-            view.probes, view.checked = {**view.probes, probe.id: probe}, None
+            view.probes, view.probe_check = {**view.probes, probe.id: probe}, None
         case events.ProbeRemoved(ids=ids):
             view.probes = {name: probe for name, probe in view.probes.items() if name not in ids}
         case events.ReproduceRequested():
-            view.reproducing, view.live = event, []
-        case events.ProbeLogged(records=records) if view.reproducing is not None:
-            view.live = [*view.live, *records][-LIVE:]
+            view.reproduction, view.live_records = event, []
+        case events.ProbeLogged(records=records) if view.reproduction is not None:
+            view.live_records = [*view.live_records, *records][-MAX_LIVE_RECORDS:]
         case events.RunRecorded(run=run):
             view.runs = {**view.runs, run.id: run}
         case events.ReproduceEnded():
-            view.reproducing, view.live = None, []
+            view.reproduction, view.live_records = None, []
         case _:
             return _end(view, event)
     return True
@@ -61,9 +61,9 @@ def fold_debug(state: ViewState, event: events.AnyEvent) -> bool:
 def _end(view: DebugView, event: events.AnyEvent) -> bool:
     match event:
         case events.FixJudged():
-            view.judged = event
+            view.fix_verdict = event
         case events.ProbesChecked():
-            view.checked = event
+            view.probe_check = event
         case _:
             _around(view, event)
             return False
@@ -73,22 +73,22 @@ def _end(view: DebugView, event: events.AnyEvent) -> bool:
 def _around(view: DebugView, event: events.AnyEvent) -> None:
     """What others fold, too. No probe outlives its turn or Debug mode."""
     match event:
-        case events.QuestionAsked() if event.questions[0].id in {ASKED_TO_SHOW, ASKED_IF_FIXED}:
-            view.asked = event
-        case events.QuestionAnswered(id=name) if view.asked is not None and view.asked.id == name:
-            view.asked = None
+        case events.QuestionAsked() if event.questions[0].id in {REPRODUCE_QUESTION, FIXED_QUESTION}:
+            view.question = event
+        case events.QuestionAnswered(id=name) if view.question is not None and view.question.id == name:
+            view.question = None
         case events.CheckpointCreated(id=name):
-            view.marks[name] = view.hypotheses
+            view.checkpoints[name] = view.hypotheses
         case events.ConversationRewound(checkpoint=name):
-            view.hypotheses, view.judged, view.checked = view.marks.get(name, {}), None, None
-            view.probes, view.reproducing, view.live, view.asked = {}, None, [], None
+            view.hypotheses, view.fix_verdict, view.probe_check = view.checkpoints.get(name, {}), None, None
+            view.probes, view.reproduction, view.live_records, view.question = {}, None, [], None
         case events.BoxFound(tier=tier):
-            view.holds = tier != "T4"
+            view.can_probe = tier != "T4"
         case _:
             _leave(view, event)
 
 
 def _leave(view: DebugView, event: events.AnyEvent) -> None:
     left = isinstance(event, events.TurnFinished) or (isinstance(event, events.ModeChanged) and event.mode != "debug")
-    if left and (view.probes or view.reproducing or view.asked):
-        view.probes, view.reproducing, view.live, view.asked = {}, None, [], None
+    if left and (view.probes or view.reproduction or view.question):
+        view.probes, view.reproduction, view.live_records, view.question = {}, None, [], None

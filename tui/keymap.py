@@ -1,7 +1,7 @@
-"""Every key in one table: its id, what it does, how it is explained. Widgets take their bindings from here alone.
+"""The key table: id, action and explanation of every key. Widgets take their bindings from here alone.
 
-`bindings(scope)` is what a widget declares; `App.set_keymap({id: keys})` changes keys by id; the palette and the key
-help read the same table.
+`get_bindings(scope)` is what a widget declares; `App.set_keymap({id: keys})` changes keys by id; the palette and the
+key help read the same table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from textual.binding import Binding, BindingType
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One action. `scope` names the widget that has it; `id` is `scope.word` and stable; `keys` are comma-separated."""
+    """One key binding. `scope` names the widget that has it; `id` is `scope.word` and stable; `keys` are comma-
+    separated."""
 
     id: str
     keys: str
@@ -27,13 +28,13 @@ class Key:
 
     @property
     def scope(self) -> str:
-        """Where the key works."""
+        """The place in which the key works."""
         return self.id.partition(".")[0]
 
 
 KEYS: Final[tuple[Key, ...]] = (
     Key("app.mode_next", "shift+tab", "next_mode", "Next mode", "Agent, Plan, Ask, Debug in turn", priority=True),
-    Key("app.mode_menu", "ctrl+full_stop", "mode_menu", "Mode…", "Choose the mode from a list", priority=True),
+    Key("app.mode_menu", "ctrl+full_stop", "show_mode_menu", "Mode…", "Choose the mode from a list", priority=True),
     Key(
         "app.effort",
         "f7",
@@ -52,8 +53,10 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("app.preview", "ctrl+o", "show_pane('preview')", "Preview", "Show or hide the file preview", priority=True),
     Key("app.interrupt", "escape", "interrupt", "Interrupt / back", "Stop the turn, or go back to the prompt"),
     Key("app.chat", "ctrl+up", "focus_chat", "Conversation", "Go to the conversation, block by block", priority=True),
-    Key("app.page_up", "ctrl+pageup", "page_chat(-1)", "Page up", "A screenful up in the conversation", priority=True),
-    Key("app.page_down", "ctrl+pagedown", "page_chat(1)", "Page down", "A screenful down in it", priority=True),
+    Key(
+        "app.page_up", "ctrl+pageup", "scroll_chat(-1)", "Page up", "A screenful up in the conversation", priority=True
+    ),
+    Key("app.page_down", "ctrl+pagedown", "scroll_chat(1)", "Page down", "A screenful down in it", priority=True),
     Key("app.answer", "f2", "focus_question", "Answer", "Go to the approval or the question that waits", priority=True),
     Key("app.trust", "f3", "answer_trust(True)", "Trust", "Trust the project, when that is asked", priority=True),
     Key(
@@ -76,8 +79,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("prompt.page_up", "pageup", "page(-1)", "Page up", "A screenful up, here or in the conversation"),
     Key("prompt.page_down", "pagedown", "page(1)", "Page down", "A screenful down"),
     Key("prompt.complete", "tab", "complete", "Complete", "Take the completion, or open it for @ and /"),
-    Key("transcript.previous", "up,k", "previous", "Block above", "Go to the block above"),
-    Key("transcript.next", "down,j", "next", "Block below", "Go to the block below"),
+    Key("transcript.previous", "up,k", "previous_block", "Block above", "Go to the block above"),
+    Key("transcript.next", "down,j", "next_block", "Block below", "Go to the block below"),
     Key("transcript.toggle", "enter,space", "toggle_block", "Open / close", "Open or close the block"),
     Key("transcript.copy", "c,y", "copy_block", "Copy block", "Copy the block's text without gutter and wraps"),
     Key("transcript.top", "g,home", "top", "First block", "Go to the start of the conversation"),
@@ -94,30 +97,38 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("lines.left", "left", "shift(-1)", "To the left", "Half a pane to the left"),
     Key("lines.start", "home", "line_start", "Line starts", "Where the lines begin"),
     Key("lines.end", "end", "line_end", "Line ends", "Where the longest line on screen ends"),
-    Key("review.next", "j", "hunk(1)", "Next hunk", "Go to the next hunk, in the next file after the last"),
-    Key("review.previous", "k", "hunk(-1)", "Previous hunk", "Go to the hunk before, in the file before if need be"),
-    Key("review.next_file", "]", "file(1)", "Next file", "Go to the next changed file"),
-    Key("review.previous_file", "[", "file(-1)", "Previous file", "Go to the changed file before"),
+    Key("review.next", "j", "move_hunk(1)", "Next hunk", "Go to the next hunk, in the next file after the last"),
+    Key(
+        "review.previous", "k", "move_hunk(-1)", "Previous hunk", "Go to the hunk before, in the file before if need be"
+    ),
+    Key("review.next_file", "]", "move_file(1)", "Next file", "Go to the next changed file"),
+    Key("review.previous_file", "[", "move_file(-1)", "Previous file", "Go to the changed file before"),
     Key("review.accept", "a", "resolve_hunk('accept')", "Accept", "Write this hunk to your file"),
     Key("review.reject", "r", "resolve_hunk('reject')", "Reject", "Drop this hunk; your file stays as it is"),
     Key("review.accept_file", "A", "resolve_file('accept')", "Accept file", "Write all hunks of this file"),
     Key("review.reject_file", "R", "resolve_file('reject')", "Reject file", "Drop all hunks of this file"),
-    Key("review.reason", "w", "reason", "Reject, why…", "Reject this hunk and tell the model why"),
+    Key("review.reason", "w", "reject_with_reason", "Reject, why…", "Reject this hunk and tell the model why"),
     Key("review.undo", "u", "undo", "Undo", "Take back the last verdict"),
-    Key("review.divide", "s", "divide", "Split hunk", "Split this hunk, before the marked line if there is one"),
-    Key("review.mark_down", "J,shift+down", "pick(1)", "Mark below", "Mark the line at which the hunk is to be split"),
-    Key("review.mark_up", "K,shift+up", "pick(-1)", "Mark above", "Mark the line above"),
-    Key("review.edit", "e", "edit", "Edit hunk", "Edit what this hunk puts into the file"),
+    Key("review.divide", "s", "split_hunk", "Split hunk", "Split this hunk, before the marked line if there is one"),
+    Key(
+        "review.mark_down",
+        "J,shift+down",
+        "mark_line(1)",
+        "Mark below",
+        "Mark the line at which the hunk is to be split",
+    ),
+    Key("review.mark_up", "K,shift+up", "mark_line(-1)", "Mark above", "Mark the line above"),
+    Key("review.edit", "e", "edit_hunk", "Edit hunk", "Edit what this hunk puts into the file"),
     Key("review.comment", "c", "comment", "Comment", "Say something about this hunk; no words remove it"),
     Key("review.send", "S", "send_comments", "Send comments", "Look at your comments and send them as one message"),
-    Key("review.origin", "b", "by_origin", "By origin…", "Judge all of one command, turn or todo at once"),
-    Key("review.settle", "t", "settle", "Three ways", "Settle a conflict: base, your file and the agent's"),
-    Key("review.todo", "T", "todo", "Todo", "Show the todo that this was changed for"),
+    Key("review.origin", "b", "resolve_origin", "By origin…", "Judge all of one command, turn or todo at once"),
+    Key("review.settle", "t", "resolve_conflict", "Three ways", "Settle a conflict: base, your file and the agent's"),
+    Key("review.todo", "T", "show_todo", "Todo", "Show the todo that this was changed for"),
     Key("review.list", "l", "toggle_list", "List", "All that waits, as a list; a and r judge its rows"),
     Key("review.filter", "/", "filter", "Filter", "Find files in the list by words"),
-    Key("review.split", "v", "split", "Columns", "One column or two; two take the whole window if need be"),
-    Key("review.open", "o", "open", "Open", "Show the file at this hunk"),
-    Key("changes.open", "enter", "open", "Open", "Show the hunks of the file, or open the directory"),
+    Key("review.split", "v", "toggle_columns", "Columns", "One column or two; two take the whole window if need be"),
+    Key("review.open", "o", "open_file", "Open", "Show the file at this hunk"),
+    Key("changes.open", "enter", "open_row", "Open", "Show the hunks of the file, or open the directory"),
     Key("changes.fold", "space,left,right", "fold", "Fold", "Open or close the directory"),
     Key("changes.down", "down", "move(1)", "Below", "The row below"),
     Key("changes.up", "up", "move(-1)", "Above", "The row above"),
@@ -170,17 +181,17 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plan.higher", "K,shift+up", "move(-1)", "Higher", "Move the marked todo up"),
     Key("plan.filter", "/", "ask('filter')", "Filter", "Find todos by words or by state"),
     Key("plan.unfilter", "escape", "unfilter", "Show all", "Drop the filter, so that all todos are seen again"),
-    Key("plan.hunks", "o", "hunks", "Hunks", "Show what was changed for the marked todo"),
-    Key("plan.body", "E", "write", "Edit text", "Edit the text of the plan in the place of the panel"),
+    Key("plan.hunks", "o", "show_hunks", "Hunks", "Show what was changed for the marked todo"),
+    Key("plan.body", "E", "edit_here", "Edit text", "Edit the text of the plan in the place of the panel"),
     Key("plan.text", "t", "edit_text", "Text in $EDITOR", "Edit the text of the plan in your $EDITOR"),
-    Key("plan.send", "S", "send", "Send comments", "Look at your comments and send them as one message"),
+    Key("plan.send", "S", "send_comments", "Send comments", "Look at your comments and send them as one message"),
     Key("todos.down", "j,down", "move(1)", "Below", "The todo below"),
     Key("todos.up", "k,up", "move(-1)", "Above", "The todo above"),
     Key("todos.page_down", "pagedown", "page(1)", "Page down", "A screenful down"),
     Key("todos.page_up", "pageup", "page(-1)", "Page up", "A screenful up"),
     Key("todos.top", "g,home", "top", "First todo", "Go to the first todo"),
     Key("todos.bottom", "G,end", "bottom", "Last todo", "Go to the last todo"),
-    Key("todos.read", "enter", "read", "Text", "Go to the text of the plan, where lines can be commented"),
+    Key("todos.read", "enter", "read_text", "Text", "Go to the text of the plan, where lines can be commented"),
     Key("plantext.down", "j,down", "move(1)", "Below", "The line below"),
     Key("plantext.up", "k,up", "move(-1)", "Above", "The line above"),
     Key("plantext.mark_down", "J,shift+down", "extend(1)", "Mark below", "Mark the line below, too"),
@@ -191,13 +202,13 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plantext.bottom", "G,end", "bottom", "Last line", "Go to the last line"),
     Key("plantext.comment", "c", "comment", "Comment", "Comment the marked lines, or change what you said"),
     Key("plantext.uncomment", "d,delete", "uncomment", "Remove", "Remove the comment that is marked"),
-    Key("plantext.todos", "enter", "todos", "Todos", "Go back to the todos"),
+    Key("plantext.todos", "enter", "show_todos", "Todos", "Go back to the todos"),
     Key("planeditor.save", "ctrl+s", "save", "Save", "Make this the text of the plan"),
     Key("planeditor.cancel", "escape", "cancel", "Leave", "Leave the text as it was; asks if you typed something"),
     Key("debug.filter", "/", "filter", "Filter", "Find lines of the log by words"),
-    Key("debug.run", "n", "run", "Next run", "The log of the next run"),
+    Key("debug.run", "n", "next_run", "Next run", "The log of the next run"),
     Key("debug.compare", "v", "compare", "Compare", "The run beside the one before it, or its log alone"),
-    Key("debug.hypothesis", "h", "hypothesis", "Hypothesis", "Only the lines of the next hypothesis, in turn"),
+    Key("debug.hypothesis", "h", "next_hypothesis", "Hypothesis", "Only the lines of the next hypothesis, in turn"),
     Key("debug.proceed", "p", "answer('proceed')", "Proceed", "Answer the card: go on with what was logged"),
     Key("debug.fixed", "f", "answer('fixed')", "Mark as fixed", "Answer the card: the fault is gone"),
     Key("debug.broken", "b", "answer('broken')", "Still broken", "Answer the card: take the fix back"),
@@ -235,17 +246,17 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("question.down", "down", "move(1)", "Down", "The option below; after the last, your own words"),
     Key("question.up", "up", "move(-1)", "Up", "The option above"),
     Key("question.tick", "space", "tick", "Mark", "Choose it among others, where several can hold"),
-    Key("question.next", "tab,right", "turn(1)", "Next question", "The tab to the right"),
-    Key("question.previous", "shift+tab,left", "turn(-1)", "Question before", "The tab to the left"),
+    Key("question.next", "tab,right", "switch_question(1)", "Next question", "The tab to the right"),
+    Key("question.previous", "shift+tab,left", "switch_question(-1)", "Question before", "The tab to the left"),
     Key("question.page_down", "pagedown", "page(1)", "Scroll down", "The rest of a long question"),
     Key("question.page_up", "pageup", "page(-1)", "Scroll up", "The beginning of a long question"),
-    Key("question.leave", "escape", "leave_question", "Later", "To the prompt; the question stays open"),
+    Key("question.leave", "escape", "postpone_question", "Later", "To the prompt; the question stays open"),
     Key("question.dismiss", "ctrl+d,delete", "dismiss_question", "Dismiss", "Leave it to the agent: go on without me"),
 )
 
 
 # Letters that only move a cursor, so that they act at once and can be told from a sentence by what follows.
-MOVES: Final = frozenset(
+CURSOR_KEYS: Final = frozenset(
     f"{scope}.{name}"
     for scope, names in {
         "transcript": "previous next top bottom",
@@ -263,7 +274,7 @@ MOVES: Final = frozenset(
 )
 
 
-PLACES: Final = {
+SCOPE_TITLES: Final = {
     "app": "Everywhere",
     "prompt": "Prompt",
     "transcript": "Conversation",
@@ -295,22 +306,23 @@ PLACES: Final = {
     "consent": "Yes or no to a change",
     "page": "Page",
 }
-_SHORT: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
+_KEY_SIGNS: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→"}
 
 
-def shown(keys: str) -> str:
-    """Keys as they are written for people, apart by spaces."""
-    return re.sub(r"[a-z_]+", lambda name: _SHORT.get(name.group(), name.group()), keys).replace(",", " ")
+def format_keys(keys: str) -> str:
+    """Format comma-separated keys for people, with spaces between them."""
+    return re.sub(r"[a-z_]+", lambda name: _KEY_SIGNS.get(name.group(), name.group()), keys).replace(",", " ")
 
 
-def key_of(name: str, keymap: Mapping[str, str]) -> str:
-    """The first key of a binding, by id, as it is written for people."""
+def format_first_key(name: str, keymap: Mapping[str, str]) -> str:
+    """Format the first key of a binding, by id, for people."""
     keys = keymap.get(name) or next(each.keys for each in KEYS if each.id == name)
-    return shown(keys.partition(",")[0])
+    return format_keys(keys.partition(",")[0])
 
 
-def bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
-    """The bindings of one or more scopes, for a class's `BINDINGS`. `priority`: before the widget's own keys."""
+def get_bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
+    """Return the bindings of one or more scopes, for a class's `BINDINGS`. `priority`: before the widget's own
+    keys."""
     return [
         Binding(
             each.keys,
@@ -326,15 +338,15 @@ def bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
     ]
 
 
-def checked(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The part of a user's keymap that names keys we have, and a sentence for each that does not."""
+def check_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the valid part of a user's keymap, and a sentence for each id that does not exist."""
     known = {each.id for each in KEYS}
     wrong = [f"keymap: there is no key {name!r}; docs/keys.md lists the ids" for name in keymap if name not in known]
     return {name: keys for name, keys in keymap.items() if name in known and keys.strip()}, wrong
 
 
-def by_scope(keys: Iterable[Key] = KEYS) -> dict[str, list[Key]]:
-    """The table for the key help: scopes in the order of the table."""
+def group_by_scope(keys: Iterable[Key] = KEYS) -> dict[str, list[Key]]:
+    """Group the table for the key help: scopes in the order of the table."""
     table: dict[str, list[Key]] = {}
     for each in keys:
         table.setdefault(each.scope, []).append(each)

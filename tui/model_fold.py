@@ -21,12 +21,12 @@ def fold_model(state: ViewState, event: events.AnyEvent) -> bool:
             state.route, state.model = event, event.model
             state.context_window = event.context_window or state.context_window
         case events.ModelUsed():
-            state.count(event.usage)
+            state.add_usage(event.usage)
         case _:
             return False
     return True
 
 
-def effort_of(state: ViewState) -> str:
+def find_shown_effort(state: ViewState) -> str:
     """How much the model thinks that is shown, "" = its default."""
     return state.route.effort if state.route is not None and state.route.model == state.model else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from core.protocol import events
-from tui.block import Block
+from tui.block import TranscriptBlock
 
 if TYPE_CHECKING:
     from tui.state import ViewState
@@ -22,7 +22,7 @@ REASONS: Final = {
 }
 
 
-class Waiting(NamedTuple):
+class PendingRetry(NamedTuple):
     """For how many ms a model call waits before it is tried again, the seq that said so, and why, in a word or two."""
 
     delay_ms: int
@@ -34,8 +34,8 @@ def fold_retried(state: ViewState, event: events.StepRetried, envelope: events.E
     """What the attempt had brought is void; the line about it says what is waited for now."""
     key = f"retry:{envelope.turn}:{event.step}"
     for void in (*event.void_documents, key):
-        if void in state.by_key:
-            state.drop(state.by_key[void])
+        if void in state.blocks_by_key:
+            state.drop_block(state.blocks_by_key[void])
     hint = f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s." if event.delay_ms else "It is asked again."
-    state.add(Block(key, "notice", envelope.turn, text=event.message, hint=hint, level="warning"))
-    state.waiting = Waiting(event.delay_ms, envelope.seq, REASONS.get(event.code, "failed"))
+    state.add_block(TranscriptBlock(key, "notice", envelope.turn, text=event.message, hint=hint, level="warning"))
+    state.retry = PendingRetry(event.delay_ms, envelope.seq, REASONS.get(event.code, "failed"))

@@ -25,9 +25,9 @@ def fold_review(state: ViewState, event: events.AnyEvent) -> bool:
             if path in state.changes:
                 state.changes[path] = replace(state.changes[path], conflict=reason)
         case events.VerdictGiven(verdict=verdict):
-            state.verdicts.append(verdict.id)
+            state.verdict_ids.append(verdict.id)
         case events.VerdictUndone(id=verdict_id):
-            state.verdicts = [each for each in state.verdicts if each != verdict_id]
+            state.verdict_ids = [each for each in state.verdict_ids if each != verdict_id]
         case _:
             return _fold_around(state, event)
     return True
@@ -37,7 +37,7 @@ def fold_refused(state: ViewState, event: events.ErrorRaised) -> frozenset[Topic
     """What a verdict failed for, until the review has shown it where the verdict was given."""
     if not event.path:
         return frozenset({"blocks", "status"})
-    state.refused[event.path] = f"{event.message} {event.hint}".strip()
+    state.refusals[event.path] = f"{event.message} {event.hint}".strip()
     return frozenset({"blocks", "status", "review"})
 
 
@@ -45,7 +45,9 @@ def _fold_around(state: ViewState, event: events.AnyEvent) -> bool:
     match event:
         case events.LayersChanged(bulks=bulks):
             # what is judged file by file has left its bulk, which may be nothing but a directory then
-            state.bulks = tuple(each for each in bulks if each.files or each.deleted or each.waits or each.conflict)
+            state.bulks = tuple(
+                each for each in bulks if each.files or each.deleted or each.needs_verdict or each.conflict
+            )
         case events.CheckRecorded(check=check):
             state.changes = {
                 path: replace(each, check=check) if check.covers(path) else each for path, each in state.changes.items()

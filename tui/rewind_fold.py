@@ -15,13 +15,13 @@ def fold_rewind(state: ViewState, event: events.AnyEvent) -> bool | None:
     """Take in an event that is about checkpoints. Whether the transcript is another one; None: it was no such event."""
     match event:
         case events.CheckpointCreated(id=name):
-            state.marks[name] = (len(state.lines), len(state.blocks))
+            state.checkpoint_marks[name] = (len(state.left_transcripts), len(state.blocks))
             mark_asked(state, name)
             return False
-        case events.ConversationRewound(checkpoint=name) if name in state.marks:
-            line, count = state.marks[name]
-            state.lines.append(state.blocks)
-            state.blocks = state.lines[line][:count]
+        case events.ConversationRewound(checkpoint=name) if name in state.checkpoint_marks:
+            line, count = state.checkpoint_marks[name]
+            state.left_transcripts.append(state.blocks)
+            state.blocks = state.left_transcripts[line][:count]
             state.suggestion = None
             rewind_asked(state, name)
             return True
@@ -29,7 +29,7 @@ def fold_rewind(state: ViewState, event: events.AnyEvent) -> bool | None:
             return None
 
 
-def told_of(event: events.CheckpointRestored) -> str:
+def describe_restore(event: events.CheckpointRestored) -> str:
     """What a restore did to the files, in a sentence."""
     count = len(event.files)
     if not count:

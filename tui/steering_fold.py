@@ -17,7 +17,7 @@ SEARCHED: Final = 200  # blocks before the last one
 
 
 @dataclass(slots=True)
-class Said:
+class SteeringQueue:
     """`queued`: text and seq by id, in the order of typing; `returned`: what is to be offered in the prompt, `draft`:
     what stood there when the user left. `attached`: what a prompt can send, by its label; `labels`: those of requests.
     """
@@ -29,7 +29,7 @@ class Said:
     attached: dict[str, Attachment] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
 
-    def texts_after(self, seq: int) -> list[str]:
+    def list_after(self, seq: int) -> list[str]:
         """What the user said after that event and no model was sent."""
         return [text for text, at in (*self.queued.values(), *self.returned) if at > seq]
 
@@ -38,7 +38,7 @@ class Said:
         self.returned.clear()
         self.draft = ""
 
-    def take(self) -> str:
+    def take_returned(self) -> str:
         """What was given back, as one text; it is not offered again."""
         text = "\n".join(text for text, _ in self.returned)
         self.returned.clear()
@@ -47,10 +47,10 @@ class Said:
 
 def fold_said(state: ViewState, event: events.AnyEvent, envelope: events.Envelope) -> bool | None:
     """Take in an event about what was said meanwhile. Whether the transcript has changed; None: it is no such event."""
-    said = state.said
+    said = state.steering
     match event:
         case events.TurnSteered(id=""):  # of an older program, which did not say what became of it
-            state.add_said("steer", envelope, event.text)
+            state.add_prompt("steer", envelope, event.text)
             return True
         case events.TurnSteered():
             said.queued[event.id] = (event.text, envelope.seq)
@@ -58,7 +58,7 @@ def fold_said(state: ViewState, event: events.AnyEvent, envelope: events.Envelop
             return False
         case events.MessageAppended(steers=ids) | events.SteerDelivered(ids=ids) if ids:
             for text in [said.queued.pop(each)[0] for each in ids if each in said.queued]:
-                state.add_said("steer", envelope, text)
+                state.add_prompt("steer", envelope, text)
             _show(state, event)
             return True
         case events.SteerReturned():
@@ -74,8 +74,8 @@ def fold_said(state: ViewState, event: events.AnyEvent, envelope: events.Envelop
 
 def _fold_attached(state: ViewState, event: events.AnyEvent) -> bool | None:
     if isinstance(event, events.AttachmentAdded):
-        state.said.attached[event.label] = event.attachment
-        state.said.labels[event.request] = event.label
+        state.steering.attached[event.label] = event.attachment
+        state.steering.labels[event.request] = event.label
         return False
     return True if _show(state, event) else None
 

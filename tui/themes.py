@@ -6,7 +6,7 @@ from typing import Final
 
 from textual.theme import Theme
 
-DEFAULT: Final = "agent-dark"
+DEFAULT_THEME: Final = "agent-dark"
 
 THEMES: Final = (
     Theme(

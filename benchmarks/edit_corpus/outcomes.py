@@ -10,9 +10,9 @@ from typing import Final
 
 from benchmarks.edit_corpus.changes import Change, changes
 from benchmarks.edit_corpus.shapes import Made, make
-from core.edits.candidates import EditError
-from core.edits.draft import edit_draft
-from core.edits.lazy import edit_lazy
+from core.edits.errors import EditError
+from core.edits.formats.draft import apply_drafts
+from core.edits.lazy.lazy_edit import edit_lazy
 
 RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
 _EACH: Final = 3  # commits that are looked at for each edit that is wanted
@@ -52,7 +52,7 @@ def judged(made: Made) -> tuple[str, str]:
         if made.format == "lazy":
             text = edit_lazy(made.original, made.edit, made.path).text
         else:
-            text = edit_draft(made.original, made.edit, made.path)
+            text = apply_drafts(made.original, made.edit, made.path)
     except EditError as problem:
         return REFUSED, problem.message.partition("'")[0][:100]
     if text == made.original:

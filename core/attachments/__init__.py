@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from core.attachments.preparing import MAX_INPUT, PreparedAttachment, prepare
-from core.attachments.sent_text import placeholder
-from core.attachments.signature import media_type_of
-from core.attachments.tokens import tokens_of
+from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
+from core.attachments.signature import detect_media_type
+from core.attachments.text_form import format_placeholder
+from core.attachments.tokens import estimate_tokens
 
-__all__ = ["MAX_INPUT", "PreparedAttachment", "media_type_of", "placeholder", "prepare", "tokens_of"]
+__all__ = [
+    "MAX_INPUT_BYTES",
+    "PreparedAttachment",
+    "detect_media_type",
+    "estimate_tokens",
+    "format_placeholder",
+    "prepare_attachment",
+]

@@ -1,7 +1,7 @@
 """PDFs: their pages and their text, read in a process of its own.
 
-A reader written in Python can be kept busy for ever, or out of memory, by a few hostile bytes. So it gets a process
-with limits, and what it does not finish in time is not known.
+A few hostile bytes can keep a reader written in Python busy for ever, or exhaust its memory. So it gets a
+process with limits, and what it does not finish in time stays unknown.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-SECONDS: Final = 10.0
-MAX_TEXT: Final = 400_000  # characters
+TIMEOUT_SECONDS: Final = 10.0
+MAX_TEXT_CHARS: Final = 400_000  # characters
 _READER: Final = Path(__file__).with_name("pdf_reader.py")
 
 
@@ -29,11 +29,11 @@ class PdfFacts(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-def facts_of(data: bytes, *, text: bool = False) -> PdfFacts:
-    """What there is to know of a PDF. Takes its time; never raises: what can't be found out is not known."""
-    command = [sys.executable, "-I", str(_READER), str(MAX_TEXT if text else 0)]
+def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
+    """Return the facts of a PDF. Slow; never raises: what can't be found out is left at its default."""
+    command = [sys.executable, "-I", str(_READER), str(MAX_TEXT_CHARS if text else 0)]
     try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
         return msgspec.json.decode(done.stdout, type=PdfFacts)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
         return PdfFacts()

@@ -1,6 +1,7 @@
-"""Reads a PDF from standard input and prints what it found as JSON; a program of its own, see `pdf`.
+"""A program that reads a PDF from standard input and prints its facts as JSON; started by `pdf`.
 
-The first argument is how many characters of its text are wanted. Nothing of this project is imported here.
+The first argument is the number of characters of its text that are wanted. Nothing of this project is
+imported here.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ import logging
 import sys
 from typing import Any, Final
 
-MEMORY: Final = 1 << 30  # bytes
-PROCESSOR: Final = 10  # seconds
+MAX_MEMORY_BYTES: Final = 1 << 30  # bytes
+MAX_CPU_SECONDS: Final = 10  # seconds
 
 
-def _limit() -> None:
+def _limit_resources() -> None:
     import resource
 
-    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR, PROCESSOR))
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
     if sys.platform.startswith("linux"):  # macOS refuses it
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
 
 
-def read(data: bytes, wanted: int) -> dict[str, Any]:
-    """The facts of `PdfFacts`, as far as they can be found."""
+def read_facts(data: bytes, wanted: int) -> dict[str, Any]:
+    """Return the facts of `PdfFacts`, as far as they can be found."""
     pypdf = importlib.import_module("pypdf")
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
@@ -48,6 +49,6 @@ def read(data: bytes, wanted: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _limit()
+    _limit_resources()
     logging.disable(logging.CRITICAL)
-    sys.stdout.write(json.dumps(read(sys.stdin.buffer.read(), int(sys.argv[1]))))
+    sys.stdout.write(json.dumps(read_facts(sys.stdin.buffer.read(), int(sys.argv[1]))))

@@ -1,7 +1,7 @@
-"""Pillow, wrapped: a picture is checked, turned upright, rid of what a camera wrote into it, and scaled down.
+"""Pillow, wrapped: a picture is checked, turned upright, freed from camera metadata, and scaled down.
 
-What is small and clean already goes as it is, byte for byte. A picture is measured before it is decoded, so that a few
-bytes that stand for billions of pixels cost nothing.
+A small and clean picture is sent as it is, byte for byte. A picture is measured before it is decoded, so
+that a few bytes that stand for billions of pixels cost nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from core.attachments.signature import media_type_of
+from core.attachments.signature import detect_media_type
 from core.errors import AttachmentRefused
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 3_750_000  # of a picture: 5 MB in base64, which is what APIs take
 MAX_PIXELS: Final = 64_000_000
 MAX_EXTENT: Final = 65_500  # pixels of one side
-TO_SEND: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
+SENDABLE_FORMATS: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 # The one decoder for each type: the name of a format that Pillow has is no reason to trust its parser.
 _DECODERS: Final = {
     "image/png": "PNG",
@@ -36,14 +36,14 @@ _DECODERS: Final = {
 }
 _PLUGINS: Final = {"WEBP": "WebP", "TIFF": "Tiff", "ICO": "Ico", "AVIF": "Avif"}  # the others are always loaded
 _ORIENTATION: Final = 0x0112
-_TOLD: Final = {"exif", "xmp", "XML:com.adobe.xmp", "photoshop", "Raw profile type exif"}
+_METADATA_KEYS: Final = {"exif", "xmp", "XML:com.adobe.xmp", "photoshop", "Raw profile type exif"}
 _QUALITIES: Final = (88, 75, 60)
 PREVIEW_COLUMNS: Final = 200
 PREVIEW_ROWS: Final = 100
 
 
-class Fitted(Struct, frozen=True, kw_only=True):
-    """A picture that can be sent. `note`: what was done to it, "" = the bytes are those of the file."""
+class FittedPicture(Struct, frozen=True, kw_only=True):
+    """A picture that can be sent. `note`: how it was converted, "" = the bytes are those of the file."""
 
     data: bytes
     media_type: str
@@ -52,27 +52,27 @@ class Fitted(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def fitted(data: bytes, media_type: str, what: str, longest: int) -> Fitted:
-    """Raises `AttachmentRefused`; `what` names the file in it."""
+def fit_picture(data: bytes, media_type: str, what: str, longest: int) -> FittedPicture:
+    """Fit a picture for sending. Raises `AttachmentRefused`; `what` names the file in it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of oddities in what is about to be thrown away
-            return _fitted(data, media_type, what, longest)
+            return _fit_decoded(data, media_type, what, longest)
     except AttachmentRefused:
         raise
     except MemoryError:
         raise AttachmentRefused(f"{what} needs more memory than there is.", hint="Make it smaller first.") from None
     except Exception as problem:  # a decoder's errors are of any class
-        raise _refused(media_type, what, problem) from problem
+        raise _build_refusal(media_type, what, problem) from problem
 
 
-def _refused(media_type: str, what: str, problem: Exception) -> AttachmentRefused:
+def _build_refusal(media_type: str, what: str, problem: Exception) -> AttachmentRefused:
     from PIL import Image, UnidentifiedImageError
 
     if isinstance(problem, Image.DecompressionBombError):
-        return _too_many_pixels(what, "")
+        return _build_size_error(what, "")
     kind = media_type.rpartition("/")[2].removeprefix("x-").upper()
-    if isinstance(problem, UnidentifiedImageError) and media_type not in TO_SEND:
+    if isinstance(problem, UnidentifiedImageError) and media_type not in SENDABLE_FORMATS:
         return AttachmentRefused(
             f"{what} is a {kind} picture, which can't be read here.", hint="Save it as PNG or JPEG first."
         )
@@ -81,30 +81,30 @@ def _refused(media_type: str, what: str, problem: Exception) -> AttachmentRefuse
     return AttachmentRefused(f"{what} is a damaged {kind} picture{said}.", hint="Save it anew, or take it again.")
 
 
-def _fitted(data: bytes, media_type: str, what: str, longest: int) -> Fitted:
+def _fit_decoded(data: bytes, media_type: str, what: str, longest: int) -> FittedPicture:
     from PIL import Image
 
-    with _opened(data, media_type) as picture:
-        _measure(picture, what)
+    with _open_picture(data, media_type) as picture:
+        _check_size(picture, what)
         before = picture.size
         picture.draft("RGB" if picture.mode == "RGB" else None, (longest, longest))  # a JPEG need not be decoded whole
         picture.load()
         turned = picture.getexif().get(_ORIENTATION, 1) not in {0, 1}
         small = max(picture.size) <= longest and len(data) <= MAX_BYTES
-        if small and not turned and media_type in TO_SEND and _is_clean(picture):
-            return Fitted(data=data, media_type=media_type, width=picture.width, height=picture.height)
+        if small and not turned and media_type in SENDABLE_FORMATS and _is_clean(picture):
+            return FittedPicture(data=data, media_type=media_type, width=picture.width, height=picture.height)
         animated = media_type != "image/jpeg" and getattr(picture, "is_animated", False)
-        flat = _as_plain(picture)
+        flat = _convert_to_plain(picture)
         if max(flat.size) > longest:
             flat.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-        flat = _turned(flat, picture) if turned else flat
-        encoded, kind = _encoded(flat, photo=media_type == "image/jpeg", what=what)
+        flat = _turn_upright(flat, picture) if turned else flat
+        encoded, kind = _encode_picture(flat, photo=media_type == "image/jpeg", what=what)
         scaled = f"scaled down from {before[0]}×{before[1]}" if max(before) > longest else ""
         note = ", ".join(filter(None, (scaled, "its first frame" if animated else "")))
-        return Fitted(data=encoded, media_type=kind, width=flat.width, height=flat.height, note=note)
+        return FittedPicture(data=encoded, media_type=kind, width=flat.width, height=flat.height, note=note)
 
 
-def _opened(data: bytes, media_type: str) -> Image.Image:
+def _open_picture(data: bytes, media_type: str) -> Image.Image:
     from PIL import Image, UnidentifiedImageError
 
     decoder = _DECODERS.get(media_type)
@@ -115,23 +115,23 @@ def _opened(data: bytes, media_type: str) -> Image.Image:
     return Image.open(io.BytesIO(data), formats=[decoder])
 
 
-def _measure(picture: Image.Image, what: str) -> None:
+def _check_size(picture: Image.Image, what: str) -> None:
     width, height = picture.size
     if width < 1 or height < 1:
         raise AttachmentRefused(f"{what} has no pixels.", hint="Attach another file.")
     if width * height > MAX_PIXELS or max(width, height) > MAX_EXTENT:
-        raise _too_many_pixels(what, f" {width:,}×{height:,}")
+        raise _build_size_error(what, f" {width:,}×{height:,}")
 
 
-def _too_many_pixels(what: str, extent: str) -> AttachmentRefused:
+def _build_size_error(what: str, extent: str) -> AttachmentRefused:
     return AttachmentRefused(
         f"{what} has too many pixels{extent and f' ({extent.strip()})'}: at most {MAX_PIXELS // 1_000_000} million.",
         hint="Cut out the part that matters, or scale it down first.",
     )
 
 
-def _turned(plain: Image.Image, source: Image.Image) -> Image.Image:
-    """As the camera was held."""
+def _turn_upright(plain: Image.Image, source: Image.Image) -> Image.Image:
+    """Turn a picture upright by the orientation that the camera recorded."""
     from PIL import ImageOps
 
     plain.getexif()[_ORIENTATION] = source.getexif().get(_ORIENTATION, 1)
@@ -141,13 +141,13 @@ def _turned(plain: Image.Image, source: Image.Image) -> Image.Image:
 
 
 def _is_clean(picture: Image.Image) -> bool:
-    """Whether there is one picture in it, and nothing that tells where and with what it was taken."""
-    told = _TOLD & picture.info.keys()
+    """True if there is one picture in it, and no metadata of place or camera."""
+    told = _METADATA_KEYS & picture.info.keys()
     return not told and not picture.getexif() and not getattr(picture, "is_animated", False)
 
 
-def _as_plain(picture: Image.Image) -> Image.Image:
-    """In a mode that every encoder takes, without what else was in the file."""
+def _convert_to_plain(picture: Image.Image) -> Image.Image:
+    """Convert to a mode that every encoder takes, without metadata."""
     has_alpha = picture.mode in {"RGBA", "LA", "PA", "La", "RGBa"} or "transparency" in picture.info
     mode = "RGBA" if has_alpha else "L" if picture.mode in {"1", "L"} else "RGB"
     if picture.mode.startswith("I;16") or picture.mode in {"I", "F"}:
@@ -161,8 +161,9 @@ def _as_plain(picture: Image.Image) -> Image.Image:
     return plain
 
 
-def _encoded(picture: Image.Image, *, photo: bool, what: str) -> tuple[bytes, str]:
-    """As a PNG where that is small enough; photographs, and what is too large, as JPEG (WebP where parts are clear)."""
+def _encode_picture(picture: Image.Image, *, photo: bool, what: str) -> tuple[bytes, str]:
+    """Encode as PNG if that is small enough; photographs and large pictures as JPEG (WebP where parts are
+    clear)."""
     if not photo:
         found = io.BytesIO()
         picture.save(found, "PNG")
@@ -177,23 +178,24 @@ def _encoded(picture: Image.Image, *, photo: bool, what: str) -> tuple[bytes, st
     raise AttachmentRefused(f"{what} can't be made small enough to be sent.", hint="Scale it down first.")
 
 
-def preview(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
-    """A picture as rows of cells of two pixels, one above the other: 12 hex digits a cell, upper pixel first.
+def render_preview(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
+    """Render a picture as rows of cells of two pixels, one above the other: 12 hex digits a cell, upper pixel
+    first.
 
     It fits `columns` and `rows` and keeps its shape. Raises `AttachmentRefused`.
     """
     try:
-        return _preview(data, min(max(columns, 1), PREVIEW_COLUMNS), min(max(rows, 1), PREVIEW_ROWS))
+        return _render_cells(data, min(max(columns, 1), PREVIEW_COLUMNS), min(max(rows, 1), PREVIEW_ROWS))
     except Exception as problem:  # a decoder's errors are of any class
         raise AttachmentRefused("The picture can't be drawn.", hint=str(problem)[:200]) from problem
 
 
-def _preview(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
+def _render_cells(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
     from PIL import Image
 
-    with _opened(data, media_type_of(data)) as picture:
-        _measure(picture, "It")
-        plain = _as_plain(picture)
+    with _open_picture(data, detect_media_type(data)) as picture:
+        _check_size(picture, "It")
+        plain = _convert_to_plain(picture)
     ground = Image.new("RGBA", plain.size, (128, 128, 128, 255))
     seen = Image.alpha_composite(ground, plain.convert("RGBA")).convert("RGB")
     seen.thumbnail((columns, rows * 2), Image.Resampling.BILINEAR)

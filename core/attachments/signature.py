@@ -1,10 +1,10 @@
-"""What a file is, by its first bytes: names and the absence of NUL bytes tell nothing."""
+"""The type of a file by its first bytes: its name and the absence of NUL bytes prove nothing."""
 
 from __future__ import annotations
 
 from typing import Final
 
-SNIFF: Final = 32  # bytes that are enough to know
+SNIFF_BYTES: Final = 32  # bytes that are enough to know
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -31,8 +31,8 @@ _BRANDS: Final = {
 _BMP_HEADERS: Final = frozenset({12, 40, 52, 56, 64, 108, 124})  # sizes that a BMP's second header can have
 
 
-def media_type_of(data: bytes) -> str:
-    """The media type of a picture or a PDF, "" for anything else. The first `SNIFF` bytes are enough."""
+def detect_media_type(data: bytes) -> str:
+    """Detect the media type of a picture or a PDF, "" for anything else. The first `SNIFF_BYTES` are enough."""
     for signature, found in _SIGNATURES:
         if data.startswith(signature):
             return found

@@ -1,4 +1,4 @@
-"""How much of a model's window an attachment takes, estimated: providers count pictures by their area.
+"""Estimated tokens of attachments: providers count pictures by their area.
 
 Source: Anthropic's vision guide (tokens ≈ width · height / 750) and PDF guide (a page is read as text and
 as a picture).
@@ -15,8 +15,8 @@ TOKENS_PER_PAGE: Final = 2_300
 BYTES_PER_PAGE: Final = 50_000  # of a PDF whose pages could not be counted
 
 
-def tokens_of(attachment: Attachment) -> int:
-    """At least one."""
+def estimate_tokens(attachment: Attachment) -> int:
+    """Estimate the tokens of an attachment, at least one."""
     if attachment.width:
         return max(attachment.width * attachment.height // PIXELS_PER_TOKEN, 1)
     return max(attachment.pages or attachment.size // BYTES_PER_PAGE, 1) * TOKENS_PER_PAGE

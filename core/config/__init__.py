@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from core.config.models import (
+from core.config.loading import PROJECT_FILE, load_settings, load_with_notices, read_settings_bytes
+from core.config.model_settings import (
     DialectName,
     EditFormat,
     ModelSettings,
@@ -13,31 +14,29 @@ from core.config.models import (
     RouteSettings,
     RouteTable,
 )
-from core.config.reading import PROJECT_FILE, bytes_of, load_settings, load_with_notices
 from core.config.settings import (
     FILE_NAME,
     CommandPolicy,
-    Commands,
+    CommandSettings,
     ContextSettings,
     DialectFiles,
-    Edits,
-    Limits,
+    EditSettings,
     LoadedSettings,
     PermissionSettings,
     Settings,
+    TurnLimits,
 )
 
 __all__ = [
     "FILE_NAME",
     "PROJECT_FILE",
     "CommandPolicy",
-    "Commands",
+    "CommandSettings",
     "ContextSettings",
     "DialectFiles",
     "DialectName",
     "EditFormat",
-    "Edits",
-    "Limits",
+    "EditSettings",
     "LoadedSettings",
     "ModeSettings",
     "ModeTable",
@@ -48,7 +47,8 @@ __all__ = [
     "RouteSettings",
     "RouteTable",
     "Settings",
-    "bytes_of",
+    "TurnLimits",
     "load_settings",
     "load_with_notices",
+    "read_settings_bytes",
 ]

@@ -11,43 +11,43 @@ from typing import Any
 
 import msgspec
 
-from core.config.problems import keys
+from core.config.problems import list_keys
 from core.config.settings import LoadedSettings, Settings
 from core.modes import Mode
 
-_STRICTER = {"auto": 0, "confirm": 1, "human": 2}
+_STRICTNESS = {"auto": 0, "confirm": 1, "human": 2}
 
 
-def _lower_limit(mine: float, theirs: float) -> bool:
+def _is_lower_limit(mine: float, theirs: float) -> bool:
     return theirs > 0 and (mine == 0 or theirs < mine)
 
 
 # Which keys of a project's file are heard, and when the project's value is narrower than the user's.
 NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
     ("", "mode"): lambda _mine, theirs: theirs is Mode.ASK,
-    ("limits", "max_steps"): _lower_limit,
-    ("limits", "max_cost"): _lower_limit,
-    ("limits", "max_tokens"): _lower_limit,
-    ("commands", "policy"): lambda mine, theirs: _STRICTER[theirs] > _STRICTER[mine],
+    ("limits", "max_steps"): _is_lower_limit,
+    ("limits", "max_cost"): _is_lower_limit,
+    ("limits", "max_tokens"): _is_lower_limit,
+    ("commands", "policy"): lambda mine, theirs: _STRICTNESS[theirs] > _STRICTNESS[mine],
     ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
     ("context", "compact_at"): lambda mine, theirs: theirs < mine,
 }
 # What a project's file adds to the user's: rules that ask or refuse.
-ADDED = frozenset({("permissions", "ask"), ("permissions", "deny")})
+ADDED_KEYS = frozenset({("permissions", "ask"), ("permissions", "deny")})
 
 
-def narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: str) -> LoadedSettings:
-    """The user's settings with the project's narrower values in them."""
+def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: str) -> LoadedSettings:
+    """Return the user's settings with the project's narrower values in them, and notices about the others."""
     notices: list[str] = []
     bounds: dict[tuple[str, str], Any] = {}
-    for section, key in keys(table):
+    for section, key in list_keys(table):
         holder = getattr(mine, section) if section else mine
         offered = getattr(theirs, section) if section else theirs
         narrower = NARROWER.get((section, key))
         dotted = f"{section}.{key}" if section else key
         if narrower is not None:
             bounds[section, key] = getattr(offered, key)
-        if (section, key) in ADDED:
+        if (section, key) in ADDED_KEYS:
             both = tuple(dict.fromkeys((*getattr(holder, key), *getattr(offered, key))))
             mine = msgspec.structs.replace(mine, **{section: msgspec.structs.replace(holder, **{key: both})})
         elif narrower is None:
@@ -60,8 +60,8 @@ def narrowed(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: s
     return LoadedSettings(settings=mine, notices=tuple(notices), bounds=bounds)
 
 
-def within(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> Settings:
-    """The settings as far as what a project said allows them."""
+def apply_bounds(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> Settings:
+    """Return the settings as far as the project's bounds allow them."""
     for (section, key), theirs in bounds.items():
         holder = getattr(settings, section) if section else settings
         if section and NARROWER[section, key](getattr(holder, key), theirs):

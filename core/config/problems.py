@@ -1,4 +1,4 @@
-"""What is wrong with a file of settings, in the words of its reader: which key, on which line, what is valid there."""
+"""Problems of a settings file, for its reader: the key, the line, and what is valid there."""
 
 from __future__ import annotations
 
@@ -10,63 +10,70 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
-from core.config.models import ModelSettings, ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable
+from core.config.model_settings import (
+    ModelSettings,
+    ModeSettings,
+    ModeTable,
+    ProviderSettings,
+    RouteSettings,
+    RouteTable,
+)
 from core.config.settings import (
     SHORT_KEYS,
-    Commands,
+    CommandSettings,
     ContextSettings,
     DialectFiles,
-    Edits,
-    Interface,
-    Limits,
+    EditSettings,
+    InterfaceSettings,
     PermissionSettings,
     Settings,
+    TurnLimits,
 )
 from core.errors import ConfigError
 from core.permissions.rules import parse_rule
 from core.protocol.messages import Effort
 
 
-def problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
-    """What is wrong with each key by itself, so that all of it can be mended at once."""
-    for section, key in keys(table):
+def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
+    """Iterate over the errors of each key by itself, so that all of them can be corrected at once."""
+    for section, key in list_keys(table):
         part = {section: {key: table[section][key]}} if section else {key: table[key]}
         try:
             msgspec.convert(part, Settings)
         except msgspec.ValidationError as error:
-            yield explained(path, text, str(error))
+            yield explain_error(path, text, str(error))
 
 
-def together(problems: Sequence[ConfigError]) -> ConfigError:
-    """One error that tells all of them, one a line."""
-    return problems[0] if len(problems) == 1 else ConfigError("\n".join(each.explained() for each in problems))
+def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
+    """Merge errors into one, one a line."""
+    return problems[0] if len(problems) == 1 else ConfigError("\n".join(each.format_with_hint() for each in problems))
 
 
-def wrong_rules(path: Path, text: str, permissions: PermissionSettings) -> Iterator[ConfigError]:
-    """Every text that is no rule, with its key and its line."""
-    for choice, rules in permissions.by_choice():
+def find_invalid_rules(path: Path, text: str, permissions: PermissionSettings) -> Iterator[ConfigError]:
+    """Iterate over errors of texts that are no rule, with key and line."""
+    for choice, rules in permissions.list_by_choice():
         for rule in rules:
             try:
                 parse_rule(rule, choice)
             except ConfigError as problem:
-                line = _line_of_rule(text, rule) or _line_of(text, f"permissions.{choice}")
+                line = _find_rule_line(text, rule) or _find_line(text, f"permissions.{choice}")
                 place = f"{path}, line {line}" if line else str(path)
                 yield ConfigError(f"{place}: `permissions.{choice}`: {problem.message}", hint=problem.hint)
 
 
-def said_twice(path: Path, text: str, settings: Settings) -> Iterator[ConfigError]:
-    """Every job whose model is named by its short key and otherwise in the table of routes."""
+def find_conflicting_models(path: Path, text: str, settings: Settings) -> Iterator[ConfigError]:
+    """Iterate over errors of jobs whose short key and route name different models."""
     for job, key in SHORT_KEYS.items():
         short, model = getattr(settings, key), getattr(settings.routes, job).model
         if short and model and short != model:
-            line = _line_of(text, f"routes.{job}.model")
+            line = _find_line(text, f"routes.{job}.model")
             place = f"{path}, line {line}" if line else str(path)
             message = f"{place}: `routes.{job}.model`: `{key}` names another model ({short})."
             yield ConfigError(message, hint="They mean the same: keep one of them.")
 
 
-def _line_of_rule(text: str, rule: str) -> int:
-    """The 1-indexed line that holds a string of the table of permissions; 0 when it can't be told."""
+def _find_rule_line(text: str, rule: str) -> int:
+    """Return the 1-indexed line of a string in the table of permissions; 0 when it is not found."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[\s*([\w.]+)\s*\]", line):
@@ -82,30 +89,30 @@ _PATTERN = re.compile(r"Expected `str` matching regex .*")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
-def explained(path: Path, text: str, problem: str) -> ConfigError:
-    """A validation error in the words of the file's reader: which key, on which line, what is valid."""
+def explain_error(path: Path, text: str, problem: str) -> ConfigError:
+    """Explain a validation error for the file's reader: the key, the line, what is valid."""
     at = _AT.search(problem)
     where = _INDEX.sub("", at["path"]) if at else ""
     reason = _PATTERN.sub("it does not have the form that is wanted here", _AT.sub("", problem))
     hint = ""
     if unknown := _UNKNOWN.search(reason):
-        valid = _valid_keys(where)
+        valid = _list_valid_keys(where)
         where = ".".join(filter(None, (where, unknown["key"])))
         reason = "unknown key"
         hint = f"Valid here: {', '.join(valid)}." if valid else ""
     else:
-        hint = _valid_values(where)
-    line = _line_of(text, where)
+        hint = _describe_valid_values(where)
+    line = _find_line(text, where)
     place = f"{path}, line {line}" if line else str(path)
     return ConfigError(f"{place}: `{where}`: {reason[:1].lower()}{reason[1:]}.", hint=hint)
 
 
 _SECTIONS: Mapping[str, type[Struct]] = {
     "": Settings,
-    "limits": Limits,
-    "commands": Commands,
-    "edits": Edits,
-    "ui": Interface,
+    "limits": TurnLimits,
+    "commands": CommandSettings,
+    "edits": EditSettings,
+    "ui": InterfaceSettings,
     "context": ContextSettings,
     "providers": ProviderSettings,
     "models": ModelSettings,
@@ -118,7 +125,7 @@ _SECTIONS: Mapping[str, type[Struct]] = {
 }
 
 
-def _valid_keys(section: str) -> tuple[str, ...]:
+def _list_valid_keys(section: str) -> tuple[str, ...]:
     table, dot, _ = section.partition(".")
     record = _SECTIONS.get(table + dot) or _SECTIONS.get(table)
     return record.__struct_fields__ if record else ()
@@ -148,14 +155,14 @@ _VALUES = {
 }
 
 
-def _valid_values(key: str) -> str:
+def _describe_valid_values(key: str) -> str:
     if key not in _VALUES and key.count(".") > 1:  # routes.chat.effort: the same in each of them
         key = f"{key.partition('.')[0]}.{key.split('.')[2]}"
     return f"Valid: {_VALUES[key]}." if key in _VALUES else ""
 
 
-def _line_of(text: str, dotted: str) -> int:
-    """The 1-indexed line that sets a key; 0 when it can't be told."""
+def _find_line(text: str, dotted: str) -> int:
+    """Return the 1-indexed line that sets a key; 0 when it is not found."""
     *tables, key = dotted.split(".")
     section: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -170,8 +177,8 @@ def _line_of(text: str, dotted: str) -> int:
     return 0
 
 
-def keys(table: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(section, key) of everything that a file sets; a key outside of any table has the section ""."""
+def list_keys(table: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (section, key) of everything that a file sets; a key outside of any table has the section ""."""
     found = []
     for name, value in table.items():
         if isinstance(value, dict) and name in _SECTIONS:

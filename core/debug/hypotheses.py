@@ -1,4 +1,4 @@
-"""What may be supposed, and how it is judged: three to five hypotheses that differ, and lines that were logged."""
+"""Hypotheses and their verdicts: three to five that differ, decided by lines that were logged."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from core.debug.records import shown
+from core.debug.probe_records import format_record
 from core.errors import ToolInputInvalid
-from core.protocol.debug import Evidence, Hypothesis, Judgement, ProbeRecord
+from core.protocol.debug import CauseVerdict, Evidence, Hypothesis, ProbeRecord
 
-FEWEST, MOST = 3, 5
+MIN_HYPOTHESES, MAX_HYPOTHESES = 3, 5
 _ID = re.compile(r"[A-Za-z0-9_-]{1,20}")
 _CITED = re.compile(r"(?P<run>[A-Za-z0-9_-]{1,20}):(?P<line>\d{1,9})")
 _QUOTED = 300
 
 
-def check_set(hypotheses: Sequence[Hypothesis]) -> None:
-    """Raises `ToolInputInvalid` unless they are three to five, with ids and statements of their own."""
-    if not FEWEST <= len(hypotheses) <= MOST:
+def check_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
+    """Raise `ToolInputInvalid` unless they are three to five, with ids and statements of their own."""
+    if not MIN_HYPOTHESES <= len(hypotheses) <= MAX_HYPOTHESES:
         raise ToolInputInvalid(
-            f"{FEWEST} to {MOST} hypotheses are needed; these are {len(hypotheses)}.",
+            f"{MIN_HYPOTHESES} to {MAX_HYPOTHESES} hypotheses are needed; these are {len(hypotheses)}.",
             hint="Think of causes that differ: wrong input, wrong state, wrong order, wrong assumption.",
         )
     for each in hypotheses:
@@ -39,8 +39,8 @@ def check_set(hypotheses: Sequence[Hypothesis]) -> None:
             raise ToolInputInvalid(f"Two hypotheses have the {what} {doubled[0]!r}.", hint="They have to differ.")
 
 
-def known(hypotheses: Sequence[Hypothesis], name: str) -> Hypothesis:
-    """The hypothesis of that id. `ToolInputInvalid` names those that there are."""
+def find_hypothesis(hypotheses: Sequence[Hypothesis], name: str) -> Hypothesis:
+    """Find the hypothesis of that id. Raises `ToolInputInvalid` that names those that there are."""
     found = next((each for each in hypotheses if each.id == name), None)
     if found is None:
         names = ", ".join(each.id for each in hypotheses)
@@ -50,12 +50,12 @@ def known(hypotheses: Sequence[Hypothesis], name: str) -> Hypothesis:
     return found
 
 
-def cited(evidence: Sequence[str], logs: Mapping[str, Sequence[ProbeRecord]]) -> tuple[Evidence, ...]:
-    """What `run:line` names stand for. `ToolInputInvalid` for a line that was not logged."""
-    return tuple(_cited(each, logs) for each in dict.fromkeys(evidence))
+def resolve_evidence(evidence: Sequence[str], logs: Mapping[str, Sequence[ProbeRecord]]) -> tuple[Evidence, ...]:
+    """Resolve what `run:line` names stand for. Raises `ToolInputInvalid` for a line that was not logged."""
+    return tuple(_resolve_line(each, logs) for each in dict.fromkeys(evidence))
 
 
-def _cited(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evidence:
+def _resolve_line(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evidence:
     match = _CITED.fullmatch(name.strip())
     if match is None:
         raise ToolInputInvalid(f"{name[:80]!r} cites no line of a log.", hint="Write run:line, as in r1:3.")
@@ -67,11 +67,14 @@ def _cited(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evidence:
         raise ToolInputInvalid(
             f"The log of {run} has {len(logs[run])} lines; there is no line {line}.", hint="See read_probe_log."
         )
-    return Evidence(run=run, line=line, text=shown(logs[run][line - 1])[:_QUOTED])
+    return Evidence(run=run, line=line, text=format_record(logs[run][line - 1])[:_QUOTED])
 
 
-def judged(hypothesis: Hypothesis, verdict: Judgement, evidence: tuple[Evidence, ...], reason: str) -> Hypothesis:
-    """The hypothesis with its verdict. `ToolInputInvalid`: a verdict that decides needs a line that says so."""
+def record_verdict(
+    hypothesis: Hypothesis, verdict: CauseVerdict, evidence: tuple[Evidence, ...], reason: str
+) -> Hypothesis:
+    """Return the hypothesis with its verdict. Raises `ToolInputInvalid`: a verdict that decides needs a line that
+    says so."""
     if verdict != "inconclusive" and not evidence:
         raise ToolInputInvalid(
             f"{hypothesis.id} can't be {verdict} without a line of a log that says so.",

@@ -1,6 +1,6 @@
 """The demo: a sample project with real bugs and a script that plays the model. Everything else in it is real.
 
-Each demo gets a copy of its own below the state directory, so that nothing of the user's can be touched by trying it.
+Each demo gets its own copy below the state directory, so that trying it can't touch anything of the user's.
 """
 
 from __future__ import annotations
@@ -10,51 +10,52 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
+from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sessions.store import SessionStore
-from core.user_dirs import state_dir
-from core.workspace.removing import remove_tree
+from core.user_dirs import get_state_dir
 
-KEPT = 5
+MAX_PROJECTS = 5
 _HERE = Path(__file__).resolve().parent
 
 
-def model() -> str:
-    """The id of the scripted model that plays the demo."""
+def build_model_id() -> str:
+    """Return the id of the scripted model that plays the demo."""
     return f"scripted/{_HERE / 'demo.yaml'}"
 
 
-def prepare() -> Path:
-    """A fresh copy of the sample project. Raises `StateError` where the state directory can't be written."""
-    copy = _home() / new_id("till")
+def create_project() -> Path:
+    """Copy the sample project and return its directory. Raises `StateError` where the state directory can't be
+    written."""
+    copy = _demo_directory() / new_id("till")
     try:
-        _home().mkdir(parents=True, exist_ok=True, mode=0o700)
+        _demo_directory().mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.copytree(_HERE / "sample", copy, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as problem:
         raise StateError(
             f"the sample project can't be copied to {copy}: {problem.strerror}.",
             hint="Make the state directory writable, or set AGENT_TUI_STATE_DIR to another one.",
         ) from problem
-    for old in _copies()[:-KEPT]:
+    for old in _list_projects()[:-MAX_PROJECTS]:
         with suppress(OSError):
             remove_tree(old)
     return copy
 
 
-def copy_of(session: str) -> Path | None:
-    """The sample project in which a session of this id was held."""
-    return next((copy for copy in _copies() if SessionStore(copy).holds(session)), None)
+def find_project(session: str) -> Path | None:
+    """Return the sample project that holds this session; None = there is none."""
+    return next((copy for copy in _list_projects() if SessionStore(copy).has_session(session)), None)
 
 
-def latest() -> str:
-    """The session of the newest demo in which something was done; "" = there is none."""
-    return next(filter(None, (SessionStore(copy).latest() for copy in reversed(_copies()))), "")
+def find_latest_session() -> str:
+    """Return the session of the newest demo in which something was done; "" = there is none."""
+    return next(filter(None, (SessionStore(copy).find_latest() for copy in reversed(_list_projects()))), "")
 
 
-def _home() -> Path:
-    return state_dir() / "demo"
+def _demo_directory() -> Path:
+    return get_state_dir() / "demo"
 
 
-def _copies() -> list[Path]:
-    """Oldest first: their names begin with the time."""
-    return sorted(_home().iterdir()) if _home().is_dir() else []
+def _list_projects() -> list[Path]:
+    """Return the copies, oldest first: their names begin with the time."""
+    return sorted(_demo_directory().iterdir()) if _demo_directory().is_dir() else []

@@ -1,1 +1,1 @@
-"""How a model says things: from the text it writes to the parts that we show and act on."""
+"""Dialects of models: from the text that a model writes to the parts that we show and act on."""

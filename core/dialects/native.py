@@ -1,6 +1,6 @@
-"""The native dialect: function calls. Text is text, and a call in it does nothing; only an edit that is plainly meant
-is taken for one (see `edit_reader`). What the model wrote goes back as it was, what came of it as the program's words.
-"""
+"""The native dialect: function calls. Text is text, and a call in it does nothing; only an edit that is plainly
+meant is taken for one (see `written_edits`). What the model wrote goes back as it was, what came of it as the
+program's words."""
 
 from __future__ import annotations
 
@@ -8,41 +8,42 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from core.dialects.base import Ending, Heard, Listener, Result, Said
-from core.dialects.command import CommandListener
-from core.dialects.edit_reader import Candidate, EditListener
-from core.dialects.tags import TagListener
+from core.dialects.command import CommandParser
+from core.dialects.dialect import AnswerEnding, AnswerParser, AnswerPart, AnswerText, CallResult
+from core.dialects.tags import TagParser
+from core.dialects.written_edits import WrittenEdit, WrittenEditParser
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 
-class PlainListener:
-    """Hears text only."""
+class PlainTextParser:
+    """Parses text only."""
 
-    ending = Ending()
+    ending = AnswerEnding()
 
-    def feed(self, text: str) -> list[Heard]:
-        return [Said(text)]
+    def feed(self, text: str) -> list[AnswerPart]:
+        return [AnswerText(text)]
 
-    def finish(self) -> list[Heard]:
+    def finish(self) -> list[AnswerPart]:
         return []
 
 
 class NativeDialect:
-    """What models with function calls speak."""
+    """The dialect of models with function calls."""
 
     name = "native"
 
-    def __init__(self, accepts: Callable[[Candidate], bool] | None = None) -> None:
+    def __init__(self, accepts: Callable[[WrittenEdit], bool] | None = None) -> None:
         self._accepts = accepts
 
-    def listener(self, *, job: str = "") -> Listener:
-        return EditListener(self._accepts) if self._accepts else PlainListener()
+    def create_parser(self, *, job: str = "") -> AnswerParser:
+        return WrittenEditParser(self._accepts) if self._accepts else PlainTextParser()
 
-    def task(self, prompt: str) -> str:
+    def format_prompt(self, prompt: str) -> str:
         return prompt
 
-    def sent(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """As it stands; calls that were written into the text in another dialect are function calls like the others."""
+    def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return it as it stands; calls that were written into the text in another dialect are function calls like
+        the others."""
         found: list[Message] = []
         in_text: set[str] = set()
         told: list[str] = []
@@ -51,34 +52,36 @@ class NativeDialect:
                 told.append(message.content)  # after the results of function calls, which have to follow these
                 continue
             if told and not isinstance(message, ToolMessage):
-                found.append(_told(told))
+                found.append(_build_results_message(told))
                 told = []
             if isinstance(message, AssistantMessage) and message.in_text:
                 in_text.update(message.in_text)
                 calls = tuple(call for call in message.tool_calls if call.id not in in_text)
                 found.append(replace(message, tool_calls=calls, in_text=()))
             else:
-                found.append(_without_call_text(message))
-        return (*found, _told(told)) if told else tuple(found)
+                found.append(_strip_call_text(message))
+        return (*found, _build_results_message(told)) if told else tuple(found)
 
-    def result(self, result: Result) -> str:
+    def format_result(self, result: CallResult) -> str:
         return result.content
 
-    def ends(self, result: Result) -> bool:
+    def is_final(self, result: CallResult) -> bool:
         return False
 
-    def final(self, result: Result) -> str:
+    def extract_submission(self, result: CallResult) -> str:
         return ""
 
 
-def _told(results: Sequence[str]) -> UserMessage:
+def _build_results_message(results: Sequence[str]) -> UserMessage:
     text = "\n\n".join(f"What you wrote into your text was taken for an edit. {result}" for result in results)
     return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
 
 
-def _without_call_text(message: Message) -> Message:
+def _strip_call_text(message: Message) -> Message:
     if not isinstance(message, AssistantMessage) or not message.dialect or not message.tool_calls:
         return message
-    listener: Listener = CommandListener() if message.dialect == "command" else TagListener()
+    listener: AnswerParser = CommandParser() if message.dialect == "command" else TagParser()
     heard = [*listener.feed(message.content), *listener.finish()]
-    return replace(message, content="".join(each.text for each in heard if isinstance(each, Said)).strip(), wire=None)
+    return replace(
+        message, content="".join(each.text for each in heard if isinstance(each, AnswerText)).strip(), wire=None
+    )

@@ -15,9 +15,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.dialects.segments import Fence, opening_fence
+from core.dialects.segments import Fence, parse_opening_fence
 
-CALLS: Final = (
+CALL_TAGS: Final = (
     "execute_bash",
     "execute_ipython",
     "execute_browse",
@@ -27,15 +27,15 @@ CALLS: Final = (
     "apply_patch",
     "tool_call",
 )
-PATCH: Final = ("*** Begin Patch", "*** End Patch")  # lines that frame a patch as a tag would
-FRAMES: Final = ("chat", "/chat", "finish", "/finish")  # tags that only frame text
+PATCH_FRAME: Final = ("*** Begin Patch", "*** End Patch")  # lines that frame a patch as a tag would
+FRAME_TAGS: Final = ("chat", "/chat", "finish", "/finish")  # tags that only frame text
 _GUARDED: Final = frozenset({"file-edit"})
-_NAMES: Final = "|".join(map(re.escape, (*CALLS, *FRAMES)))
+_NAMES: Final = "|".join(map(re.escape, (*CALL_TAGS, *FRAME_TAGS)))
 _INNER = r"""(?:"[^"]*"|'[^']*'|[^>"'<])*"""
 _TAG = re.compile(rf"<(?P<name>{_NAMES})(?P<rest>(?:[\s/]{_INNER})?)>")
 _MAY_BE_TAG = re.compile(rf"""<(?:{_NAMES})(?:[\s/]{_INNER}(?:"[^"]*|'[^']*)?)?""")
 _ATTRIBUTE = re.compile(r"""([A-Za-z_][\w-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'/>]+))""")
-_STARTS = tuple(f"<{name}" for name in (*CALLS, *FRAMES))
+_STARTS = tuple(f"<{name}" for name in (*CALL_TAGS, *FRAME_TAGS))
 _LONGEST_TAG = 1_000
 _LONGEST_LINE = 512  # characters of a line that can still be a fence or a marker
 _SEARCH = re.compile(r"-{7,} SEARCH\s*")
@@ -44,53 +44,53 @@ _STOPS = re.compile(r"[<`\n*]")
 _TICKS = re.compile("`+")
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class TaggedBlock(Struct, frozen=True, kw_only=True):
     """A tagged block. `body` is what stands between the tags, as it stands there."""
 
     tag: str
     attributes: Mapping[str, str]
     body: str
-    closed: bool
+    is_closed: bool
 
 
-class _Body:
-    """The block that is being read. `line` is what there is of its last line, `guarded`: within SEARCH/REPLACE."""
+class _OpenBlock:
+    """The block that is being read. `line` is what there is of its last line, `is_guarded`: within SEARCH/REPLACE."""
 
     def __init__(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.tag = tag
         self.attributes = attributes
-        self.close = PATCH[1] if tag == PATCH[0] else f"</{tag}>"
+        self.closing = PATCH_FRAME[1] if tag == PATCH_FRAME[0] else f"</{tag}>"
         self.parts: list[str] = []
         self.line = ""
         self.is_long = False
-        self.guarded = False
+        self.is_guarded = False
 
-    def take(self, text: str) -> str | None:
-        """Read on. The text after the closing tag; None: the block is not closed yet."""
+    def feed(self, text: str) -> str | None:
+        """Read on. Returns the text after the closing tag; None: the block is not closed yet."""
         first, *rest = text.split("\n")
         pieces = [first, *(f"\n{piece}" for piece in rest)]
         for number, piece in enumerate(pieces):
             if piece.startswith("\n"):
                 self._end_line()
             self.line += piece
-            after = self._closed()
+            after = self._find_close()
             if after is not None:
                 return after + "".join(pieces[number + 1 :])
-            self._shorten()
+            self._shorten_line()
         return None
 
-    def block(self, *, closed: bool) -> Block:
+    def build_block(self, *, closed: bool) -> TaggedBlock:
         body = "".join((*self.parts, self.line))
-        return Block(tag=self.tag, attributes=self.attributes, body=body, closed=closed)
+        return TaggedBlock(tag=self.tag, attributes=self.attributes, body=body, is_closed=closed)
 
-    def _closed(self) -> str | None:
-        at = self.line.find(self.close)
+    def _find_close(self) -> str | None:
+        at = self.line.find(self.closing)
         if at < 0:
             return None
-        before, after = self.line[:at], self.line[at + len(self.close) :]
-        if self.guarded and not (not self.is_long and _REPLACE.fullmatch(before.removeprefix("\n"))):
+        before, after = self.line[:at], self.line[at + len(self.closing) :]
+        if self.is_guarded and not (not self.is_long and _REPLACE.fullmatch(before.removeprefix("\n"))):
             return None
-        if self.close == PATCH[1] and before != "\n":
+        if self.closing == PATCH_FRAME[1] and before != "\n":
             return None
         self.line = before
         return after
@@ -99,16 +99,16 @@ class _Body:
         line = self.line.removeprefix("\n")
         if self.tag in _GUARDED and not self.is_long:
             if _SEARCH.fullmatch(line):
-                self.guarded = True
+                self.is_guarded = True
             elif _REPLACE.fullmatch(line):
-                self.guarded = False
+                self.is_guarded = False
         self.parts.append(self.line)
         self.line, self.is_long = "", False
 
-    def _shorten(self) -> None:
-        """Of a long line only the end has to be looked at again."""
+    def _shorten_line(self) -> None:
+        """Keep only the end of a long line: no more of it has to be looked at again."""
         if len(self.line) > _LONGEST_LINE:
-            keep = len(self.close) - 1
+            keep = len(self.closing) - 1
             self.parts.append(self.line[:-keep])
             self.line, self.is_long = self.line[-keep:], True
 
@@ -117,27 +117,27 @@ class TagReader:
     """Feed it the answer in any pieces, then `finish` once. `on_open` is called with a tag's name as it begins."""
 
     def __init__(
-        self, on_text: Callable[[str], None], on_open: Callable[[str], None], on_block: Callable[[Block], None]
+        self, on_text: Callable[[str], None], on_open: Callable[[str], None], on_block: Callable[[TaggedBlock], None]
     ) -> None:
         self._on_text = on_text
         self._on_open = on_open
         self._on_block = on_block
         self._held = ""
-        self._body: _Body | None = None
+        self._body: _OpenBlock | None = None
         self._fence: Fence | None = None
         self._line = ""
-        self._code = 0  # length of the run of backticks that is open in this line
-        self._said: list[str] = []
+        self._open_ticks = 0  # length of the run of backticks that is open in this line
+        self._pending: list[str] = []
 
     def feed(self, text: str) -> None:
         self._read(text, last=False)
-        self._speak()
+        self._flush_text()
 
     def finish(self) -> None:
         self._read("", last=True)
-        self._speak()
+        self._flush_text()
         if self._body is not None:
-            self._on_block(self._body.block(closed=False))
+            self._on_block(self._body.build_block(closed=False))
             self._body = None
 
     def _read(self, text: str, *, last: bool) -> None:
@@ -145,105 +145,105 @@ class TagReader:
         self._held = ""
         while rest:
             if self._body is None:
-                rest = self._text(rest, last=last)
+                rest = self._read_text(rest, last=last)
                 continue
-            rest = self._body.take(rest)
+            rest = self._body.feed(rest)
             if rest is not None:
-                self._on_block(self._body.block(closed=True))
+                self._on_block(self._body.build_block(closed=True))
                 self._body = None
 
-    def _text(self, text: str, *, last: bool) -> str:
-        """Text up to the next tag that opens a block; returns what follows it ("" = all was read or is held)."""
+    def _read_text(self, text: str, *, last: bool) -> str:
+        """Read text up to the next tag that opens a block; returns what follows it ("" = all was read or is held)."""
         at = 0
         while found := _STOPS.search(text, at):
-            self._say(text[at : found.start()])
+            self._add_text(text[at : found.start()])
             at = found.start()
             match text[at]:
                 case "\n":
                     self._end_line()
                     at += 1
                 case "`":
-                    end = self._ticks(text, at, last=last)
+                    end = self._read_ticks(text, at, last=last)
                     if end == at:
                         self._held = text[at:]
                         return ""
                     at = end
                 case sign:
-                    end = (self._angle if sign == "<" else self._star)(text, at, last=last)
+                    end = (self._read_angle if sign == "<" else self._read_star)(text, at, last=last)
                     if end == at:
                         self._held = text[at:]
                         return ""
                     at = end
                     if self._body is not None:
                         return text[at:]
-        self._say(text[at:])
+        self._add_text(text[at:])
         return ""
 
-    def _ticks(self, text: str, at: int, *, last: bool) -> int:
-        """A run of backticks opens or closes code within its line. Returns its end; `at`: it may go on."""
+    def _read_ticks(self, text: str, at: int, *, last: bool) -> int:
+        """Read a run of backticks, which opens or closes code within its line. Returns its end; `at`: it may go on."""
         run = _TICKS.match(text, at)
         assert run is not None
         if run.end() == len(text) and not last:
             return at
-        if not self._code:
-            self._code = len(run[0])
-        elif self._code == len(run[0]):
-            self._code = 0
-        self._say(run[0])
+        if not self._open_ticks:
+            self._open_ticks = len(run[0])
+        elif self._open_ticks == len(run[0]):
+            self._open_ticks = 0
+        self._add_text(run[0])
         return run.end()
 
-    def _angle(self, text: str, at: int, *, last: bool) -> int:
-        """What a `<` begins. Returns where to go on; `at`: it may still become a tag."""
-        if not self._fence and not self._code:
+    def _read_angle(self, text: str, at: int, *, last: bool) -> int:
+        """Read what a `<` begins. Returns where to go on; `at`: it may still become a tag."""
+        if not self._fence and not self._open_ticks:
             if tag := _TAG.match(text, at):
-                self._tag(tag["name"], tag["rest"])
+                self._open_tag(tag["name"], tag["rest"])
                 return tag.end()
             if not last and _may_become_tag(text[at : at + _LONGEST_TAG + 1]):
                 return at
-        self._say("<")
+        self._add_text("<")
         return at + 1
 
-    def _star(self, text: str, at: int, *, last: bool) -> int:
-        """As `_angle`, for the `*` that may begin a patch: at the start of a line."""
-        begin = PATCH[0]
+    def _read_star(self, text: str, at: int, *, last: bool) -> int:
+        """Read the `*` that may begin a patch, at the start of a line. Returns as `_read_angle`."""
+        begin = PATCH_FRAME[0]
         if not self._line and not self._fence:
             if text.startswith(begin, at):
-                self._tag(begin, "")
+                self._open_tag(begin, "")
                 return at + len(begin)
             if not last and begin.startswith(text[at : at + len(begin)]):
                 return at
-        self._say("*")
+        self._add_text("*")
         return at + 1
 
-    def _tag(self, name: str, rest: str) -> None:
-        if name in FRAMES:
+    def _open_tag(self, name: str, rest: str) -> None:
+        if name in FRAME_TAGS:
             return
-        self._speak()
+        self._flush_text()
         self._on_open(name)
         pairs = _ATTRIBUTE.findall(rest)
-        self._body = _Body(name, {key: html.unescape(a or b or c) for key, a, b, c in pairs})
+        self._body = _OpenBlock(name, {key: html.unescape(a or b or c) for key, a, b, c in pairs})
         if rest.rstrip().endswith("/"):
-            self._on_block(self._body.block(closed=True))
+            self._on_block(self._body.build_block(closed=True))
             self._body = None
 
-    def _say(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if text:
-            self._said.append(text)
+            self._pending.append(text)
             self._line = (self._line + text)[: _LONGEST_LINE + 1]
 
-    def _speak(self) -> None:
-        if self._said:
-            self._on_text("".join(self._said))
-            self._said.clear()
+    def _flush_text(self) -> None:
+        if self._pending:
+            self._on_text("".join(self._pending))
+            self._pending.clear()
 
     def _end_line(self) -> None:
         line = self._line
-        self._said.append("\n")
-        self._line, self._code = "", 0
+        self._pending.append("\n")
+        self._line, self._open_ticks = "", 0
         if self._fence is not None:
             self._fence = None if self._fence.closes(line) else self._fence
         elif len(line) <= _LONGEST_LINE:
-            self._fence = opening_fence(line)
+            self._fence = parse_opening_fence(line)
 
 
 def _may_become_tag(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The one door to tree-sitter, opened at first use: does a file of a known language parse?
+"""Syntax of a file of a known language: the one module that opens tree-sitter, at first use.
 
 Grammars are separate distributions; one that is not installed is a language that is not known.
 """
@@ -37,7 +37,7 @@ _BY_ENDING: Final = {ending: name for name, (_, endings) in _GRAMMARS.items() fo
 _LARGEST: Final = 4_000_000
 
 
-class Flaw(Struct, frozen=True, kw_only=True):
+class SyntaxFlaw(Struct, frozen=True, kw_only=True):
     """A place that does not parse: 1-indexed line, and what is missing there ("" for something unexpected)."""
 
     line: int
@@ -53,39 +53,39 @@ class Definition(Struct, frozen=True, kw_only=True):
     last: int
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    """Where the first character of a line stands: the types of the nodes around it, innermost first, and of those that
+class SyntaxPosition(Struct, frozen=True, kw_only=True):
+    """Place of the first character of a line: the types of the nodes around it, innermost first, and of those that
     begin right there."""
 
     within: tuple[str, ...]
     begins: tuple[str, ...]
 
 
-def knows(path: str) -> bool:
-    """Whether there is a grammar for the language of a file of this name."""
-    return _parser(_ending(path)) is not None
+def has_grammar(path: str) -> bool:
+    """True if there is a grammar for the language of a file of this name."""
+    return _load_parser(_parse_suffix(path)) is not None
 
 
-def flaws(path: str, text: str, *, limit: int = 20) -> tuple[Flaw, ...] | None:
-    """What does not parse, in order; None when the language is not known or the text is too long."""
-    parser = _parser(_ending(path))
+def find_flaws(path: str, text: str, *, limit: int = 20) -> tuple[SyntaxFlaw, ...] | None:
+    """Find what does not parse, in order; None when the language is not known or the text is too long."""
+    parser = _load_parser(_parse_suffix(path))
     if parser is None or len(text) > _LARGEST:
         return None
     root = parser.parse(text.encode("utf-8", "surrogatepass")).root_node
-    found: list[Flaw] = []
+    found: list[SyntaxFlaw] = []
     waiting = [root] if root.has_error else []
     while waiting and len(found) < limit:
         node = waiting.pop()
         if node.is_missing or node.is_error:
-            found.append(Flaw(line=node.start_point[0] + 1, missing=node.type if node.is_missing else ""))
+            found.append(SyntaxFlaw(line=node.start_point[0] + 1, missing=node.type if node.is_missing else ""))
         else:
             waiting += [child for child in reversed(node.children) if child.has_error or child.is_missing]
     return tuple(found)
 
 
-def standing(path: str, text: str, line: int) -> Standing | None:
-    """Where a line (1-indexed) that is not blank begins in the tree; None when the language is not known."""
-    parser = _parser(_ending(path))
+def find_position(path: str, text: str, line: int) -> SyntaxPosition | None:
+    """Find where a line (1-indexed) that is not blank begins in the tree; None when the language is not known."""
+    parser = _load_parser(_parse_suffix(path))
     lines = text.split("\n")
     if parser is None or len(text) > _LARGEST or not lines[line - 1].strip():
         return None
@@ -99,12 +99,12 @@ def standing(path: str, text: str, line: int) -> Standing | None:
         within.append(node.type)
         begins += [node.type] if tuple(node.start_point) == at else []
         node = node.parent
-    return Standing(within=tuple(within), begins=tuple(begins))
+    return SyntaxPosition(within=tuple(within), begins=tuple(begins))
 
 
-def definitions(path: str, text: str) -> tuple[Definition, ...] | None:
-    """Every named definition, nested ones too, in order; None when the language is not known."""
-    parser = _parser(_ending(path))
+def find_definitions(path: str, text: str) -> tuple[Definition, ...] | None:
+    """Find every named definition, nested ones too, in order; None when the language is not known."""
+    parser = _load_parser(_parse_suffix(path))
     if parser is None or len(text) > _LARGEST:
         return None
     found: list[Definition] = []
@@ -114,7 +114,7 @@ def definitions(path: str, text: str) -> tuple[Definition, ...] | None:
         waiting += reversed(node.children)
         name = node.child_by_field_name("name")
         if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
-            outer = _outermost(node)
+            outer = _find_outermost(node)
             label = name.text.decode("utf-8", "replace")
             found.append(
                 Definition(name=label, first=outer.start_point[0], own=node.start_point[0], last=node.end_point[0])
@@ -122,19 +122,19 @@ def definitions(path: str, text: str) -> tuple[Definition, ...] | None:
     return tuple(found)
 
 
-def _outermost(node: Node) -> Node:
+def _find_outermost(node: Node) -> Node:
     parent = node.parent
     while parent is not None and parent.type in ("decorated_definition", "export_statement"):
         node, parent = parent, parent.parent
     return node
 
 
-def _ending(path: str) -> str:
+def _parse_suffix(path: str) -> str:
     return PurePath(path).suffix.lower().removeprefix(".")
 
 
 @cache
-def _parser(ending: str) -> Parser | None:
+def _load_parser(ending: str) -> Parser | None:
     name = _BY_ENDING.get(ending)
     if name is None:
         return None

@@ -1,7 +1,7 @@
 """The engine: three verbs (`submit`, `events`, `query`) over the sessions of one workspace.
 
-Reading order: `engine` routes, `effects` says what a command does, `answers` what a question finds, `runtime` is a
-session that is open, `live` keeps its commands in order, `turns` runs one, `recovery` mends what a crash left.
+Reading order: `engine` routes; `commands/dispatch` maps a command to its check and effect, `queries/dispatch` a
+query to its answer; `session/session` is an open session; `subagents/` runs plan todos in sessions of their own.
 """
 
 from __future__ import annotations

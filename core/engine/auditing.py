@@ -1,20 +1,20 @@
-"""Which events go into the audit log, and what of them."""
+"""Which events the audit log records, and which of their fields."""
 
 from __future__ import annotations
 
-from core.permissions.audit import Audit
+from core.permissions.audit import AuditLog
 from core.protocol import events as ev
 
 
-def audit(log: Audit, event: ev.AnyEvent) -> None:
-    """Raises `StateError` when the log can't be written."""
-    found = entry(event)
+def record_audit_entry(log: AuditLog, event: ev.AnyEvent) -> None:
+    """Record the event if it concerns the audit log. Raises `StateError` when the log can't be written."""
+    found = build_audit_entry(event)
     if found is not None:
         log.record(*found)
 
 
-def entry(event: ev.AnyEvent) -> tuple[str, dict[str, object]] | None:
-    """The kind of the line and its data; None: the event is none of the log's business."""
+def build_audit_entry(event: ev.AnyEvent) -> tuple[str, dict[str, object]] | None:
+    """Return the kind and data of the event's line in the audit log; None = it has none."""
     match event:
         case ev.ApprovalRequested():
             return "approval.asked", {
@@ -38,12 +38,12 @@ def entry(event: ev.AnyEvent) -> tuple[str, dict[str, object]] | None:
         case ev.TrustStated():
             return "trust", {"state": event.state, "directory": event.directory}
         case ev.EffectsRecorded() | ev.JobStarted() | ev.CommandRan() | ev.FileWritten():
-            return _done(event)
+            return _build_effect_entry(event)
         case _:
             return None
 
 
-def _done(
+def _build_effect_entry(
     event: ev.EffectsRecorded | ev.JobStarted | ev.CommandRan | ev.FileWritten,
 ) -> tuple[str, dict[str, object]]:
     match event:

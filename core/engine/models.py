@@ -1,4 +1,4 @@
-"""How the engine comes to its models: one record of functions, each of which loads what it needs when it is called."""
+"""The engine's access to models: a record of functions, each of which imports what it needs when it is called."""
 
 from __future__ import annotations
 
@@ -12,53 +12,54 @@ from core.providers.catalog.capabilities import Capabilities
 
 
 def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
-    from core.providers.registry import resolve
+    from core.providers.registry import resolve_provider
 
-    return resolve(model, settings)
-
-
-def _cost(model: str, usage: Usage) -> float | None:
-    from core.providers.catalog.pricing import cost
-
-    return cost(model, usage)
+    return resolve_provider(model, settings)
 
 
-def _window(model: str) -> int:
-    from core.providers.catalog.pricing import context_window
+def _compute_cost(model: str, usage: Usage) -> float | None:
+    from core.providers.catalog.pricing import compute_cost
 
-    return context_window(model)
+    return compute_cost(model, usage)
 
 
-def _capabilities(model: str, settings: Settings) -> Capabilities:
-    from core.providers.registry import capabilities
+def _find_window(model: str) -> int:
+    from core.providers.catalog.pricing import find_context_window
 
-    return capabilities(model, settings)
+    return find_context_window(model)
+
+
+def _find_capabilities(model: str, settings: Settings) -> Capabilities:
+    from core.providers.registry import resolve_capabilities
+
+    return resolve_capabilities(model, settings)
 
 
 def _preload(model: str) -> None:
-    from core.providers.registry import preload
+    from core.providers.registry import preload_provider
 
-    preload(model)
+    preload_provider(model)
 
 
-async def _default(settings: Settings) -> str:
-    from core.providers.catalog.choosing import default_model
+async def _choose_default(settings: Settings) -> str:
+    from core.providers.catalog.choosing import find_default_model
 
-    return (await default_model(settings)).id
+    return (await find_default_model(settings)).id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAccess:
-    """`resolve(id, settings)`: the provider and its own name for the model, or `ConfigError`/`ProviderError`.
+    """Access to models; tests put their own functions in.
 
-    `cost` in US dollars, None = not known; `window` in tokens, 0 = not known; `capabilities(id, settings)`: what is
-    known of a model here, without asking; `preload` may take its time;
-    `default(settings)`: the model to use when none was chosen, "" = nothing is configured.
+    `resolve(id, settings)`: the provider and its own name of the model; raises `ConfigError`, `ProviderError`.
+    `cost` in US dollars, None = not known. `window` in tokens, 0 = not known. `capabilities(id, settings)`: what is
+    known locally. `preload` may take its time. `default(settings)`: the model when none was chosen, "" = nothing is
+    configured.
     """
 
     resolve: Callable[[str, Settings], tuple[Provider, str]] = _resolve
-    cost: Callable[[str, Usage], float | None] = _cost
-    window: Callable[[str], int] = _window
-    capabilities: Callable[[str, Settings], Capabilities] = _capabilities
+    cost: Callable[[str, Usage], float | None] = _compute_cost
+    window: Callable[[str], int] = _find_window
+    capabilities: Callable[[str, Settings], Capabilities] = _find_capabilities
     preload: Callable[[str], None] = _preload
-    default: Callable[[Settings], Awaitable[str]] = _default
+    default: Callable[[Settings], Awaitable[str]] = _choose_default

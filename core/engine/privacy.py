@@ -1,8 +1,9 @@
 """Privacy: nothing of what is said and done is on a disk once the program has ended.
 
-The sessions of a private engine live in memory (`core/sessions/private.py`), and so do the temporary files of its
-process; faults are told and not kept, and what the user allows for good holds until the end. What still waits for a
-verdict then is kept without the conversation if the user says so, else it goes with the rest.
+The sessions of a private engine live in memory (`core/sessions/private_directory.py`), and so do the temporary files
+of its
+process; faults are reported and not kept, and saved permissions hold until the end. What waits for a verdict then is
+kept without the conversation if the user says so, else it is removed with the rest.
 """
 
 from __future__ import annotations
@@ -14,137 +15,139 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from core import faults
+from core import crash_reports as faults
 from core.config import Settings
-from core.engine.live import LiveSession
-from core.engine.runtime import SessionRuntime, Surroundings
+from core.engine.session.live_session import LiveSession
+from core.engine.session.session import EngineServices, Session
 from core.errors import AgentTuiError, CommandRejected
+from core.filesystem.removal import remove_tree
 from core.protocol.events import Notice, SessionStarted
 from core.protocol.review import Change
-from core.sessions.private import PrivatePlace, abandoned, place_of
-from core.sessions.records import decode
+from core.sessions.private_directory import PrivateDirectory, find_abandoned, find_private_directory
+from core.sessions.record_format import decode_record
 from core.sessions.store import SessionDirectory, SessionStore
-from core.shadow.places import forget_place
+from core.shadow.layers.layer_location import remove_location
 from core.workspace import Workspace
-from core.workspace.removing import remove_tree
 
-TITLE: Final = "Changes from a private session"
+PENDING_TITLE: Final = "Changes from a private session"
 NOTHING_KEPT: Final = "privacy is on, and sessions that are kept are not gone on with."
-WHAT_ELSE: Final = "`agent-tui review` opens what waits for a review; --no-private goes on with a kept session."
+NOTHING_KEPT_HINT: Final = "`agent-tui review` opens what waits for a review; --no-private goes on with a kept session."
 ON_DISK: Final = "There is no place in memory for this private session: it lies on the disk until the program ends."
 
 
 class Privacy:
-    """That of one engine. `wanted`: what the command line says, None = the configuration decides."""
+    """The privacy of one engine. `wanted`: the command line's choice, None = the configuration decides."""
 
     def __init__(self, wanted: bool | None) -> None:
         self._wanted = wanted
-        self._place: PrivatePlace | None = None
+        self._place: PrivateDirectory | None = None
 
     @property
     def path(self) -> Path | None:
-        """Where everything of it lies; None: privacy is off."""
+        """The directory that holds everything of the engine; None = privacy is off."""
         return self._place.path if self._place is not None else None
 
     @property
-    def on(self) -> bool:
+    def is_on(self) -> bool:
         return self._place is not None
 
-    def store(self, workspace: Path, settings: Settings) -> SessionStore:
-        """Where the sessions of a workspace are. Raises `StateError`."""
+    def open_store(self, workspace: Path, settings: Settings) -> SessionStore:
+        """Return the sessions of a workspace. Raises `StateError`."""
         if self._place is None and (settings.privacy if self._wanted is None else self._wanted):
-            self._place = PrivatePlace.make()
-            faults.keeps(False)
+            self._place = PrivateDirectory.create()
+            faults.set_enabled(False)
             tempfile.tempdir = str(self._place.path)
         return SessionStore(workspace, home=self.path)
 
-    def notices(self) -> list[str]:
-        """What the user has to know of where it is kept."""
+    def list_notices(self) -> list[str]:
+        """Return what the user has to know of where the private session lies."""
         return [ON_DISK] if self._place is not None and not self._place.in_memory else []
 
-    def check_resumed(self, store: SessionStore, session: str) -> None:
-        """Raises `CommandRejected` for a session that lies on the disk."""
-        if self.on and not (store.holds(session) if session else store.latest()):
-            raise CommandRejected(NOTHING_KEPT, hint=WHAT_ELSE, code="private")
+    def check_resume(self, store: SessionStore, session: str) -> None:
+        """Raise `CommandRejected` for a session that lies on the disk."""
+        if self.is_on and not (store.has_session(session) if session else store.find_latest()):
+            raise CommandRejected(NOTHING_KEPT, hint=NOTHING_KEPT_HINT, code="private")
 
-    def end(self) -> None:
-        """Nothing is left. Safe to call twice."""
+    def close(self) -> None:
+        """Remove everything. Safe to call twice."""
         place, self._place = self._place, None
         if place is not None:
             tempfile.tempdir = None
-            faults.keeps(True)
-            _forget_layers(place.path)
+            faults.set_enabled(True)
+            _forget_layer_places(place.path)
             place.remove()
 
 
-def _forget_layers(place: Path) -> None:
+def _forget_layer_places(place: Path) -> None:
     for layers in place.glob("workspaces/*/sessions/**/layers"):
-        forget_place(layers)
+        remove_location(layers)
 
 
-def sweep(around: Surroundings) -> None:
-    """Remove what private engines left that were killed. What one of them was just writing to files of the user's is
-    first finished or taken back."""
-    for place in abandoned():
+def prune_abandoned(around: EngineServices) -> None:
+    """Remove what killed private engines left. A write to the user's files that was cut off is finished or undone
+    first."""
+    for place in find_abandoned():
         for journal in place.glob("workspaces/*/sessions/*/journal.jsonl"):
             with suppress(AgentTuiError, OSError, StopIteration):
                 if journal.stat().st_size:
-                    _recover(journal.parent, around)
-        _forget_layers(place)
+                    _recover_promotion(journal.parent, around)
+        _forget_layer_places(place)
         with suppress(OSError):
             remove_tree(place)
 
 
-def _recover(session: Path, around: Surroundings) -> None:
+def _recover_promotion(session: Path, around: EngineServices) -> None:
     directory = SessionDirectory(session)
-    with directory.log.open("rb") as file:
-        first = decode(file.readline().rstrip(b"\n"))
+    with directory.log_path.open("rb") as file:
+        first = decode_record(file.readline().rstrip(b"\n"))
     started = first.event if first is not None else None
     if not isinstance(started, SessionStarted):
         return
     there = dataclasses.replace(around, workspace=Workspace(Path(started.workspace)), trusting=None)
-    SessionRuntime.resume(directory, there).discard()
+    Session.resume(directory, there).discard()
 
 
 async def keep_pending(
-    sessions: Mapping[str, LiveSession], session: str, store: SessionStore, around: Surroundings
-) -> SessionRuntime:
-    """A session on the disk that has what waits in a private one, open or not, and nothing else of it. Raises
-    `CommandRejected`, `StateError`."""
+    sessions: Mapping[str, LiveSession], session: str, store: SessionStore, around: EngineServices
+) -> Session:
+    """Create a session on the disk with the pending changes of a private one and nothing else of it.
+
+    Raises `CommandRejected`, `StateError`.
+    """
     live = sessions.get(session)
     if live is None:
-        closed = SessionRuntime.resume(store.open(session), around)
+        closed = Session.resume(store.open(session), around)
         try:
-            return _kept(closed, around)
+            return _copy_pending(closed, around)
         finally:
             closed.discard()
-    await live.settled()
+    await live.wait_idle()
     await live.turns.stop()
-    return _kept(live.runtime, around)
+    return _copy_pending(live.runtime, around)
 
 
-def _kept(source: SessionRuntime, around: Surroundings) -> SessionRuntime:
-    if place_of(source.directory.path) is None:
+def _copy_pending(source: Session, around: EngineServices) -> Session:
+    if find_private_directory(source.directory.path) is None:
         raise CommandRejected("this session is not private: it is kept as it is.", code="not_private")
-    if not (waiting := source.shadow.changes()):
+    if not (waiting := source.shadow.list_changes()):
         raise CommandRejected(
             "nothing waits for a review that could be kept without its session.",
             hint="Links and what is decided as a whole go with it: accept them, or drop them.",
             code="nothing_pending",
         )
     directory = SessionStore(around.workspace.root).create()
-    first = SessionStarted(workspace=str(around.workspace.root), mode="agent", model="", title=TITLE)
-    kept = SessionRuntime.create(directory, around, first)
-    left = [change.path for change in waiting if not _carried(source, change, kept)]
-    left += [bulk.root for bulk in source.review.bulks if bulk.waits]
+    first = SessionStarted(workspace=str(around.workspace.root), mode="agent", model="", title=PENDING_TITLE)
+    kept = Session.create(directory, around, first)
+    left = [change.path for change in waiting if not _copy_change(source, change, kept)]
+    left += [bulk.root for bulk in source.review.bulks if bulk.needs_verdict]
     if left:
         message = f"Not kept from the private session: {', '.join(left)}."
         kept.emit(Notice(level="warning", message=message, hint="Links and what is decided as a whole went with it."))
     return kept
 
 
-def _carried(source: SessionRuntime, change: Change, kept: SessionRuntime) -> bool:
-    """Whether a change is pending in the other session now, by its content alone."""
+def _copy_change(source: Session, change: Change, kept: Session) -> bool:
+    """Propose a change in the other session by its content alone. False if it can't be."""
     if change.pending.kind == "symlink":
         return False
     try:

@@ -1,35 +1,35 @@
-"""The log of a run as a screen asks for it, and two of them side by side: no more of either than it can use."""
+"""The log of a debug run, filtered, and its comparison with another run; both limited to what a screen can use."""
 
 from __future__ import annotations
 
-from core.debug.comparing import compared, narrowed, picked
-from core.debug.records import stored
-from core.engine.runtime import SessionRuntime
+from core.debug.probe_records import decode_records
+from core.debug.run_comparison import compare_runs, filter_records, narrow_place
+from core.engine.session.session import Session
 from core.errors import CommandRejected
 from core.protocol import queries as q
 from core.protocol.debug import ProbeRecord
 
-MOST = 2_000  # records of a run
-PLACES, SIDE = 500, 40  # places, and records of each side of one
+MAX_RECORDS = 2_000  # records of a run
+MAX_PLACES, MAX_SIDE = 500, 40  # places, and records of each side of one
 
 
-def probe_log(runtime: SessionRuntime, query: q.ProbeLogQuery) -> q.ProbeLog:
-    """Raises `CommandRejected` for a run that there is not, `StateError` for a log that can't be read."""
-    records = _records(runtime, query, query.run)
+def load_probe_log(runtime: Session, query: q.ProbeLogQuery) -> q.ProbeLogAnswer:
+    """Raises `CommandRejected` for an unknown run, `StateError` for a log that can't be read."""
+    records = _load_records(runtime, query, query.run)
     other = query.compare_with
-    places = compared(_records(runtime, query, other), records)[:PLACES] if other else ()
-    return q.ProbeLog(
+    places = compare_runs(_load_records(runtime, query, other), records)[:MAX_PLACES] if other else ()
+    return q.ProbeLogAnswer(
         run=query.run,
         total=len(records),
-        records=records[:MOST],
+        records=records[:MAX_RECORDS],
         compare_with=other,
-        places=tuple(narrowed(place, SIDE) for place in places),
+        places=tuple(narrow_place(place, MAX_SIDE) for place in places),
     )
 
 
-def _records(runtime: SessionRuntime, query: q.ProbeLogQuery, run: str) -> tuple[ProbeRecord, ...]:
+def _load_records(runtime: Session, query: q.ProbeLogQuery, run: str) -> tuple[ProbeRecord, ...]:
     known = runtime.state.debug.runs.get(run)
     if known is None:
         raise CommandRejected(f"there is no run {run!r}.", code="run_unknown")
-    records = stored(runtime.shadow.blobs.get(known.log)) if known.log else ()
-    return picked(records, hypothesis=query.hypothesis, words=query.words.split())
+    records = decode_records(runtime.shadow.blobs.get(known.log)) if known.log else ()
+    return filter_records(records, hypothesis=query.hypothesis, words=query.words.split())

@@ -1,24 +1,26 @@
-"""A todo that the user completes: its `verify` command first, run like a command that the user typed.
+"""Run a todo's `verify` command when the user completes it, like a command that the user typed.
 
-The command stands in a file of the project, so it is run where its effects are held and nowhere else.
+The command stands in a file of the project, so it runs only where its effects are contained.
 """
 
 from __future__ import annotations
 
-from core.agent.terminal import Terminal
-from core.agent.user_command import UserCommand
 from core.errors import CommandRejected
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
-from core.sandbox.result import CommandResult
+from core.sandbox.results import CommandResult
+from core.shell.terminal import Terminal
+from core.shell.user_command import UserCommand
 
-SHOWN = 4_000  # characters of output, its end, that are kept with the todo
+MAX_OUTPUT = 4_000  # characters of output, its end, that are kept with the todo
 
 
-async def run_proof(terminal: Terminal, plan: str, todo: Todo) -> CommandResult | None:
-    """How the command of a todo ended; None: it could not be started, and that was told. Raises `CommandRejected` where
-    nothing holds its effects."""
-    if not await terminal.find():
+async def run_verify(terminal: Terminal, plan: str, todo: Todo) -> CommandResult | None:
+    """Run the `verify` command of a todo. Returns its result; None = it could not be started, which was reported.
+
+    Raises `CommandRejected` where nothing contains its effects.
+    """
+    if not await terminal.find_box():
         raise CommandRejected(
             f"{todo.id} is proved by `{todo.verify}`, and nothing on this machine can hold what it does.",
             hint="Run it yourself, and set the status in the plan file.",
@@ -28,26 +30,26 @@ async def run_proof(terminal: Terminal, plan: str, todo: Todo) -> CommandResult 
     await command.run()
     result = command.result
     if result is not None:
-        terminal.ground.emit_apart(
+        terminal.host.emit_outside_turn(
             TodoVerified(
                 id=todo.id,
                 plan=plan,
                 command=todo.verify,
                 exit_code=result.exit_code,
-                output=result.output[-SHOWN:],
+                output=result.output[-MAX_OUTPUT:],
                 duration_ms=result.duration_ms,
             )
         )
     return result
 
 
-def not_proved(todo: Todo, result: CommandResult | None) -> CommandRejected:
-    """What is said of a todo whose command did not pass."""
+def build_not_proved(todo: Todo, result: CommandResult | None) -> CommandRejected:
+    """Return the error for a todo whose command did not pass."""
     if result is None or result.exit_code is None:
         how = "did not come to an end" if result is None else result.ended.replace("_", " ")
     else:
         how = f"exit code {result.exit_code}"
-    output = (result.output.strip()[-SHOWN:] if result else "") or "(no output)"
+    output = (result.output.strip()[-MAX_OUTPUT:] if result else "") or "(no output)"
     return CommandRejected(
         f"{todo.id} is not completed: `{todo.verify}` did not pass ({how}).", hint=output, code="not_proved"
     )

@@ -1,4 +1,4 @@
-"""Writing a choice into the user's own config.toml: one key is set, every other line stays as the user wrote it."""
+"""Write choices into the user's own config.toml: one key is set, every other line stays as the user wrote it."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from core.config import FILE_NAME, ProviderSettings, Settings, load_settings
 from core.errors import ConfigError, StateError
 from core.ids import new_id
 from core.protocol import commands as cmd
-from core.user_dirs import config_dir
+from core.user_dirs import get_config_dir
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
-def remember(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:
-    """Set the default model, a provider's address, the theme; "" leaves one as it is.
+def save_settings(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:
+    """Save the default model, a provider's address, the theme; "" leaves one as it is.
 
     Raises `ConfigError`, `StateError`.
     """
     load_settings()  # a file with a fault in it is not made worse
-    path = config_dir() / FILE_NAME
+    path = get_config_dir() / FILE_NAME
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        text = with_key(before, "", "model", model) if model else before
-        text = with_key(text, f"providers.{provider}", "base_url", base_url) if base_url else text
-        text = with_key(text, "ui", "theme", theme) if theme else text
+        text = set_key(before, "", "model", model) if model else before
+        text = set_key(text, f"providers.{provider}", "base_url", base_url) if base_url else text
+        text = set_key(text, "ui", "theme", theme) if theme else text
         if text != before:
-            _replace(path, text)
+            _write_file(path, text)
     except OSError as problem:
         raise StateError(
             f"{path} can't be written: {problem.strerror}.", hint="Make it writable, or set the key in it yourself."
         ) from problem
 
 
-def keep_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
-    """Store the key for the address it is meant for; remember the address and the model."""
+def save_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
+    """Store the key for the address it is meant for; save the address and the model."""
     from core.providers.connection.keys import store_key
-    from core.providers.registry import base_url_of, split
+    from core.providers.registry import find_base_url, split_model_id
 
     if not _NAME.fullmatch(command.provider):
         raise ConfigError(
@@ -50,16 +50,16 @@ def keep_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
     provider = ProviderSettings(base_url=command.base_url) if command.base_url else None
     named = settings.providers | ({command.provider: provider} if provider is not None else {})
     wanted = msgspec.structs.replace(settings, providers=named)
-    address = base_url_of(command.provider, wanted)
+    address = find_base_url(command.provider, wanted)
     if command.model:
-        split(command.model, wanted)
+        split_model_id(command.model, wanted)
     if command.key:
         store_key(command.provider, command.key, base_url=address)
-    remember(model=command.model, provider=command.provider, base_url=command.base_url)
+    save_settings(model=command.model, provider=command.provider, base_url=command.base_url)
 
 
-def with_key(text: str, table: str, key: str, value: str) -> str:
-    """`text` with `key` of `table` ("" = outside of any) set to `value`; the table is added if it is not there."""
+def set_key(text: str, table: str, key: str, value: str) -> str:
+    """Return `text` with `key` of `table` ("" = outside of any) set to `value`; a missing table is added."""
     lines, here, place = text.splitlines(), "", -1 if table else 0
     entry = f"{key} = {json.dumps(value)}"
     for number, line in enumerate(lines):
@@ -73,7 +73,7 @@ def with_key(text: str, table: str, key: str, value: str) -> str:
     return "\n".join([*lines, *([""] if lines else []), f"[{table}]", entry]) + "\n"
 
 
-def _replace(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     target = path.resolve()
     draft = target.with_name(f".{new_id('config')}")

@@ -1,1 +1,1 @@
-"""Git for this program itself: started in one place, and never with the configuration of a repository."""
+"""Git for this program itself: run in one place, and never with the configuration of a repository."""

@@ -1,1 +1,2 @@
-"""What the user has allowed and refused: rules, answers that are remembered, trust, and the record of all of it."""
+"""Permissions: rules, saved answers, trust in the project, the policy that decides, and the audit log of all
+of it."""

@@ -1,8 +1,9 @@
-"""What a yes is a yes to: the exact bytes, where they run, with what, and how far they reach (SAFETY D35).
+"""The exact subject of an approval: the bytes, where they run, with what, and which hosts they reach (SAFETY
+D35).
 
-The question is shown from this record, and whoever starts the command makes the record anew from what is about to run
-and compares: what the user saw is what runs. One byte, another directory, another variable or value of one, another
-mode or another way out is another record.
+The question is shown from this record, and whoever starts the command builds the record anew from what is
+about to run and compares: what the user saw is what runs. One byte, another directory, another variable
+or value of one, another mode or another network grant makes another record.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ class Approval(Struct, frozen=True, kw_only=True):
     mode: str = ""
     network: tuple[str, ...] = ()
 
-    def digest(self) -> str:
-        """SHA-256 of the record, in hex. A lone surrogate in the text counts as itself."""
+    def compute_digest(self) -> str:
+        """Return the SHA-256 of the record, in hex. A lone surrogate in the text counts as itself."""
         whole = msgspec.structs.asdict(self) | {"subject": self.subject.encode("utf-8", "surrogatepass").hex()}
         if not self.values:
             del whole["values"]
         return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
 
 
-def digest_of_value(value: str | None) -> str:
-    """What a record tells two values of a variable apart by; None: it was removed."""
+def hash_value(value: str | None) -> str:
+    """Return the SHA-256 of a variable's value, in hex; "" for None: it was removed."""
     return "" if value is None else hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()

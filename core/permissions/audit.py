@@ -1,8 +1,9 @@
-"""The audit log: what was allowed, run, written and reached, one JSON line each, every line sealed by the one before.
+"""The audit log: what was allowed, run, written and reached, one JSON line each, every line sealed by the
+one before.
 
-A line holds the SHA-256 of the line before it and its own, so that a line that is changed, left out or put in shows
-(`verify`). The end can be cut off unseen; the session's own log tells of that. Texts go through `redact`: no key is
-written down.
+A line holds the SHA-256 of the line before it and its own, so that a line that is changed, left out or
+inserted shows (`verify_log`). A cut-off end does not show here, but in the session's own log. Texts go
+through `redact`: no key is written down.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from core.clock import now_ms
 from core.errors import StateError
 from core.secrets import redact
 
-FILE = "audit.jsonl"
-MAX_TEXT = 20_000
-_START = "0" * 64
+FILE_NAME = "audit.jsonl"
+MAX_TEXT_CHARS = 20_000
+_FIRST_SEAL = "0" * 64
 
 
-class Line(Struct, frozen=True, kw_only=True):
-    """One thing that happened. `before` and `seal` are hex SHA-256; the seal is over all the rest."""
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One entry. `before` and `seal` are hex SHA-256; the seal is over all the rest."""
 
     number: int
     at: int
@@ -33,26 +34,28 @@ class Line(Struct, frozen=True, kw_only=True):
     before: str
     seal: str = ""
 
-    def sealed(self) -> str:
+    def compute_seal(self) -> str:
         return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(self, seal=""), order="sorted")).hexdigest()
 
 
-class Audit:
-    """Appends to the log of one session; opened at the first line."""
+class AuditLog:
+    """The writer of one session's log; opened at the first entry."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE
+        self._path = directory / FILE_NAME
         self._descriptor = -1
         self._number = 0
-        self._last = _START
+        self._last = _FIRST_SEAL
 
     def record(self, kind: str, data: dict[str, object]) -> None:
-        """Raises `StateError` when it can't be written: then what it tells of must not happen."""
+        """Append an entry. Raises `StateError` when it can't be written: then what it describes must not happen."""
         try:
             if self._descriptor < 0:
                 self._open()
-            line = Line(number=self._number + 1, at=now_ms(), kind=kind, data=_plain(data), before=self._last)
-            line = msgspec.structs.replace(line, seal=line.sealed())
+            line = AuditEntry(
+                number=self._number + 1, at=now_ms(), kind=kind, data=_redact_data(data), before=self._last
+            )
+            line = msgspec.structs.replace(line, seal=line.compute_seal())
             os.write(self._descriptor, msgspec.json.encode(line) + b"\n")
         except OSError as problem:
             raise StateError(
@@ -61,7 +64,7 @@ class Audit:
         self._number, self._last = line.number, line.seal
 
     def _open(self) -> None:
-        known = read(self._path)
+        known = read_entries(self._path)
         if known:
             self._number, self._last = known[-1].number, known[-1].seal
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -75,8 +78,8 @@ class Audit:
             os.close(descriptor)
 
 
-def read(path: Path) -> list[Line]:
-    """The lines that can be read. Raises OSError for anything but a log that is not there."""
+def read_entries(path: Path) -> list[AuditEntry]:
+    """Return the entries that can be read; none without a log. Raises OSError for anything else."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -84,27 +87,27 @@ def read(path: Path) -> list[Line]:
     found = []
     for raw in data.splitlines():
         try:
-            found.append(msgspec.json.decode(raw, type=Line))
+            found.append(msgspec.json.decode(raw, type=AuditEntry))
         except msgspec.MsgspecError:
             continue
     return found
 
 
-def verify(path: Path) -> str:
-    """What is wrong with a log; "" = every line is as it was written."""
-    before, number = _START, 0
+def verify_log(path: Path) -> str:
+    """Return the first fault of a log; "" = every line is as it was written."""
+    before, number = _FIRST_SEAL, 0
     for place, raw in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            line = msgspec.json.decode(raw, type=Line)
+            line = msgspec.json.decode(raw, type=AuditEntry)
         except msgspec.MsgspecError:
             return f"line {place} can't be read"
         if (line.before, line.number) != (before, number + 1):
             return f"line {place} does not follow the one before it"
-        if line.seal != line.sealed():
+        if line.seal != line.compute_seal():
             return f"line {place} was changed"
         before, number = line.seal, line.number
     return ""
 
 
-def _plain(data: dict[str, object]) -> dict[str, object]:
-    return {name: redact(value)[:MAX_TEXT] if isinstance(value, str) else value for name, value in data.items()}
+def _redact_data(data: dict[str, object]) -> dict[str, object]:
+    return {name: redact(value)[:MAX_TEXT_CHARS] if isinstance(value, str) else value for name, value in data.items()}

@@ -1,9 +1,10 @@
 """Permission rules: `Kind(pattern)` in the grammar that users know, from the configuration and from answers.
 
-A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is a glob over
-workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a pattern without a slash
-means that name anywhere. A host's pattern is a host, or `*.host` for everything below it. Rules that refuse or ask see
-a path as the most lenient file system would; a rule that allows takes it as it is.
+A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is
+a glob over workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a
+pattern without a slash means that name anywhere. A host's pattern is a host, or `*.host` for everything
+below it. Rules that deny or ask see a path as the most lenient file system would; a rule that allows
+takes it as it is.
 """
 
 from __future__ import annotations
@@ -16,42 +17,42 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import ConfigError
-from core.workspace.names import folded
+from core.workspace.file_names import fold_name
 
-Choice = Literal["allow", "ask", "deny"]
-Kind = Literal["Shell", "Read", "Write", "WebFetch", "Mcp"]
-KINDS: tuple[Kind, ...] = ("Shell", "Read", "Write", "WebFetch", "Mcp")
-STRICTNESS: dict[Choice, int] = {"allow": 0, "ask": 1, "deny": 2}
+PermissionChoice = Literal["allow", "ask", "deny"]
+PermissionKind = Literal["Shell", "Read", "Write", "WebFetch", "Mcp"]
+KINDS: tuple[PermissionKind, ...] = ("Shell", "Read", "Write", "WebFetch", "Mcp")
+STRICTNESS: dict[PermissionChoice, int] = {"allow": 0, "ask": 1, "deny": 2}
 _PATHS = frozenset({"Read", "Write"})
 _RULE = re.compile(r"(?P<kind>[A-Za-z]+)\((?P<pattern>.+)\)", re.DOTALL)
 _HOST = re.compile(r"\*|(?:\*\.)?(?!-)[a-z0-9-]{1,63}(?:\.(?!-)[a-z0-9-]{1,63})*")
 MAX_STARS = 12
 
 
-class Rule(Struct, frozen=True, kw_only=True):
-    """`source` says where it stands, for the user: a file, or an answer of theirs."""
+class PermissionRule(Struct, frozen=True, kw_only=True):
+    """One rule. `source` names its place for the user: a file, or an answer of theirs."""
 
-    choice: Choice
-    kind: Kind
+    choice: PermissionChoice
+    kind: PermissionKind
     pattern: str
     source: str = ""
 
     def matches(self, subject: str) -> bool:
-        """`subject`: a command, a workspace-relative path, a host, or `server:tool`."""
+        """True if the rule matches `subject`: a command, a workspace-relative path, a host, or `server:tool`."""
         if self.kind in _PATHS:
             if self.choice == "allow":
-                return path_pattern(self.pattern).fullmatch(subject) is not None
-            return path_pattern(_folded(self.pattern)).fullmatch(_folded(subject)) is not None
+                return compile_path_pattern(self.pattern).fullmatch(subject) is not None
+            return compile_path_pattern(_fold_path(self.pattern)).fullmatch(_fold_path(subject)) is not None
         if self.kind == "WebFetch":
-            return host_matches(self.pattern, subject)
-        return text_pattern(self.pattern).fullmatch(subject) is not None
+            return matches_host(self.pattern, subject)
+        return compile_text_pattern(self.pattern).fullmatch(subject) is not None
 
     def __str__(self) -> str:
         return f"{self.kind}({self.pattern})"
 
 
-def parse_rule(text: str, choice: Choice, source: str = "") -> Rule:
-    """`Shell(git *)` as a rule. Raises `ConfigError` for anything else."""
+def parse_rule(text: str, choice: PermissionChoice, source: str = "") -> PermissionRule:
+    """Parse a rule such as `Shell(git *)`. Raises `ConfigError` for anything else."""
     found = _RULE.fullmatch(text.strip())
     kind = next((each for each in KINDS if found is not None and found["kind"] == each), None)
     if found is None or kind is None or not found["pattern"].strip():
@@ -63,19 +64,22 @@ def parse_rule(text: str, choice: Choice, source: str = "") -> Rule:
         raise ConfigError(f"`{text}` names no host.", hint="Write WebFetch(example.org) or WebFetch(*.example.org).")
     if kind in _PATHS and (pattern.startswith(("/", "~", "../")) or "/../" in pattern):
         raise ConfigError(f"`{text}` leads out of the workspace.", hint="Paths are relative to the workspace.")
-    return Rule(choice=choice, kind=kind, pattern=pattern, source=source)
+    return PermissionRule(choice=choice, kind=kind, pattern=pattern, source=source)
 
 
-def of_kind(rules: Iterable[Rule], kind: Kind, *choices: Choice) -> list[Rule]:
+def select_rules(
+    rules: Iterable[PermissionRule], kind: PermissionKind, *choices: PermissionChoice
+) -> list[PermissionRule]:
     return [rule for rule in rules if rule.kind == kind and (not choices or rule.choice in choices)]
 
 
-def strictest(rules: Iterable[Rule]) -> Rule | None:
+def find_strictest(rules: Iterable[PermissionRule]) -> PermissionRule | None:
     return max(rules, key=lambda rule: STRICTNESS[rule.choice], default=None)
 
 
-def host_matches(pattern: str, host: str) -> bool:
-    """Exact, or `*.host`, which is everything below it and not the host itself; `*` is every host."""
+def matches_host(pattern: str, host: str) -> bool:
+    """True if a pattern matches a host: exact, `*.host` for everything below it (not the host itself), `*` for
+    any."""
     pattern = pattern.lower()
     if pattern == "*":
         return True
@@ -84,18 +88,18 @@ def host_matches(pattern: str, host: str) -> bool:
     return host == pattern
 
 
-def _folded(path: str) -> str:
-    """Every name of a path or of a pattern as a lenient file system sees it; stars stay stars."""
-    return "/".join(part if set(part) <= {"*"} else folded(part) for part in path.split("/"))
+def _fold_path(path: str) -> str:
+    """Fold every name of a path or pattern as a lenient file system does; stars stay stars."""
+    return "/".join(part if set(part) <= {"*"} else fold_name(part) for part in path.split("/"))
 
 
 @lru_cache(maxsize=512)
-def text_pattern(pattern: str) -> re.Pattern[str]:
+def compile_text_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 @lru_cache(maxsize=512)
-def path_pattern(pattern: str) -> re.Pattern[str]:
+def compile_path_pattern(pattern: str) -> re.Pattern[str]:
     pattern = pattern.removeprefix("./")
     if "/" not in pattern.rstrip("/"):
         pattern = f"**/{pattern}"

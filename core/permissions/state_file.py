@@ -1,7 +1,9 @@
-"""One record of the user's, kept as JSON in the state directory: read whole, changed under a lock, replaced whole.
+"""A record of the user's in a JSON file in the state directory: read whole, changed under a lock, replaced
+whole.
 
-The file is the user's alone (0600) and never followed through a link (SAFETY K4, D45). What can't be read is an error
-and nothing is forgotten silently: permissions that are lost would be asked for again, refusals would not be kept.
+The file is the user's alone (0600) and never followed through a link (SAFETY K4, D45). An unreadable file
+is an error and nothing is forgotten silently: lost permissions would be asked for again, refusals would
+not hold.
 """
 
 from __future__ import annotations
@@ -17,56 +19,58 @@ import msgspec
 
 from core.errors import StateError
 from core.ids import new_id
-from core.user_dirs import state_dir
+from core.user_dirs import get_state_dir
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 MAX_BYTES = 4 << 20
 
 
 class StateFile(Generic[Record]):
-    """`name` below the state directory, holding a record of `kind`; no file = the record's defaults.
-    `keeps` False: a change is not written, and holds for this object alone."""
+    """The file `name` below the state directory, with a record of `kind`; no file = the record's defaults.
+
+    With `keeps` False a change is not written, and lasts as long as this object.
+    """
 
     def __init__(self, name: str, kind: type[Record], *, keeps: bool = True) -> None:
         self._kind = kind
         self._keeps = keeps
-        self._held: Record | None = None
-        self.path = state_dir() / name
+        self._in_memory: Record | None = None
+        self.path = get_state_dir() / name
 
     def read(self) -> Record:
-        """Raises `StateError`."""
-        if self._held is not None:
-            return self._held
+        """Read the record. Raises `StateError`."""
+        if self._in_memory is not None:
+            return self._in_memory
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             return self._kind()
         except OSError as problem:
-            raise self._broken(problem.strerror or "unreadable") from problem
+            raise self._build_error(problem.strerror or "unreadable") from problem
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_BYTES)
         try:
             return msgspec.json.decode(data, type=self._kind)
         except msgspec.MsgspecError as problem:
-            raise self._broken(str(problem)) from None
+            raise self._build_error(str(problem)) from None
 
-    def change(self, change: Callable[[Record], Record]) -> Record:
-        """Read, change and replace, alone. Answers with what is kept now. Raises `StateError`."""
+    def update(self, change: Callable[[Record], Record]) -> Record:
+        """Read, change and replace the record, alone. Returns the new one. Raises `StateError`."""
         if not self._keeps:
-            self._held = change(self.read())
-            return self._held
+            self._in_memory = change(self.read())
+            return self._in_memory
         try:
-            with self._locked():
+            with self._lock():
                 before = self.read()
                 after = change(before)
                 if after != before:
                     self._replace(msgspec.json.format(msgspec.json.encode(after), indent=1))
                 return after
         except OSError as problem:
-            raise self._broken(problem.strerror or "can't be written") from problem
+            raise self._build_error(problem.strerror or "can't be written") from problem
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = self.path.with_name(f".{self.path.name}.lock")
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -89,5 +93,5 @@ class StateFile(Generic[Record]):
             draft.unlink(missing_ok=True)
             raise
 
-    def _broken(self, reason: str) -> StateError:
+    def _build_error(self, reason: str) -> StateError:
         return StateError(f"{self.path} can't be used: {reason}.", hint="Mend it, or move it out of the way.")

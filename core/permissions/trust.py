@@ -1,8 +1,9 @@
-"""Which projects the user trusts: whose own words to the agent, to git and to this program are heard (SAFETY I1, D39).
+"""Trust in projects: whether their own instructions to the agent, to git and to this program are read
+(SAFETY I1, D39).
 
-A project is known by its real path and by what tells it from a directory that took its place (`identity`), and what
-it said when it was trusted by the digests of its files (`voices`). Nothing in the project has a say in it, and trust
-reaches no directory but this.
+A project is known by its real path and by the identity of its directory (`directory_identity`), and its
+instructions by the digests of their files (`trusted_files`). Nothing in the project has a say in it, and
+trust reaches no directory but this.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from core.clock import now_ms
-from core.permissions.identity import Identity, identity_of
+from core.permissions.directory_identity import DirectoryIdentity, identify_directory
 from core.permissions.state_file import StateFile
-from core.permissions.voices import Voices, kept
-from core.user_dirs import state_dir
-from core.workspace.names import from_os
+from core.permissions.trusted_files import TrustedFiles, append_digest
+from core.user_dirs import get_state_dir
+from core.workspace.file_names import from_os_name
 
-FILE = "trust.json"
-DEMO = "demo"  # below the state directory: samples that this program brought itself
+FILE_NAME = "trust.json"
+DEMO_DIRECTORY = "demo"  # below the state directory: samples that this program brought itself
 # What is heard once a project is trusted, by where it stands.
-SPEAKING = ("AGENTS.md", ".cursor/rules", ".agent-tui/config.toml", ".git")
+INSTRUCTION_PATHS = ("AGENTS.md", ".cursor/rules", ".agent-tui/config.toml", ".git")
 
 
-class Trusted(Struct, frozen=True, kw_only=True):
-    """A directory as it was when the user said yes. `at` in ms. `files`: digests of what speaks in it, by path; None in
-    a record of an earlier version, which is asked about anew."""
+class TrustedDirectory(Struct, frozen=True, kw_only=True):
+    """A directory as it was when the user trusted it. `at` in ms.
+
+    `files`: digests of its instruction files, by path; None in a record of an earlier version, which is asked
+    about anew.
+    """
 
     device: int
     inode: int
@@ -37,66 +41,70 @@ class Trusted(Struct, frozen=True, kw_only=True):
     files: dict[str, list[str]] | None = None
 
 
-class _Book(Struct, frozen=True, kw_only=True):
-    directories: dict[str, Trusted] = field(default_factory=dict)
+class _TrustBook(Struct, frozen=True, kw_only=True):
+    directories: dict[str, TrustedDirectory] = field(default_factory=dict)
 
 
-class Trust:
-    """Whether one project is trusted. `root` is its real path. Raises `StateError` when the file can't be used."""
+class TrustStore:
+    """Trust in one project. `root` is its real path. Raises `StateError` when the file can't be used."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._name = from_os(os.fsencode(root))
-        self._file = StateFile(FILE, _Book)
+        self._name = from_os_name(os.fsencode(root))
+        self._file = StateFile(FILE_NAME, _TrustBook)
 
-    def given(self) -> bool:
-        return self._is_demo() or self._entry() is not None
+    def is_given(self) -> bool:
+        return self._is_demo() or self._load_entry() is not None
 
-    def voices(self) -> Voices:
-        """What of the project is heard, once it is trusted."""
-        entry = None if self._is_demo() else self._entry()
-        return Voices(None if self._is_demo() else entry.files if entry and entry.files else {}, self.keep)
+    def load_files(self) -> TrustedFiles:
+        """Load the digests of the files that are trusted."""
+        entry = None if self._is_demo() else self._load_entry()
+        return TrustedFiles(None if self._is_demo() else entry.files if entry and entry.files else {}, self.add_files)
 
-    def give(self, files: Mapping[str, str]) -> None:
-        """Trust it from now on, with these files: the digest of each by its path."""
-        now = identity_of(self._root)
-        known = self._entry()
+    def grant(self, files: Mapping[str, str]) -> None:
+        """Trust the project from now on, with these files: the digest of each by its path."""
+        now = identify_directory(self._root)
+        known = self._load_entry()
         digests = dict(known.files or {}) if known else {}
-        digests |= {path: kept(digests.get(path, ()), said) for path, said in files.items()}
-        entry = Trusted(device=now.device, inode=now.inode, born=now.born, at=now_ms(), files=digests)
-        self._file.change(lambda book: _Book(directories=book.directories | {self._name: entry}))
+        digests |= {path: append_digest(digests.get(path, ()), said) for path, said in files.items()}
+        entry = TrustedDirectory(device=now.device, inode=now.inode, born=now.born, at=now_ms(), files=digests)
+        self._file.update(lambda book: _TrustBook(directories=book.directories | {self._name: entry}))
 
-    def keep(self, files: Mapping[str, str]) -> None:
-        """More bytes that are trusted in a project that is."""
-        if self._entry() is not None:
-            self.give(files)
+    def add_files(self, files: Mapping[str, str]) -> None:
+        """Trust more contents of files in a project that is trusted."""
+        if self._load_entry() is not None:
+            self.grant(files)
 
-    def sees_birth(self) -> bool:
-        """Whether the file system tells this directory from one that is made in its place."""
-        return bool(identity_of(self._root).born)
+    def can_identify(self) -> bool:
+        """True if the file system tells this directory from one that is made in its place."""
+        return bool(identify_directory(self._root).born)
 
-    def withdraw(self) -> None:
+    def revoke(self) -> None:
         name = self._name
-        self._file.change(
-            lambda book: _Book(directories={key: value for key, value in book.directories.items() if key != name})
+        self._file.update(
+            lambda book: _TrustBook(directories={key: value for key, value in book.directories.items() if key != name})
         )
 
     def _is_demo(self) -> bool:
-        return self._root.is_relative_to(state_dir().resolve() / DEMO)
+        return self._root.is_relative_to(get_state_dir().resolve() / DEMO_DIRECTORY)
 
-    def _entry(self) -> Trusted | None:
-        """What was kept of this very directory."""
+    def _load_entry(self) -> TrustedDirectory | None:
+        """Return the saved entry of this very directory; None: it is not trusted."""
         known = self._file.read().directories.get(self._name)
         if known is None or known.files is None:
             return None
-        return known if Identity(known.device, known.inode, known.born) == identity_of(self._root) else None
+        return (
+            known
+            if DirectoryIdentity(known.device, known.inode, known.born) == identify_directory(self._root)
+            else None
+        )
 
 
-def speaking(root: Path) -> tuple[str, ...]:
-    """What of the project is not heard without trust. Names are looked for and nothing is opened."""
-    return tuple(name for name in SPEAKING if os.path.lexists(root / name))
+def find_instructions(root: Path) -> tuple[str, ...]:
+    """Return the places of instructions in the project, which are not read without trust. No file is opened."""
+    return tuple(name for name in INSTRUCTION_PATHS if os.path.lexists(root / name))
 
 
-def is_empty(root: Path) -> bool:
-    """Whether there is nothing in the directory that could say anything."""
+def is_empty_directory(root: Path) -> bool:
+    """True if there is nothing in the directory."""
     return next(root.iterdir(), None) is None

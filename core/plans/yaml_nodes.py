@@ -1,4 +1,4 @@
-"""The nodes of a YAML tree: what they say, and where in the text they stand."""
+"""Nodes of a YAML tree: what they say, and where in the text they stand (offsets, and lines from 1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NULL = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 @dataclass(slots=True)
-class Scalar:
+class YamlScalar:
     """`text` None: null. `style` is "" (plain), "'", '"', "|" or ">"; `start` is behind a tag and an anchor."""
 
     start: int
@@ -16,41 +16,45 @@ class Scalar:
     line: int
     text: str | None
     style: str = ""
-    own: bool = True
+    is_own: bool = True
 
 
 @dataclass(slots=True)
-class Sequence:
+class YamlSequence:
+    """A list of nodes. `is_own` False: it stands behind an alias."""
+
     start: int
     end: int
     line: int
-    items: list[Node] = field(default_factory=list)
-    flow: bool = False
-    own: bool = True
+    items: list[YamlNode] = field(default_factory=list)
+    is_flow: bool = False
+    is_own: bool = True
 
 
 @dataclass(slots=True)
-class Mapping:
-    """`pairs` in order; those that a merge key brings in are `own` False, like what stands behind an alias."""
+class YamlMapping:
+    """Keys with their values. `pairs` in order; those that a merge key brings in are `is_merged`."""
 
     start: int
     end: int
     line: int
     column: int
-    pairs: list[Pair] = field(default_factory=list)
-    flow: bool = False
-    own: bool = True
+    pairs: list[YamlPair] = field(default_factory=list)
+    is_flow: bool = False
+    is_own: bool = True
 
-    def get(self, key: str) -> Pair | None:
+    def find_pair(self, key: str) -> YamlPair | None:
         return next((pair for pair in self.pairs if pair.name == key), None)
 
 
 @dataclass(slots=True)
-class Pair:
+class YamlPair:
+    """A key with its value."""
+
     name: str
-    key: Scalar
-    value: Node
-    merged: bool = False
+    key: YamlScalar
+    value: YamlNode
+    is_merged: bool = False
 
 
-Node = Scalar | Sequence | Mapping
+YamlNode = YamlScalar | YamlSequence | YamlMapping

@@ -26,20 +26,20 @@ class PromptMissing(AgentTuiError):
     code = "prompt_missing"
 
 
-def names() -> tuple[str, ...]:
-    """Every template, as `render` takes it."""
+def list_prompts() -> tuple[str, ...]:
+    """List every template, as `render` takes it."""
     found = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md.j2"))
     return tuple(name.removesuffix(".md.j2") for name in found)
 
 
 def render(name: str, **variables: object) -> str:
-    """A template with its variables filled in, without blank lines at either end. Raises `PromptMissing`."""
+    """Render a template with its variables, without blank lines at either end. Raises `PromptMissing`."""
     from jinja2 import TemplateError
 
     if not _NAME.fullmatch(name):
-        raise PromptMissing(f"{name!r} is no name of a prompt.", hint=f"Known: {', '.join(names())}.")
+        raise PromptMissing(f"{name!r} is no name of a prompt.", hint=f"Known: {', '.join(list_prompts())}.")
     try:
-        return _environment().get_template(f"{name}.md.j2").render(variables).strip()
+        return _create_environment().get_template(f"{name}.md.j2").render(variables).strip()
     except TemplateError as error:
         raise PromptMissing(
             f"The prompt {name!r} can't be rendered: {type(error).__name__}: {error}.",
@@ -47,8 +47,8 @@ def render(name: str, **variables: object) -> str:
         ) from error
 
 
-def tool_text(name: str) -> str:
-    """What a model is told of a tool. Raises `PromptMissing`."""
+def load_tool_text(name: str) -> str:
+    """Load what a model is told of a tool. Raises `PromptMissing`."""
     if not re.fullmatch(r"[a-z][a-z_]*", name):
         raise PromptMissing(f"{name!r} is no name of a tool.")
     try:
@@ -57,12 +57,12 @@ def tool_text(name: str) -> str:
         raise PromptMissing(f"The text of the tool {name!r} is missing.", hint="Reinstall agent-tui.") from error
 
 
-def short_tool_text(name: str) -> str:
-    """The text of a tool without its list of particulars."""
-    return tool_text(name).split("\n- ", 1)[0].strip()
+def load_short_tool_text(name: str) -> str:
+    """Load the text of a tool without its list of particulars. Raises `PromptMissing`."""
+    return load_tool_text(name).split("\n- ", 1)[0].strip()
 
 
-class StrictText:
+class StrictTemplate:
     """A template that somebody configured. `where` names it in errors, `known` are the variables that it may use."""
 
     def __init__(self, source: str, *, where: str, known: Set[str]) -> None:
@@ -84,7 +84,7 @@ class StrictText:
             )
 
     def render(self, variables: Mapping[str, object]) -> str:
-        """Without blank lines at either end. Raises `ConfigError`."""
+        """Render without blank lines at either end. Raises `ConfigError`."""
         from jinja2 import TemplateError
 
         try:
@@ -94,7 +94,7 @@ class StrictText:
 
 
 @cache
-def _environment() -> Environment:
+def _create_environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(

@@ -1,4 +1,4 @@
-"""What every question of a client is, and every answer."""
+"""The bases of all queries and of all answers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from core.protocol.queries import AnyAnswer, AnyQuery
 
 
 class EngineGone(Exception):
-    """The engine ended or can't be reached; `detail` holds its last words (standard error), if any."""
+    """The engine ended or can't be reached; `detail` holds the end of its standard error, if any."""
 
     def __init__(self, detail: str = "") -> None:
         super().__init__(detail or "the engine ended")
@@ -22,18 +22,19 @@ class Client(Protocol):
     """One connection to an engine. Every verb raises `EngineGone` once the engine is gone."""
 
     async def submit(self, command: AnyCommand) -> Reply:
-        """Answered before the command has any effect."""
+        """Send a command; its reply comes before the command has any effect."""
         ...
 
     def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
-        """Durable events with `seq > after`, in order, without gaps; then the live ones, lossy ones too.
+        """Iterate over durable events with `seq > after`, in order and without gaps; then the live ones, lossy ones
+        too.
 
-        `brief`: of turns that are long over, only what is needed to know how things stand: no messages and documents.
+        `brief`: leave out messages and documents of turns that are long over.
         """
         ...
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
-        """A question without effect."""
+        """Ask a question that has no effect."""
         ...
 
     async def close(self) -> None:

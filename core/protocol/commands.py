@@ -7,13 +7,13 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from core.protocol.documents import QuestionAnswer, Todo, TodoStatus
-from core.protocol.events import Decision, ModeName
+from core.protocol.events import ApprovalDecision, ModeName
 from core.protocol.messages import Effort
 from core.protocol.plans import Plan
-from core.protocol.review import Choice, Origin, Verdict
+from core.protocol.review import ConflictChoice, Origin, Verdict
 
-MOST_AT_ONCE: Final = 4  # subagents of a build
-MAX_ATTACHED: Final = 32_000_000  # bytes of a file
+MAX_SUBAGENTS: Final = 4  # subagents of a build
+MAX_ATTACHMENT_BYTES: Final = 32_000_000  # bytes of a file
 
 
 class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -37,8 +37,10 @@ class SessionResume(Command, frozen=True, kw_only=True, tag="session.resume"):
 
 
 class SessionFork(Command, frozen=True, kw_only=True, tag="session.fork"):
-    """A second session with all that this one is now, or was at a checkpoint. The `Ack` names it; it is open. Not while
-    a turn or a command runs."""
+    """Start a second session with the state of this one, now or at the checkpoint `at`.
+
+    The `Ack` names it; it is open. Refused while a turn or a command runs.
+    """
 
     at: str = ""
 
@@ -60,12 +62,14 @@ class ModelSet(Command, frozen=True, kw_only=True, tag="model.set"):
 
 
 class PendingKeep(Command, frozen=True, kw_only=True, tag="pending.keep"):
-    """Before a private session ends: keep what waits for a verdict, without the conversation. The `Ack` names the
-    session that has it; a turn that runs is stopped."""
+    """Keep what waits for a verdict, without the conversation, before a private session ends.
+
+    The `Ack` names the session that has it; a running turn is stopped.
+    """
 
 
 class LimitsSet(Command, frozen=True, kw_only=True, tag="limits.set"):
-    """What one turn of this session may use; 0 = no limit, None = as it is. It holds at once."""
+    """Set the limits of one turn, effective at once: 0 = no limit, None = unchanged."""
 
     max_steps: Annotated[int, Meta(ge=0)] | None = None
     max_cost: Annotated[float, Meta(ge=0)] | None = None
@@ -73,37 +77,38 @@ class LimitsSet(Command, frozen=True, kw_only=True, tag="limits.set"):
 
 
 class PolicySet(Command, frozen=True, kw_only=True, tag="policy.set"):
-    """Who decides on commands in this session. It holds at once."""
+    """Set who decides on commands in this session, effective at once."""
 
     policy: Literal["confirm", "auto", "human"]
 
 
 class EffortSet(Command, frozen=True, kw_only=True, tag="effort.set"):
-    """How much the model is to think from the next turn on: as much of it as it has. "" = as is configured."""
+    """Set how much the model thinks from the next turn on, as far as it can; "" = as configured."""
 
     effort: Effort | Literal[""] = ""
 
 
 class TrustSet(Command, frozen=True, kw_only=True, tag="trust.set"):
-    """Whether the project of this session is trusted. A yes is kept; a no holds until it is asked about again."""
+    """Trust the project of this session or not. A yes is saved; a no holds until the question comes up again."""
 
     trusted: bool
 
 
 class PermissionRemove(Command, frozen=True, kw_only=True, tag="permission.remove"):
-    """Forget an answer that was given for good, by its id."""
+    """Delete a saved permission, by its id."""
 
     id: str
 
 
 class ThemeKeep(Command, frozen=True, kw_only=True, tag="theme.keep"):
-    """Keep the colours of the screen in the user's own configuration, by the theme's name."""
+    """Save the theme of the screen in the user's own configuration, by its name."""
 
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
 
 
 class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.configure"):
-    """Keep a key (and a base URL) for a provider: in the keyring, else in a 0600 file. `model` becomes the default."""
+    """Save a key (and a base URL) for a provider, in the keyring or else in a 0600 file; `model` becomes the
+    default."""
 
     provider: str
     key: str = ""
@@ -141,13 +146,13 @@ class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
 
 
 class TurnUnsteer(Command, frozen=True, kw_only=True, tag="turn.unsteer"):
-    """Take back what was said to the running turn and no model was sent yet; `ids` empty = all of it."""
+    """Take back messages to the running turn that no model was sent yet; `ids` empty = all of them."""
 
     ids: tuple[str, ...] = ()
 
 
 class DraftKeep(Command, frozen=True, kw_only=True, tag="draft.keep"):
-    """Keep what stands in the prompt unsent until the session is gone on with; "" = nothing does."""
+    """Save the unsent text of the prompt until the session is resumed; "" = there is none."""
 
     text: str
 
@@ -157,33 +162,36 @@ class TurnInterrupt(Command, frozen=True, kw_only=True, tag="turn.interrupt"):
 
 
 class CommandRun(Command, frozen=True, kw_only=True, tag="command.run"):
-    """A command of the user's own: runs where the agent's commands run, without a question, and the model is told."""
+    """Run a command of the user's own where the agent's commands run, without asking; the model is told of it."""
 
     command: str
 
 
 class JobStop(Command, frozen=True, kw_only=True, tag="job.stop"):
-    """`job` "" = every job."""
+    """Stop a background job; `job` "" = every job."""
 
     job: str = ""
 
 
 class ShellReset(Command, frozen=True, kw_only=True, tag="shell.reset"):
-    """Back to the workspace itself and the environment that the session began with."""
+    """Return to the workspace root and the environment that the session began with."""
 
 
 class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
-    """`pattern`, with "allow_always" or "reject_always": what to keep in place of the exact command; `*` stands for
-    anything, and it has to speak of this very command."""
+    """Answer an approval request.
+
+    `pattern`, with "allow_always" or "reject_always": saved in place of the exact command; `*` matches
+    anything, and the pattern has to match this very command.
+    """
 
     id: str
-    decision: Decision
+    decision: ApprovalDecision
     note: str = ""
     pattern: str = ""
 
 
 class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
-    """No answers = dismiss."""
+    """Answer a question; no answers = dismiss it."""
 
     id: str
     answers: tuple[QuestionAnswer, ...] = ()
@@ -225,7 +233,7 @@ class HunkEdit(Command, frozen=True, kw_only=True, tag="hunk.edit"):
 
 
 class HunkComment(Command, frozen=True, kw_only=True, tag="hunk.comment"):
-    """Say something about a hunk, instead of what was said before; `text` "" removes it."""
+    """Set the comment on a hunk; `text` "" removes it."""
 
     path: str
     hunk: str
@@ -238,18 +246,21 @@ class CommentsSend(Command, frozen=True, kw_only=True, tag="comments.send"):
     note: str = ""
 
 
-class ConflictSettle(Command, frozen=True, kw_only=True, tag="conflict.settle"):
-    """One choice for each clash, in order. `mine` and `theirs` are the blobs of the two sides that were looked at. The
-    result waits for a verdict, made from the file as it is on disk."""
+class ConflictResolve(Command, frozen=True, kw_only=True, tag="conflict.settle"):
+    """Resolve a conflict with one choice for each region, in order.
+
+    `mine` and `theirs` are the blobs of the two sides that were looked at. The result waits for a verdict,
+    made from the file as it is on disk.
+    """
 
     path: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ConflictChoice, ...]
     mine: str = ""
     theirs: str = ""
 
 
 class BulkResolve(Command, frozen=True, kw_only=True, tag="bulk.resolve"):
-    """A verdict on a bulk as a whole. `confirmed`: the user was told what accepting the state of git means."""
+    """Give a verdict on a bulk as a whole. `confirmed`: the user was told what accepting the state of git means."""
 
     root: str
     verdict: Verdict
@@ -257,14 +268,16 @@ class BulkResolve(Command, frozen=True, kw_only=True, tag="bulk.resolve"):
 
 
 class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
-    """`id` "" = the latest verdict that stands."""
+    """Undo a verdict; `id` "" = the latest one that stands."""
 
     id: str = ""
 
 
 class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.restore"):
-    """Go back to a checkpoint: with the files, with the conversation, or with both. What the user changed since stays.
-    Not while a turn or a command runs. A checkpoint is made before, so that it can be taken back."""
+    """Return to a checkpoint with the files, the conversation or both; what the user changed since stays.
+
+    Refused while a turn or a command runs. A checkpoint is made before, so that it can be undone.
+    """
 
     id: str
     what: Literal["files", "conversation", "both"] = "both"
@@ -283,8 +296,10 @@ class PlanEdit(Command, frozen=True, kw_only=True, tag="plan.edit"):
 
 
 class PlanComment(Command, frozen=True, kw_only=True, tag="plan.comment"):
-    """Say something about lines of a plan: `excerpt` as they stand in its body from line `start` on (1-indexed). With
-    `id`, the text of that comment is replaced; without `text` it is removed."""
+    """Comment on lines of a plan: `excerpt` as they stand in its body from line `start` on (1-indexed).
+
+    With `id`, the text of that comment is replaced; without `text` it is removed.
+    """
 
     path: str
     text: str
@@ -351,7 +366,7 @@ AnyCommand = (
     | HunkEdit
     | HunkComment
     | CommentsSend
-    | ConflictSettle
+    | ConflictResolve
     | BulkResolve
     | VerdictUndo
     | CheckpointRestore
@@ -364,7 +379,8 @@ AnyCommand = (
 
 
 class Ack(Struct, frozen=True, kw_only=True, tag="ack"):
-    """Accepted. `session` is the session it is about; `seq` its last durable event at that moment."""
+    """The command was accepted. `session` is the session it is about; `seq` its last durable event at that
+    moment."""
 
     session: str = ""
     seq: int = 0

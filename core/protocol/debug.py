@@ -1,4 +1,5 @@
-"""Debugging on the wire: hypotheses with their evidence, probes in the code, and the runs that they logged in."""
+"""Records of debugging: hypotheses with their evidence, probes in the code, and the runs that they logged
+in."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from typing import Literal
 from msgspec import Struct, field
 
 HypothesisState = Literal["open", "confirmed", "rejected", "inconclusive"]
-Judgement = Literal["confirmed", "rejected", "inconclusive"]
+CauseVerdict = Literal["confirmed", "rejected", "inconclusive"]
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """One line of a run's log that a verdict cites. `line` is 1-indexed, `text` is that line as it was shown."""
+    """One line of a run's log that a verdict cites. `line` is 1-indexed, `text` that line as it was shown."""
 
     run: str
     line: int
@@ -24,7 +25,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Hypothesis(Struct, frozen=True, kw_only=True):
-    """A possible cause. `expects`: what a log would show if it were true; `reason`: why it was judged as it is."""
+    """A possible cause. `expects`: what a log would show if it were true; `reason`: why its verdict is what it
+    is."""
 
     id: str
     statement: str
@@ -82,10 +84,12 @@ class ProbeRun(Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
 
 
-class ComparedPlace(Struct, frozen=True, kw_only=True):
-    """What two runs logged at one place with one message (what a command said is one place). `side`: the run that alone
-    has something there, or whether both have the same. `first` and `second` are the records in each: of many only some,
-    from the first difference on; the counts are those of all."""
+class ComparedLocation(Struct, frozen=True, kw_only=True):
+    """The records of two runs at one location with one message; the output of commands is one location.
+
+    `side`: the run that alone has records there, or whether both have the same. `first` and `second` hold the
+    records of each from the first difference on, at most so many; the counts are those of all.
+    """
 
     side: Literal["first", "second", "differs", "same"]
     hypothesis: str
@@ -97,4 +101,4 @@ class ComparedPlace(Struct, frozen=True, kw_only=True):
     second_count: int = 0
 
 
-ASKED_TO_SHOW, ASKED_IF_FIXED = "reproduce", "fixed"  # ids of the questions that a card of the board puts
+REPRODUCE_QUESTION, FIXED_QUESTION = "reproduce", "fixed"  # ids of the questions that a card of the board puts

@@ -15,31 +15,31 @@ TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 FileOperation = Literal["create", "edit", "delete", "rename"]
 
 
-class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
+class DocumentMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all metadata: fixes the JSON naming."""
 
 
-class TextMetadata(Metadata, frozen=True, kw_only=True):
+class TextMetadata(DocumentMetadata, frozen=True, kw_only=True):
     format: Literal["markdown", "plain"] = "markdown"
 
 
-class ReasoningMetadata(Metadata, frozen=True, kw_only=True):
+class ReasoningMetadata(DocumentMetadata, frozen=True, kw_only=True):
     duration_ms: int = field(default=0, name="duration_ms")
 
 
-class CodeReferenceMetadata(Metadata, frozen=True, kw_only=True):
+class CodeReferenceMetadata(DocumentMetadata, frozen=True, kw_only=True):
     file_path: str
     start_line: int
     end_line: int
     language: str = ""
 
 
-class CodeBlockMetadata(Metadata, frozen=True, kw_only=True):
+class CodeBlockMetadata(DocumentMetadata, frozen=True, kw_only=True):
     language: str = ""
     purpose: Literal["new_code", "example", "suggestion"] = "example"
 
 
-class Diff(Metadata, frozen=True, kw_only=True):
+class FileEditDiff(DocumentMetadata, frozen=True, kw_only=True):
     """The replaced region of a file: lines are 1-indexed and inclusive, in the file before the edit."""
 
     old_string: str
@@ -48,11 +48,11 @@ class Diff(Metadata, frozen=True, kw_only=True):
     end_line: int
 
 
-class FileEditMetadata(Metadata, frozen=True, kw_only=True):
+class FileEditMetadata(DocumentMetadata, frozen=True, kw_only=True):
     file_path: str
     operation: FileOperation
     language: str = ""
-    diff: Diff | None = None
+    diff: FileEditDiff | None = None
     tool_name: str = ""
     tool_call_id: str = ""
     status: Literal["success", "error"] = "success"
@@ -60,12 +60,12 @@ class FileEditMetadata(Metadata, frozen=True, kw_only=True):
     removed: int = 0
 
 
-class ToolResult(Metadata, frozen=True, kw_only=True):
+class ToolResult(DocumentMetadata, frozen=True, kw_only=True):
     status: Literal["success", "error"]
     data: Any = None
 
 
-class ToolCallMetadata(Metadata, frozen=True, kw_only=True):
+class ToolCallMetadata(DocumentMetadata, frozen=True, kw_only=True):
     tool_name: str
     tool_call_id: str
     arguments: dict[str, Any]
@@ -74,7 +74,7 @@ class ToolCallMetadata(Metadata, frozen=True, kw_only=True):
     summary: str = ""
 
 
-class TerminalCommandMetadata(Metadata, frozen=True, kw_only=True):
+class TerminalCommandMetadata(DocumentMetadata, frozen=True, kw_only=True):
     """`exit_code` is None when the command did not run (refused), was stopped before it ended, or goes on.
 
     `effects` says in one line what it changed.
@@ -103,12 +103,12 @@ class Todo(Struct, frozen=True, kw_only=True):
     effort: Effort | Literal[""] = ""
 
 
-class TodoMark(Struct, frozen=True, kw_only=True):
+class TodoStatusUpdate(Struct, frozen=True, kw_only=True):
     id: str
     status: TodoStatus
 
 
-class PlanMetadata(Metadata, frozen=True, kw_only=True):
+class PlanMetadata(DocumentMetadata, frozen=True, kw_only=True):
     title: str
     overview: str
     todos: tuple[Todo, ...] = ()
@@ -117,7 +117,7 @@ class PlanMetadata(Metadata, frozen=True, kw_only=True):
 
 
 class Option(Struct, frozen=True, kw_only=True):
-    """`recommended`: what the one who asks would choose."""
+    """One answer to choose. `recommended`: the choice of the one who asks."""
 
     id: str
     label: str
@@ -135,7 +135,7 @@ class Question(Struct, frozen=True, kw_only=True):
     header: str = ""
 
 
-class ClarificationMetadata(Metadata, frozen=True, kw_only=True):
+class ClarificationMetadata(DocumentMetadata, frozen=True, kw_only=True):
     questions: tuple[Question, ...]
     answers: tuple[QuestionAnswer, ...] = ()
 
@@ -146,14 +146,14 @@ class QuestionAnswer(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class ErrorMetadata(Metadata, frozen=True, kw_only=True):
+class ErrorMetadata(DocumentMetadata, frozen=True, kw_only=True):
     error_code: str
     source: str = ""
     details: str = ""
 
 
-class TodoUpdateMetadata(Metadata, frozen=True, kw_only=True):
-    todos: tuple[TodoMark, ...]
+class TodoUpdateMetadata(DocumentMetadata, frozen=True, kw_only=True):
+    todos: tuple[TodoStatusUpdate, ...]
 
 
 class Document(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -164,23 +164,23 @@ class Document(Struct, frozen=True, kw_only=True, tag_field="type"):
     content: str | None = None
 
 
-class Text(Document, frozen=True, kw_only=True, tag="text"):
+class TextDocument(Document, frozen=True, kw_only=True, tag="text"):
     metadata: TextMetadata = TextMetadata()
 
 
-class Reasoning(Document, frozen=True, kw_only=True, tag="reasoning"):
+class ReasoningDocument(Document, frozen=True, kw_only=True, tag="reasoning"):
     metadata: ReasoningMetadata = ReasoningMetadata()
 
 
-class CodeReference(Document, frozen=True, kw_only=True, tag="code_reference"):
+class CodeReferenceDocument(Document, frozen=True, kw_only=True, tag="code_reference"):
     metadata: CodeReferenceMetadata
 
 
-class CodeBlock(Document, frozen=True, kw_only=True, tag="code_block"):
+class CodeBlockDocument(Document, frozen=True, kw_only=True, tag="code_block"):
     metadata: CodeBlockMetadata = CodeBlockMetadata()
 
 
-class FileEdit(Document, frozen=True, kw_only=True, tag="file_edit"):
+class FileEditDocument(Document, frozen=True, kw_only=True, tag="file_edit"):
     metadata: FileEditMetadata
 
 
@@ -188,7 +188,7 @@ class ToolCallDocument(Document, frozen=True, kw_only=True, tag="tool_call"):
     metadata: ToolCallMetadata
 
 
-class TerminalCommand(Document, frozen=True, kw_only=True, tag="terminal_command"):
+class TerminalCommandDocument(Document, frozen=True, kw_only=True, tag="terminal_command"):
     metadata: TerminalCommandMetadata
 
 
@@ -196,7 +196,7 @@ class PlanDocument(Document, frozen=True, kw_only=True, tag="plan"):
     metadata: PlanMetadata
 
 
-class Clarification(Document, frozen=True, kw_only=True, tag="clarification"):
+class ClarificationDocument(Document, frozen=True, kw_only=True, tag="clarification"):
     metadata: ClarificationMetadata
 
 
@@ -204,20 +204,20 @@ class ErrorDocument(Document, frozen=True, kw_only=True, tag="error"):
     metadata: ErrorMetadata
 
 
-class TodoUpdate(Document, frozen=True, kw_only=True, tag="todo_update"):
+class TodoUpdateDocument(Document, frozen=True, kw_only=True, tag="todo_update"):
     metadata: TodoUpdateMetadata
 
 
 AnyDocument = (
-    Text
-    | Reasoning
-    | CodeReference
-    | CodeBlock
-    | FileEdit
+    TextDocument
+    | ReasoningDocument
+    | CodeReferenceDocument
+    | CodeBlockDocument
+    | FileEditDocument
     | ToolCallDocument
-    | TerminalCommand
+    | TerminalCommandDocument
     | PlanDocument
-    | Clarification
+    | ClarificationDocument
     | ErrorDocument
-    | TodoUpdate
+    | TodoUpdateDocument
 )

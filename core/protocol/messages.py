@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-Wire = Literal["chat", "responses", "messages"]
+WireProtocol = Literal["chat", "responses", "messages"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Job = Literal["chat", "apply", "small", "embed", "subagent"]
+ModelJob = Literal["chat", "apply", "small", "embed", "subagent"]
 
 
 class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,7 +34,7 @@ class WireAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     all that had been sent before it, to which its reasoning is bound; "" = its reasoning is bound to nothing.
     """
 
-    wire: Wire
+    wire: WireProtocol
     items: tuple[dict[str, Any], ...]
     binding: str = ""
 
@@ -52,7 +52,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReasoningBlock(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model thought, as it can be shown. `signature` and `redacted` are opaque, and of older sessions only."""
+    """The visible reasoning of a model. `signature` and `redacted` are opaque, and of older sessions only."""
 
     text: str = ""
     signature: str = ""

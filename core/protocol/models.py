@@ -1,10 +1,10 @@
-"""Models that can be chosen, where they are, and who of them does what."""
+"""Models that can be chosen, their providers, and the job that each of them does."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from core.protocol.messages import Job, Usage
+from core.protocol.messages import ModelJob, Usage
 
 
 class ModelChoice(Struct, frozen=True, kw_only=True):
@@ -26,8 +26,8 @@ class ProviderStatus(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class ModelTaken(Struct, frozen=True, kw_only=True):
-    """What a model has taken for a job."""
+class ModelUsage(Struct, frozen=True, kw_only=True):
+    """The usage of one model for a job."""
 
     model: str
     usage: Usage
@@ -39,7 +39,7 @@ class RouteRow(Struct, frozen=True, kw_only=True):
     model does not have it; `efforts` are those that it has. `context_window` in tokens, 0 = not known; `priced`:
     whether its price is known. `taken`: usage in this session, by the model that took it."""
 
-    job: Job
+    job: ModelJob
     mode: str = ""
     model: str = ""
     own: bool = True
@@ -49,4 +49,4 @@ class RouteRow(Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     context_window: int = 0
     priced: bool = False
-    taken: tuple[ModelTaken, ...] = ()
+    taken: tuple[ModelUsage, ...] = ()

@@ -1,4 +1,4 @@
-"""A look at a picture for a client that has no decoder: its colours, as many as there is room for."""
+"""A preview of a picture for a client that has no decoder: its colours, as many as there is room for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PictureQuery(Query, frozen=True, kw_only=True, tag="picture"):
     rows: int = 24
 
 
-class Picture(Answer, frozen=True, kw_only=True, tag="picture"):
+class PictureAnswer(Answer, frozen=True, kw_only=True, tag="picture"):
     """Rows of cells of two pixels each, one above the other: 12 hex digits a cell, the upper pixel's six first."""
 
     rows: tuple[str, ...]

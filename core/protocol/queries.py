@@ -7,10 +7,10 @@ from typing import Literal
 from msgspec import Struct, field
 
 from core.protocol.asked import Answer, Query
-from core.protocol.debug import ComparedPlace, ProbeRecord
+from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
-from core.protocol.pictures import Picture, PictureQuery
-from core.protocol.review import ChangeDiff, GitPreview, ThreeSides
+from core.protocol.pictures import PictureAnswer, PictureQuery
+from core.protocol.review import ChangeDiff, ConflictSides, GitPreview
 
 
 class TreeQuery(Query, frozen=True, kw_only=True, tag="tree"):
@@ -20,7 +20,7 @@ class TreeQuery(Query, frozen=True, kw_only=True, tag="tree"):
 
 
 class FileQuery(Query, frozen=True, kw_only=True, tag="file"):
-    """A file's text for preview; `side` says whose view."""
+    """The text of a file for preview, in the pending or the workspace's version; at most `max_bytes`."""
 
     path: str
     side: Literal["pending", "workspace"] = "pending"
@@ -28,7 +28,7 @@ class FileQuery(Query, frozen=True, kw_only=True, tag="file"):
 
 
 class FindQuery(Query, frozen=True, kw_only=True, tag="find"):
-    """Files (and directories, if asked for) whose path matches `pattern` best, fuzzily."""
+    """Files (and `directories`) whose paths match `pattern` best, fuzzily."""
 
     pattern: str
     limit: int = 20
@@ -43,7 +43,7 @@ class DiffQuery(Query, frozen=True, kw_only=True, tag="diff"):
 
 
 class HunkQuery(Query, frozen=True, kw_only=True, tag="hunk"):
-    """The new side of a hunk, whole, to be edited."""
+    """The whole new side of a hunk, for editing."""
 
     path: str
     hunk: str
@@ -56,7 +56,7 @@ class ConflictQuery(Query, frozen=True, kw_only=True, tag="conflict"):
 
 
 class GitPreviewQuery(Query, frozen=True, kw_only=True, tag="git.preview"):
-    """What accepting a state of git would do. `root` names its bulk."""
+    """Preview of accepting a state of git; `root` names its bulk."""
 
     root: str
 
@@ -72,29 +72,29 @@ class ModelsQuery(Query, frozen=True, kw_only=True, tag="models"):
 
 
 class RoutesQuery(Query, frozen=True, kw_only=True, tag="routes"):
-    """Who does what: the model of each job, and what it has taken in the session."""
+    """The model of each job, and its usage in the session."""
 
 
 class PromptHistoryQuery(Query, frozen=True, kw_only=True, tag="prompts"):
-    """What the user typed in this workspace, oldest first."""
+    """The user's prompts in this workspace, oldest first."""
 
     limit: int = 200
 
 
 class ContextQuery(Query, frozen=True, kw_only=True, tag="context"):
-    """What the model is sent, by part, for `/context`."""
+    """Size of each part of the next request, for `/context`."""
 
 
 class SettingsQuery(Query, frozen=True, kw_only=True, tag="settings"):
-    """What is configured for a screen."""
+    """The screen's part of the configuration."""
 
 
 class PermissionsQuery(Query, frozen=True, kw_only=True, tag="permissions"):
-    """What is allowed and refused in the workspace."""
+    """The permissions of the workspace."""
 
 
 class PatternQuery(Query, frozen=True, kw_only=True, tag="pattern"):
-    """What a pattern would speak of, beside the `command` that it is typed for."""
+    """Commands that a pattern would match, beside the `command` that it is typed for."""
 
     pattern: str
     command: str
@@ -102,18 +102,20 @@ class PatternQuery(Query, frozen=True, kw_only=True, tag="pattern"):
 
 
 class CheckpointsQuery(Query, frozen=True, kw_only=True, tag="checkpoints"):
-    """Where the session can go back to."""
+    """The session's checkpoints."""
 
 
 class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.preview"):
-    """What restoring the files of a checkpoint would change."""
+    """Preview of restoring the files of a checkpoint."""
 
     id: str
 
 
 class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
-    """What a run logged, and how it differs from another one; of both only what is of a hypothesis and has every word
-    in it, if they are given."""
+    """The log of a run, and its differences from another one.
+
+    Both are filtered by `hypothesis` and by all of `words`, where these are given.
+    """
 
     run: str
     compare_with: str = ""
@@ -145,7 +147,8 @@ AnyQuery = (
 
 
 class TreeEntry(Struct, frozen=True, kw_only=True, array_like=True):
-    """`mark`: "" or the pending operation (create, edit, delete); a directory has "edit" if anything below is."""
+    """One entry. `mark`: "" or the pending operation (create, edit, delete); a directory has "edit" if anything
+    below is pending."""
 
     name: str
     kind: Literal["directory", "file", "symlink", "other"]
@@ -153,15 +156,15 @@ class TreeEntry(Struct, frozen=True, kw_only=True, array_like=True):
     mark: str = ""
 
 
-class Tree(Answer, frozen=True, kw_only=True, tag="tree"):
-    """Directories first, then files, each by name; `truncated`: how many more there are."""
+class TreeAnswer(Answer, frozen=True, kw_only=True, tag="tree"):
+    """Directories first, then files, each by name; `truncated`: number of entries left out."""
 
     path: str
     entries: tuple[TreeEntry, ...]
     truncated: int = 0
 
 
-class FileText(Answer, frozen=True, kw_only=True, tag="file"):
+class FileAnswer(Answer, frozen=True, kw_only=True, tag="file"):
     """`problem` says why there is no text (binary, too large, missing, not a regular file)."""
 
     path: str
@@ -171,17 +174,17 @@ class FileText(Answer, frozen=True, kw_only=True, tag="file"):
     problem: str = ""
 
 
-class Found(Answer, frozen=True, kw_only=True, tag="found"):
+class FindAnswer(Answer, frozen=True, kw_only=True, tag="found"):
     paths: tuple[str, ...]
 
 
-class Diff(Answer, frozen=True, kw_only=True, tag="diff"):
-    """None: nothing is pending for that path."""
+class DiffAnswer(Answer, frozen=True, kw_only=True, tag="diff"):
+    """The diff of a pending change; None: nothing is pending for that path."""
 
     diff: ChangeDiff | None
 
 
-class HunkText(Answer, frozen=True, kw_only=True, tag="hunk"):
+class HunkAnswer(Answer, frozen=True, kw_only=True, tag="hunk"):
     """`text` has "\\n" line endings, `start` is its line (1-indexed) in the pending file."""
 
     path: str
@@ -191,13 +194,13 @@ class HunkText(Answer, frozen=True, kw_only=True, tag="hunk"):
     language: str = ""
 
 
-class Conflict(Answer, frozen=True, kw_only=True, tag="conflict"):
-    """None: the change is in no conflict any more."""
+class ConflictAnswer(Answer, frozen=True, kw_only=True, tag="conflict"):
+    """The sides of a conflict; None: the change is not in conflict."""
 
-    sides: ThreeSides | None
+    sides: ConflictSides | None
 
 
-class GitPreviewed(Answer, frozen=True, kw_only=True, tag="git.preview"):
+class GitPreviewAnswer(Answer, frozen=True, kw_only=True, tag="git.preview"):
     preview: GitPreview
 
 
@@ -217,11 +220,11 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class Sessions(Answer, frozen=True, kw_only=True, tag="sessions"):
+class SessionsAnswer(Answer, frozen=True, kw_only=True, tag="sessions"):
     sessions: tuple[SessionInfo, ...]
 
 
-class Models(Answer, frozen=True, kw_only=True, tag="models"):
+class ModelsAnswer(Answer, frozen=True, kw_only=True, tag="models"):
     """`default` "" = nothing is configured: the welcome screen's case; `reason`: what made it that one, or why not."""
 
     models: tuple[ModelChoice, ...]
@@ -230,14 +233,14 @@ class Models(Answer, frozen=True, kw_only=True, tag="models"):
     reason: str = ""
 
 
-class RoutesTable(Answer, frozen=True, kw_only=True, tag="routes"):
-    """`answering`: the model that the conversation has now, when it is not the first of its route."""
+class RoutesAnswer(Answer, frozen=True, kw_only=True, tag="routes"):
+    """The route of each job. `answering`: the conversation's model now, when it is not the first of its route."""
 
     rows: tuple[RouteRow, ...]
     answering: str = ""
 
 
-class PromptHistory(Answer, frozen=True, kw_only=True, tag="prompts"):
+class PromptHistoryAnswer(Answer, frozen=True, kw_only=True, tag="prompts"):
     prompts: tuple[str, ...]
 
 
@@ -247,8 +250,8 @@ class ContextPart(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class ContextReport(Answer, frozen=True, kw_only=True, tag="context"):
-    """`notes`: what else is to be known of the last request, a sentence each."""
+class ContextAnswer(Answer, frozen=True, kw_only=True, tag="context"):
+    """Tokens by part. `notes`: sentences about the last request."""
 
     parts: tuple[ContextPart, ...]
     used: int
@@ -256,15 +259,15 @@ class ContextReport(Answer, frozen=True, kw_only=True, tag="context"):
     notes: tuple[str, ...] = ()
 
 
-class ScreenSettings(Answer, frozen=True, kw_only=True, tag="settings"):
+class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
     """`theme` "" = the default; `keymap`: keys by the id of a binding."""
 
     theme: str = ""
     keymap: dict[str, str] = field(default_factory=dict)
 
 
-class KeptPermission(Struct, frozen=True, kw_only=True):
-    """What was allowed or refused for good. `id` "" = it stands in a configuration file, `source`. `rule` or, with
+class SavedPermission(Struct, frozen=True, kw_only=True):
+    """A saved permission. `id` "" = it stands in the configuration file `source`. `rule` is a rule or, with
     `exactly`, a command."""
 
     choice: str
@@ -275,17 +278,17 @@ class KeptPermission(Struct, frozen=True, kw_only=True):
     directory: str = "."
 
 
-class Permissions(Answer, frozen=True, kw_only=True, tag="permissions"):
+class PermissionsAnswer(Answer, frozen=True, kw_only=True, tag="permissions"):
     """`hosts`: patterns of hosts that commands of the session can reach now."""
 
     trusted: bool
-    kept: tuple[KeptPermission, ...]
+    kept: tuple[SavedPermission, ...]
     hosts: tuple[str, ...] = ()
 
 
-class PatternPreview(Answer, frozen=True, kw_only=True, tag="pattern"):
-    """`problem` "" = it can be kept. `also`: commands of this session that it speaks of, too;
-    `example`: one that nobody has run."""
+class PatternAnswer(Answer, frozen=True, kw_only=True, tag="pattern"):
+    """`problem` "" = the pattern can be saved. `also`: commands of this session that it matches, too; `example`:
+    one that nobody has run."""
 
     problem: str = ""
     also: tuple[str, ...] = ()
@@ -308,27 +311,27 @@ class CheckpointInfo(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class Checkpoints(Answer, frozen=True, kw_only=True, tag="checkpoints"):
+class CheckpointsAnswer(Answer, frozen=True, kw_only=True, tag="checkpoints"):
     """Oldest first."""
 
     checkpoints: tuple[CheckpointInfo, ...]
 
 
-Effect = Literal["", "create", "edit", "delete"]
+DiskEffect = Literal["", "create", "edit", "delete"]
 PendingEffect = Literal["", "propose", "revise", "resolve"]
 
 
 class RestoredPath(Struct, frozen=True, kw_only=True):
-    """What a restore would do to a path: to what waits for a verdict there ("propose", "revise" or "resolve"), and to
-    the file on disk. `reason`: why it is left alone ("" = it is not)."""
+    """The effect of a restore on one path: on its pending change ("propose", "revise" or "resolve"), and on the
+    file on disk. `reason`: why the path is skipped ("" = it is not)."""
 
     path: str
     pending: PendingEffect = ""
-    disk: Effect = ""
+    disk: DiskEffect = ""
     reason: str = ""
 
 
-class CheckpointPreview(Answer, frozen=True, kw_only=True, tag="checkpoint.preview"):
+class CheckpointPreviewAnswer(Answer, frozen=True, kw_only=True, tag="checkpoint.preview"):
     """`bulks`: roots of generated files whose state changes. `messages`: how many of the conversation would go."""
 
     info: CheckpointInfo
@@ -337,23 +340,25 @@ class CheckpointPreview(Answer, frozen=True, kw_only=True, tag="checkpoint.previ
     messages: int = 0
 
 
-class ProbeLog(Answer, frozen=True, kw_only=True, tag="probe.log"):
-    """At most so many records as a screen can use, of `total`. With `compare_with`, `places` are those that either
-    logged at, that run's records first."""
+class ProbeLogAnswer(Answer, frozen=True, kw_only=True, tag="probe.log"):
+    """At most so many records as a screen can use, of `total`.
+
+    With `compare_with`, `places` are the locations that either run logged at, that run's records first.
+    """
 
     run: str
     total: int = 0
     records: tuple[ProbeRecord, ...] = ()
     compare_with: str = ""
-    places: tuple[ComparedPlace, ...] = ()
+    places: tuple[ComparedLocation, ...] = ()
 
     @property
-    def is_cut(self) -> bool:
-        """Whether there are more records than these."""
+    def is_truncated(self) -> bool:
+        """True if there are more records than these."""
         return self.total > len(self.records)
 
 
-class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
+class RefusedAnswer(Answer, frozen=True, kw_only=True, tag="refused"):
     """The query can't be answered."""
 
     code: str
@@ -362,24 +367,24 @@ class Refused(Answer, frozen=True, kw_only=True, tag="refused"):
 
 
 AnyAnswer = (
-    Tree
-    | FileText
-    | Found
-    | Diff
-    | HunkText
-    | Conflict
-    | GitPreviewed
-    | Sessions
-    | Models
-    | RoutesTable
-    | PromptHistory
-    | ContextReport
-    | ScreenSettings
-    | Permissions
-    | PatternPreview
-    | Checkpoints
-    | CheckpointPreview
-    | ProbeLog
-    | Picture
-    | Refused
+    TreeAnswer
+    | FileAnswer
+    | FindAnswer
+    | DiffAnswer
+    | HunkAnswer
+    | ConflictAnswer
+    | GitPreviewAnswer
+    | SessionsAnswer
+    | ModelsAnswer
+    | RoutesAnswer
+    | PromptHistoryAnswer
+    | ContextAnswer
+    | SettingsAnswer
+    | PermissionsAnswer
+    | PatternAnswer
+    | CheckpointsAnswer
+    | CheckpointPreviewAnswer
+    | ProbeLogAnswer
+    | PictureAnswer
+    | RefusedAnswer
 )

@@ -13,7 +13,7 @@ Operation = Literal["create", "edit", "delete", "rename", "mode"]
 
 
 class FileState(Struct, frozen=True, kw_only=True):
-    """What a path holds. `blob` names the stored bytes (sha256); with `kind` absent the rest is empty."""
+    """The content of a path. `blob` names the stored bytes (sha256); with `kind` absent the rest is empty."""
 
     kind: Literal["absent", "file", "symlink"] = "file"
     blob: str = ""
@@ -42,13 +42,13 @@ class Hunk(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """What it is called."""
+        """`rename` or `hunk`."""
         return "rename" if self.moves else "hunk"
 
 
-class Rival(Struct, frozen=True, kw_only=True):
-    """What another agent made of a path, where it clashes with what is pending: `base` is what it began with, `theirs`
-    what it left. `by` names the subagent, `todo` what it worked at."""
+class CompetingVersion(Struct, frozen=True, kw_only=True):
+    """Another agent's version of a path that conflicts with what is pending: `base` is what it began with,
+    `theirs` what it left. `by` names the subagent, `todo` its task."""
 
     base: FileState
     theirs: FileState
@@ -86,41 +86,43 @@ class Change(Struct, frozen=True, kw_only=True):
     check: Check | None = None
     risk: str = ""
     broken: str = ""
-    rivals: tuple[Rival, ...] = ()
+    rivals: tuple[CompetingVersion, ...] = ()
     source: FileState | None = None
     apart: bool = False
 
     @property
-    def counted(self) -> FileState:
+    def counted_state(self) -> FileState:
         """The state whose lines the hunks are counted in."""
         return self.source or self.base
 
     @property
-    def moved(self) -> tuple[str, FileState] | None:
-        """Of a rename: the old path and what the project has there."""
+    def rename_source(self) -> tuple[str, FileState] | None:
+        """Of a rename: the old path and the project's state there."""
         return (self.renamed_from, self.source) if self.source is not None else None
 
     @property
-    def clean(self) -> tuple[Hunk, ...]:
+    def clean_hunks(self) -> tuple[Hunk, ...]:
         """The hunks that can be accepted as things are."""
         if not self.conflict:
             return self.hunks
         return tuple(each for each in self.hunks if not each.clashes) if any(h.clashes for h in self.hunks) else ()
 
-    def is_clean(self, hunk: str) -> bool:
-        """Whether this hunk can be accepted as things are."""
-        return not self.conflict or any(each.id == hunk for each in self.clean)
+    def is_hunk_clean(self, hunk: str) -> bool:
+        """True if the hunk of this id can be accepted as things are."""
+        return not self.conflict or any(each.id == hunk for each in self.clean_hunks)
 
-    def clashes_at(self, index: int) -> bool:
-        """Whether the hunk with this index can't be accepted; of an index that is none, whether no hunk can."""
+    def is_conflicted_at(self, index: int) -> bool:
+        """True if the hunk with this index can't be accepted; with an index out of range, if no hunk can."""
         if 0 <= index < len(self.hunks):
-            return not self.is_clean(self.hunks[index].id)
-        return bool(self.conflict) and not self.clean
+            return not self.is_hunk_clean(self.hunks[index].id)
+        return bool(self.conflict) and not self.clean_hunks
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """Where the latest edit of a change came from. `command`: the text of the command whose side effect it is.
-    `tool` "you": the user edited in the review what the tool `over` made; all else is as it was before."""
+    """The source of the latest edit of a change. `command`: the text of the command whose side effect it is.
+
+    `tool` "you": the user edited in the review what the tool `over` made; all else is as it was before.
+    """
 
     turn: str = ""
     call: str = ""
@@ -129,12 +131,12 @@ class Origin(Struct, frozen=True, kw_only=True):
     command: str = ""
     over: str = ""
 
-    def unedited(self) -> Origin:
-        """Where it came from before the user edited it."""
+    def strip_user_edit(self) -> Origin:
+        """Return the origin as it was before the user edited the change."""
         return replace(self, tool=self.over, over="") if self.tool == "you" and self.over else self
 
     def covers(self, other: Origin | None) -> bool:
-        """Whether `other` agrees in every field that is not "" here."""
+        """True if `other` agrees in every field that is not "" here."""
         return other is not None and all(
             not mine or mine == getattr(other, name)
             for name, mine in ((each, getattr(self, each)) for each in self.__struct_fields__)
@@ -142,7 +144,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """The latest command that ran over a change as it is pending, and how it ended. None: untested."""
+    """The latest command that ran over a change as it is pending, and its exit code. None: untested."""
 
     call: str
     command: str
@@ -150,11 +152,12 @@ class Check(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
+        """True if the command's exit code is 0."""
         return self.exit_code == 0
 
     def covers(self, path: str) -> bool:
-        """Whether it looked at a file. A name may be a pattern of the shell's."""
+        """True if the command looked at this file; `paths` may be shell patterns."""
         return not self.paths or any(
             each in {".", path} or path.startswith(f"{each}/") or fnmatchcase(path, each) for each in self.paths
         )
@@ -178,15 +181,18 @@ class Bulk(Struct, frozen=True, kw_only=True):
     risk: str = ""
 
     @property
-    def waits(self) -> bool:
-        """Whether a verdict is waited for. What git ignores is only kept beside the project."""
+    def needs_verdict(self) -> bool:
+        """True if it waits for a verdict. What git ignores is only kept beside the project."""
         return self.kind != "generated"
 
 
 class GitPreview(Struct, frozen=True, kw_only=True):
-    """What accepting a state of git would do. `moves`: one line for each reference. `text`: the new commits as they
-    will be, parents first, each with message and diff; `clipped`: there is more. `refused`: why it can't be accepted as
-    things are; "": it can. `notes`: what would not be as commands left it, commits that are made again above all."""
+    """The effects of accepting a state of git.
+
+    `moves`: one line for each reference. `text`: the new commits as they will be, parents first, each with
+    message and diff; `clipped`: there is more. `refused`: why it can't be accepted as things are; "": it can.
+    `notes`: what would not be as commands left it, rewritten commits above all.
+    """
 
     root: str
     moves: tuple[str, ...] = ()
@@ -222,7 +228,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     directories: tuple[str, ...] = ()
     bulk: Bulk | None = None
-    rivals: tuple[Rival, ...] = ()
+    rivals: tuple[CompetingVersion, ...] = ()
     origin: Origin | None = None
     beside: bool = False
     settled: Change | None = None
@@ -258,11 +264,12 @@ class ChangeDiff(Struct, frozen=True, kw_only=True):
 
 
 class Comment(Struct, frozen=True, kw_only=True):
-    """What the user says about a hunk, or about lines of a plan; it waits until all comments are sent as one message.
-    One per path and hunk.
+    """The user's comment on a hunk, or on lines of a plan, until all comments are sent as one message. One per
+    path and hunk.
 
-    `start` and `lines` were the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines. With
-    `on_plan` they are the place in the plan's body and the lines themselves, and `hunk` is an id of the comment's own.
+    `start` and `lines` are the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines.
+    With `on_plan` they are the place in the plan's body and the lines themselves, and `hunk` is an id of the
+    comment's own.
     """
 
     path: str
@@ -273,16 +280,16 @@ class Comment(Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     on_plan: bool = False
 
-    def place_in(self, body: str) -> int:
-        """The line (1-indexed) of `body` at which its lines stand now, the nearest to where they were; 0: gone."""
+    def find_line(self, body: str) -> int:
+        """Return the line (1-indexed) of `body` where its lines stand now, nearest to where they were; 0: gone."""
         wanted, found = self.excerpt.split("\n"), body.split("\n")
         places = (at + 1 for at in range(len(found)) if found[at : at + len(wanted)] == wanted)
         return min(places, key=lambda at: (abs(at - self.start), at), default=0)
 
 
-class Clash(Struct, frozen=True, kw_only=True):
-    """One place where the user's file and the agent's both differ from the base, and from each other: its lines on
-    each side, `start` the line (1-indexed) in the user's file, `before` a few lines above that are the same."""
+class ConflictRegion(Struct, frozen=True, kw_only=True):
+    """One region where the user's file and the agent's both differ from the base, and from each other: its lines
+    on each side, `start` the line (1-indexed) in the user's file, `before` a few unchanged lines above."""
 
     start: int
     base: tuple[str, ...]
@@ -291,7 +298,7 @@ class Clash(Struct, frozen=True, kw_only=True):
     before: tuple[str, ...] = ()
 
 
-class ThreeSides(Struct, frozen=True, kw_only=True):
+class ConflictSides(Struct, frozen=True, kw_only=True):
     """A change in conflict: the base, the file on disk (mine) and what the agent made (theirs).
 
     With a rival: what it began with, what is pending (mine) and what it made (theirs); `mine_is` and `theirs_is` say
@@ -303,7 +310,7 @@ class ThreeSides(Struct, frozen=True, kw_only=True):
     base: FileState
     mine: FileState
     theirs: FileState
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[ConflictRegion, ...] = ()
     whole: bool = False
     language: str = ""
     problem: str = ""
@@ -311,8 +318,8 @@ class ThreeSides(Struct, frozen=True, kw_only=True):
     theirs_is: str = ""
 
 
-class Choice(Struct, frozen=True, kw_only=True):
-    """What is to stand where two sides clash. "both": mine, then theirs; "text": the text given here."""
+class ConflictChoice(Struct, frozen=True, kw_only=True):
+    """The content chosen for a region in conflict. "both": mine, then theirs; "text": the text given here."""
 
     take: Literal["mine", "theirs", "both", "text"]
     text: str = ""

@@ -25,7 +25,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     freeform: str = ""
 
 
-def no_blobs(digest: str) -> bytes:
+def refuse_blob(digest: str) -> bytes:
     """The attachments of a request that has none."""
     raise StateError(f"The bytes of an attachment ({digest[:12]}) are not there.", hint="Attach it again.")
 
@@ -46,7 +46,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     effort: str = ""
     session: str = ""
-    blobs: Callable[[str], bytes] = no_blobs
+    blobs: Callable[[str], bytes] = refuse_blob
     private: bool = False
 
 
@@ -90,19 +90,19 @@ class RequestReport(Struct, frozen=True, kw_only=True):
     notice: str = ""
 
 
-class Answered(Struct, frozen=True):
-    """The whole answer as it came; just before `Finished`, from a wire that wants it back."""
+class AnswerReport(Struct, frozen=True):
+    """The whole answer as it came; just before `StreamEnd`, from a wire that wants it back."""
 
     wire: WireAnswer
 
 
-class Finished(Struct, frozen=True):
+class StreamEnd(Struct, frozen=True):
     """Always the last delta. A stream that ends without it was cut."""
 
     reason: FinishReason
 
 
-Delta = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | RequestReport | Answered | Finished
+Delta = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | RequestReport | AnswerReport | StreamEnd
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Provider(Protocol):
         """One call. Closing the iterator ends the connection."""
         ...
 
-    async def models(self) -> tuple[ModelInfo, ...]:
+    async def list_models(self) -> tuple[ModelInfo, ...]:
         """The models that the API lists."""
         ...
 
@@ -141,7 +141,7 @@ class Suggestion(Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class Suggesting(Protocol):
+class SuggestingProvider(Protocol):
     """A provider that knows what the user may say next."""
 
-    def suggestion(self, messages: Sequence[Message]) -> Suggestion | None: ...
+    def suggest(self, messages: Sequence[Message]) -> Suggestion | None: ...

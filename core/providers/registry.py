@@ -15,42 +15,42 @@ from urllib.parse import quote, urlsplit
 
 from core.config import ProviderSettings, Settings
 from core.errors import ConfigError
-from core.protocol.messages import Wire
-from core.protocol.queries import Models
+from core.protocol.messages import WireProtocol
+from core.protocol.queries import ModelsAnswer
 from core.providers.base import Provider
-from core.providers.catalog.capabilities import Capabilities, capabilities_of, catalogue
-from core.providers.catalog.presets import KNOWN, Kind, Known
+from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
+from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset
 from core.providers.connection import keys
-from core.providers.connection.endpoint import Endpoint, is_openai
-from core.secrets import remember
+from core.providers.connection.endpoint import Endpoint, is_openai_host
+from core.secrets import register_secret
 
 SCRIPTED: Final = "scripted"
 MODEL: Final = "{model}"  # in an address
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
 
-def provider_ids(settings: Settings) -> list[str]:
+def list_provider_ids(settings: Settings) -> list[str]:
     """Every id that may stand before the slash of a model's id."""
     return [*KNOWN, *(name for name in settings.providers if name not in KNOWN), SCRIPTED]
 
 
-def resolve(model_id: str, settings: Settings | None = None) -> tuple[Provider, str]:
+def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[Provider, str]:
     """The provider of `provider/name`, and the name. Raises `ConfigError` for an unknown one or a bad script."""
     settings = settings or Settings()
     _remember_keys(settings)
-    provider, name = split(model_id, settings)
+    provider, name = split_model_id(model_id, settings)
     if provider == SCRIPTED:
         from core.providers.scripted.provider import ScriptedProvider
 
         return ScriptedProvider.from_file(name), name
-    endpoint = endpoint_of(provider, settings, name)
-    if kind_of(provider, settings) == "anthropic":
+    endpoint = build_endpoint(provider, settings, name)
+    if find_kind(provider, settings) == "anthropic":
         from core.providers.anthropic.provider import AnthropicProvider
 
         return AnthropicProvider(endpoint), name
     from core.providers.openai.provider import OpenAIProvider
 
-    return OpenAIProvider(endpoint, speaks=wire_of(provider, settings)), name
+    return OpenAIProvider(endpoint, speaks=find_wire(provider, settings)), name
 
 
 def _remember_keys(settings: Settings) -> None:
@@ -59,16 +59,16 @@ def _remember_keys(settings: Settings) -> None:
         each.api_key_env for each in settings.providers.values()
     ]
     for variable in filter(None, named):
-        remember(os.environ.get(variable, "").strip())
+        register_secret(os.environ.get(variable, "").strip())
     for name, value in ((name, value) for each in settings.providers.values() for name, value in each.headers.items()):
         if _SECRET_HEADER.search(name):
-            remember(value.rpartition(" ")[2])
+            register_secret(value.rpartition(" ")[2])
 
 
-def split(model_id: str, settings: Settings) -> tuple[str, str]:
+def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
     """The two parts of `provider/name`. Raises `ConfigError`."""
     provider, slash, name = model_id.strip().partition("/")
-    valid = provider_ids(settings)
+    valid = list_provider_ids(settings)
     if slash and name and provider in valid:
         return provider, name
     listed = f"Valid: {', '.join(f'{each}/NAME' for each in valid[:-1])}, {SCRIPTED}/FILE."
@@ -81,42 +81,42 @@ def split(model_id: str, settings: Settings) -> tuple[str, str]:
     raise ConfigError(f"there is no provider {provider!r}.", hint=guess + listed, code="provider_unknown")
 
 
-def kind_of(provider: str, settings: Settings) -> Kind:
+def find_kind(provider: str, settings: Settings) -> Kind:
     """The dialect that a provider speaks."""
-    chosen = _configured(provider, settings).kind
+    chosen = _find_settings(provider, settings).kind
     return chosen or (KNOWN[provider].kind if provider in KNOWN else "openai")
 
 
-def wire_of(provider: str, settings: Settings) -> Wire:
+def find_wire(provider: str, settings: Settings) -> WireProtocol:
     """The protocol that a provider speaks by itself. Raises `ConfigError` for an address that is none."""
-    if kind_of(provider, settings) == "anthropic":
+    if find_kind(provider, settings) == "anthropic":
         return "messages"
-    if configured := _configured(provider, settings).wire:
+    if configured := _find_settings(provider, settings).wire:
         return configured
-    return "responses" if is_openai(base_url_of(provider, settings)) else "chat"
+    return "responses" if is_openai_host(find_base_url(provider, settings)) else "chat"
 
 
-def capabilities(model_id: str, settings: Settings) -> Capabilities:
+def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
     """What `provider/name` can do, as far as it is known here; nothing is asked. Never slow, raises nothing."""
     try:
-        provider, name = split(model_id, settings)
+        provider, name = split_model_id(model_id, settings)
         if provider == SCRIPTED:
             return Capabilities()
-        origin = base_url_of(provider, settings)
-        return capabilities_of(provider, name, wire=wire_of(provider, settings), origin=origin)
+        origin = find_base_url(provider, settings)
+        return find_capabilities(provider, name, wire=find_wire(provider, settings), origin=origin)
     except ConfigError:
         return Capabilities()
 
 
-def endpoint_of(provider: str, settings: Settings, model: str = "") -> Endpoint:
+def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoint:
     """Where a provider is and how its key is found. Raises `ConfigError` for an address that is none."""
-    configured, known = _configured(provider, settings), KNOWN.get(provider, Known(label=provider))
-    base_url = base_url_of(provider, settings)
+    configured, known = _find_settings(provider, settings), KNOWN.get(provider, ProviderPreset(label=provider))
+    base_url = find_base_url(provider, settings)
     variable = configured.api_key_env or known.key_variable
     if not variable and provider not in KNOWN:
         variable = f"{provider.upper().replace('-', '_')}_API_KEY"
     command = configured.key_command
-    own = not known.local and _host(base_url) == _host(known.base_url or base_url)
+    own = not known.local and _host_of(base_url) == _host_of(known.base_url or base_url)
     return Endpoint(
         id=provider,
         label=known.label,
@@ -127,39 +127,39 @@ def endpoint_of(provider: str, settings: Settings, model: str = "") -> Endpoint:
         key_command=command,
         key_header=configured.key_header or known.key_header,
         headers=configured.headers,
-        query=_query(provider, configured, known),
+        query=_build_query(provider, configured, known),
     )
 
 
-def _query(provider: str, configured: ProviderSettings, known: Known) -> dict[str, str]:
+def _build_query(provider: str, configured: ProviderSettings, known: ProviderPreset) -> dict[str, str]:
     """What goes into the query of each request: what is configured, and the version that the environment names."""
-    version = _variable(known.version_variable)
+    version = _key_variable(known.version_variable)
     return ({"api-version": version} if version else {}) | configured.query
 
 
-def _variable(name: str) -> str:
+def _key_variable(name: str) -> str:
     return os.environ.get(name, "").strip() if name else ""
 
 
-def _host(url: str) -> str:
+def _host_of(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
-def names_address(provider: str, settings: Settings) -> bool:
+def has_address(provider: str, settings: Settings) -> bool:
     """Whether the user's own configuration says where a provider is, or the environment of one that is not local
     (`OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
-    known = KNOWN.get(provider, Known(label=provider))
-    return bool(_configured(provider, settings).base_url or (_variable(known.host_variable) and not known.local))
+    known = KNOWN.get(provider, ProviderPreset(label=provider))
+    return bool(_find_settings(provider, settings).base_url or (_key_variable(known.host_variable) and not known.local))
 
 
-def base_url_of(provider: str, settings: Settings) -> str:
+def find_base_url(provider: str, settings: Settings) -> str:
     """The environment's address, else the configured one, else the provider's own. Raises `ConfigError`."""
-    known = KNOWN.get(provider, Known(label=provider))
-    named = _variable(known.host_variable)
+    known = KNOWN.get(provider, ProviderPreset(label=provider))
+    named = _key_variable(known.host_variable)
     source = known.host_variable if named else f"providers.{provider}.base_url"
-    url = named or _configured(provider, settings).base_url or known.base_url
+    url = named or _find_settings(provider, settings).base_url or known.base_url
     if provider == "ollama" and named:
-        url = _ollama_url(named)
+        url = _parse_ollama_host(named)
     if not url:
         also = f" or {known.host_variable}" if known.host_variable else ""
         raise ConfigError(f"nothing says where {known.label} is.", hint=f"Set {source}{also}.", code="address_missing")
@@ -170,12 +170,12 @@ def base_url_of(provider: str, settings: Settings) -> str:
         )
     url = url.rstrip("/")
     if known.path and not parts.path.strip("/"):
-        dated = _variable(known.version_variable)[:1].isdigit()
+        dated = _key_variable(known.version_variable)[:1].isdigit()
         url += known.dated_path if dated else known.path
-    return url.removesuffix("/v1") if kind_of(provider, settings) == "anthropic" else url
+    return url.removesuffix("/v1") if find_kind(provider, settings) == "anthropic" else url
 
 
-def _ollama_url(host: str) -> str:
+def _parse_ollama_host(host: str) -> str:
     """`OLLAMA_HOST` is what the server listens on: often without a scheme, a port or a reachable address."""
     host = host if "//" in host else f"http://{host}"
     parts = urlsplit(host)
@@ -183,11 +183,11 @@ def _ollama_url(host: str) -> str:
     return f"{parts.scheme}://{name}:{parts.port or 11434}/v1"
 
 
-def _configured(provider: str, settings: Settings) -> ProviderSettings:
+def _find_settings(provider: str, settings: Settings) -> ProviderSettings:
     return settings.providers.get(provider, ProviderSettings())
 
 
-def preload(model_id: str, settings: Settings | None = None) -> None:
+def preload_provider(model_id: str, settings: Settings | None = None) -> None:
     """Import what a model needs, in a thread, while the user still types: the SDK, then the price list."""
     provider = model_id.partition("/")[0]
     if provider == SCRIPTED:
@@ -196,14 +196,14 @@ def preload(model_id: str, settings: Settings | None = None) -> None:
     from core.providers.connection import lean_import
     from core.providers.connection.endpoint import warm_up
 
-    catalogue()
-    sdk = kind_of(provider, settings or Settings())
-    warm_up(lean_import.load(sdk), sdk)
+    load_catalogue()
+    sdk = find_kind(provider, settings or Settings())
+    warm_up(lean_import.load_sdk(sdk), sdk)
     if provider not in pricing.FREE:
-        pricing.load()
+        pricing.load_prices()
 
 
-async def discover(settings: Settings, *, probe: bool = True) -> Models:
+async def discover_models(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
     """See `core.providers.catalog.discovery`."""
     from core.providers.catalog.discovery import discover as discovered
 

@@ -1,7 +1,7 @@
-"""What a box is: one command, run where its effects are held, by whichever tier the machine offers.
+"""The interface of a box: one command, run where its effects are captured, by whichever tier the machine offers.
 
-A box is handed paths and a policy, and knows nothing of sessions or reviews. The tiers differ in how they hold a
-command, never in what the caller sees: the layer `upper` gets the command's effects in overlayfs's own format
+A box gets paths and limits and knows nothing of sessions or reviews. The tiers differ in how they contain a
+command, never in what the caller sees: the layer `upper` receives the command's effects in overlayfs's own format
 (SAFETY C1: whiteouts are character devices 0:0, replaced directories carry `user.overlay.opaque`).
 """
 
@@ -14,11 +14,11 @@ from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
-Ended = Literal["exited", "timed_out", "flooded", "stopped", "out_of_memory", "disk_full", "lost"]
+EndReason = Literal["exited", "timed_out", "flooded", "stopped", "out_of_memory", "disk_full", "lost"]
 
 
 class Tier(StrEnum):
-    """How effects are held, strongest first (SAFETY D 15-19)."""
+    """Ways of containing effects, strongest first (SAFETY D 15-19)."""
 
     NAMESPACES = "T1"
     BWRAP_OVERLAY = "T2a"
@@ -28,17 +28,18 @@ class Tier(StrEnum):
     NONE = "T4"
 
     @property
-    def contains(self) -> bool:
-        """Whether commands may run in Ask and Plan, and without a question in Agent."""
+    def is_contained(self) -> bool:
+        """True if commands may run in Ask and Plan, and without a question in Agent."""
         return self is not Tier.NONE
 
     @property
-    def may_run_unasked(self) -> bool:
+    def can_run_unasked(self) -> bool:
+        """True if a command needs no approval in this tier."""
         return self not in {Tier.LANDLOCK, Tier.NONE}
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """Sizes in bytes, times in seconds. `seconds` None: a background job, until it is stopped."""
+class BoxLimits(Struct, frozen=True, kw_only=True):
+    """Limits of one command: sizes in bytes, times in seconds. `seconds` None: no limit (a background job)."""
 
     seconds: float | None = 120.0
     processes: int = 512
@@ -49,18 +50,19 @@ class Limits(Struct, frozen=True, kw_only=True):
     scratch: int = 1 << 30
 
 
-class BoxSpec(Struct, frozen=True, kw_only=True):
-    """All that one command may see and do.
+class BoxRequest(Struct, frozen=True, kw_only=True):
+    """Everything that one command may see and do.
 
     The command sees `workspace` at its own path, with `lowers` (topmost first, each a directory in overlayfs's format)
-    over it. What it changes lands in `upper`, with `work` beside it on the same file system; without an `upper` it is
-    held in memory and gone afterwards. `cwd` is relative to the workspace; `cache` is bound at ~/.cache. `hidden` are
-    absolute paths that do not exist for it, `withheld` are paths of the workspace whose content it can't read, `masked`
-    are files of the workspace that are empty and shut for it, though it may delete them with their directory, and
-    `readable` are absolute paths that the user's configuration adds to its view, read-only. `proxy` is a listening
-    socket of ours through which it reaches the hosts that were granted; without it there is no network at all.
-    `interactive`: it has a standard input that `Running.send` fills. `raw`: its output is handed on byte for byte, what
-    is no UTF-8 as PEP 383 has it; else as plain text.
+    over it. Its changes land in `upper`, with `work` beside it on the same file system; without an `upper` they are
+    kept in memory and dropped afterwards. `cwd` is relative to the workspace; `cache` is mounted at ~/.cache.
+
+    `hidden`: absolute paths that do not exist for it. `withheld`: paths of the workspace whose content it can't read.
+    `masked`: files of the workspace that are empty and unreadable for it, though it may delete them with their
+    directory. `readable`: absolute paths added to its view, read-only, by the user's configuration. `proxy`: our
+    listening socket through which it reaches granted hosts; None means no network at all. `interactive`: it has a
+    standard input that `RunningCommand.send` fills. `raw`: output is passed on byte for byte (invalid UTF-8 as in PEP
+    383), else as plain text.
     """
 
     workspace: Path
@@ -76,55 +78,58 @@ class BoxSpec(Struct, frozen=True, kw_only=True):
     masked: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
     proxy: Path | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: BoxLimits = field(default_factory=BoxLimits)
     interactive: bool = False
     raw: bool = False
 
 
-class Exit(Struct, frozen=True, kw_only=True):
-    """`exit_code` None unless `ended` is "exited"; a signal's is 128 + its number. `notes`: what the user must know."""
+class BoxResult(Struct, frozen=True, kw_only=True):
+    """How a command ended. `exit_code` is None unless `end_reason` is "exited"; 128 + number for a signal.
+
+    `notes` are sentences for the user.
+    """
 
     exit_code: int | None
-    ended: Ended
+    end_reason: EndReason
     duration_ms: int
     notes: tuple[str, ...] = ()
 
 
-class Running(Protocol):
+class RunningCommand(Protocol):
     """A command in its box. Its output goes to the `on_output` that it was started with, as decoded text."""
 
-    async def wait(self) -> Exit:
-        """Until the command and all that it started are gone. Cancelling a wait does not stop the command."""
+    async def wait(self) -> BoxResult:
+        """Wait until the command and all that it started are gone. Cancelling the wait does not stop the command."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Put data on its standard input; only with `interactive`, else it has none."""
+        """Write to its standard input. Raises `ToolFailed` unless it was started with `interactive`."""
         ...
 
     def interrupt(self) -> None:
-        """Ctrl+C: SIGINT to what runs in the foreground."""
+        """Send SIGINT to the foreground process group, as Ctrl+C does."""
         ...
 
-    async def stop(self) -> Exit:
-        """SIGTERM, two seconds of grace, then the end of everything in the box."""
+    async def stop(self) -> BoxResult:
+        """Send SIGTERM, wait two seconds, then kill everything in the box."""
         ...
 
 
 class Box(Protocol):
-    """One tier on this machine, ready to run commands; safe to use for several at once."""
+    """One tier on this machine, ready to run commands; safe for concurrent use."""
 
     @property
     def tier(self) -> Tier: ...
 
     async def start(
-        self, spec: BoxSpec, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
-    ) -> Running:
-        """Start a command. `ToolFailed` when it can't be; then nothing of it ran.
+        self, request: BoxRequest, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
+    ) -> RunningCommand:
+        """Start a command. Raises `ToolFailed` if it can't be started; then nothing of it ran.
 
-        `on_errors` gets what it writes to standard error; without it both outputs are one, in the order of writing.
+        `on_errors` receives its standard error; without it both outputs come as one, in the order of writing.
         """
         ...
 
     async def close(self) -> None:
-        """Stop every command and give up what the box holds (its fork server, its mounts)."""
+        """Stop every command and release what the box holds (fork server, mounts)."""
         ...

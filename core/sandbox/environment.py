@@ -1,4 +1,4 @@
-"""The environment of commands: an allow-list. What is not named here does not exist for them, keys least of all."""
+"""The environment of commands: an allow-list, so that keys and the like never reach them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-KEPT = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
+PASSED_ON = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
 FIXED = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -16,12 +16,12 @@ FIXED = {
     "NO_COLOR": "1",
 }
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-_SECRET = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
+_SECRET_VALUE = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
 
 
-def command_environment(source: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `source` that a command may see, with a PATH of absolute directories only."""
-    kept = {name: value for name, value in source.items() if name in KEPT or name.startswith("LC_")}
-    safe = {name: value for name, value in kept.items() if not _SECRET.search(value)}
+def build_environment(source: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of `source` that a command may see, with a PATH of absolute directories only."""
+    kept = {name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")}
+    safe = {name: value for name, value in kept.items() if not _SECRET_VALUE.search(value)}
     entries = [entry for entry in source.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
     return safe | FIXED | {"PATH": os.pathsep.join(entries) or SYSTEM_PATH}

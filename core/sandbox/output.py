@@ -1,4 +1,4 @@
-"""The output of a command while it runs: bounded in memory, handed on as it comes."""
+"""The output of a command while it runs: bounded in memory, passed on as it arrives."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from core.sandbox.plain_output import PlainStream, plain
+from core.sandbox.plain_text import PlainTextStream, strip_escapes
 
-LIMIT = 10_000_000
+OUTPUT_LIMIT = 10_000_000
 _HEAD = 1_000_000
 _TAIL = 1_000_000
-_PIECE = 65_536
+_CHUNK = 65_536
 
 
-async def flooded(readers: Iterable[OutputReader]) -> None:
-    """Until one of them has read its limit."""
-    waits = [asyncio.ensure_future(each.over.wait()) for each in readers]
+async def wait_flooded(readers: Iterable[OutputReader]) -> None:
+    """Wait until one of the readers has read its limit."""
+    waits = [asyncio.ensure_future(each.limit_reached.wait()) for each in readers]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -28,82 +28,85 @@ async def flooded(readers: Iterable[OutputReader]) -> None:
 
 
 class OutputReader:
-    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte; `over` is set at `limit` bytes.
+    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte.
 
-    `on_output` gets plain text. With `raw` it gets every byte as it came, what is no UTF-8 as PEP 383 has it.
+    `over` is set once `limit` bytes were read. `on_output` gets plain text; with `raw` every byte as it came, invalid
+    UTF-8 as in PEP 383.
     """
 
-    def __init__(self, source: int, on_output: Callable[[str], None], *, limit: int = LIMIT, raw: bool = False) -> None:
+    def __init__(
+        self, source: int, on_output: Callable[[str], None], *, limit: int = OUTPUT_LIMIT, raw: bool = False
+    ) -> None:
         self._limit = limit
-        self.over = asyncio.Event()
-        self.total = 0
-        self._ended = False
+        self.limit_reached = asyncio.Event()
+        self.total_bytes = 0
+        self._is_ended = False
         self._source = source
         self._on_output = on_output
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape" if raw else "replace")
-        self._stream = None if raw else PlainStream()
+        self._stream = None if raw else PlainTextStream()
         os.set_blocking(source, False)
-        asyncio.get_running_loop().add_reader(source, self._ready)
+        asyncio.get_running_loop().add_reader(source, self._on_readable)
 
     def stop(self) -> None:
-        """Take what is in the pipe now, and close it without waiting for others who hold it open."""
+        """Read what is in the pipe now, and close it without waiting for others who hold it open."""
         if self._source < 0:
             return
-        while self._read() == "more":
+        while self._read_chunk() == "more":
             pass
         asyncio.get_running_loop().remove_reader(self._source)
         os.close(self._source)
         self._source = -1
-        self._tell(self._decoder.decode(b"", final=True))
+        self._emit(self._decoder.decode(b"", final=True))
         if self._stream is not None and (rest := self._stream.finish()):
             self._on_output(rest)
 
-    def text(self) -> str:
-        """Head and tail as plain text, with a line between them that says how much is missing."""
+    def render_text(self) -> str:
+        """Return head and tail as plain text, with a line between them that says how many bytes are missing."""
         tail = b"".join(self._tail)
-        missing = self.total - len(self._head) - len(tail)
+        missing = self.total_bytes - len(self._head) - len(tail)
         if missing <= 0:
-            return plain((bytes(self._head) + tail).decode("utf-8", "replace"))
-        head_text = plain(self._head.decode("utf-8", "replace"))
-        return f"{head_text}\n[... {missing:,} bytes left out ...]\n{plain(tail.decode('utf-8', 'replace'))}"
+            return strip_escapes((bytes(self._head) + tail).decode("utf-8", "replace"))
+        head_text = strip_escapes(self._head.decode("utf-8", "replace"))
+        return f"{head_text}\n[... {missing:,} bytes left out ...]\n{strip_escapes(tail.decode('utf-8', 'replace'))}"
 
     @property
-    def truncated(self) -> bool:
-        return self.total > len(self._head) + self._tail_size
+    def is_truncated(self) -> bool:
+        return self.total_bytes > len(self._head) + self._tail_size
 
-    def _ready(self) -> None:
-        if self._read() == "done":
+    def _on_readable(self) -> None:
+        if self._read_chunk() == "done":
             asyncio.get_running_loop().remove_reader(self._source)
 
-    def _read(self) -> Literal["more", "empty", "done"]:
-        """Take one piece. "empty": nothing is there now; "done": the end, or the limit."""
-        if self._ended or self.over.is_set():
+    def _read_chunk(self) -> Literal["more", "empty", "done"]:
+        """Read one chunk. "empty": nothing is there now; "done": the end, or the limit."""
+        if self._is_ended or self.limit_reached.is_set():
             return "done"
         try:
-            piece = os.read(self._source, _PIECE)
+            piece = os.read(self._source, _CHUNK)
         except BlockingIOError:
             return "empty"
         except OSError:
             piece = b""
         if not piece:
-            self._ended = True
+            self._is_ended = True
             return "done"
-        self._keep(piece)
-        self._tell(self._decoder.decode(piece))
-        if self.total >= self._limit:
-            self.over.set()
+        self._store(piece)
+        self._emit(self._decoder.decode(piece))
+        if self.total_bytes >= self._limit:
+            self.limit_reached.set()
         return "more"
 
-    def _tell(self, text: str) -> None:
+    def _emit(self, text: str) -> None:
         shown = text if self._stream is None else self._stream.feed(text)
         if shown:
             self._on_output(shown)
 
-    def _keep(self, piece: bytes) -> None:
-        self.total += len(piece)
+    def _store(self, piece: bytes) -> None:
+        self.total_bytes += len(piece)
         room = _HEAD - len(self._head)
         if room > 0:
             self._head += piece[:room]

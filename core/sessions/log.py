@@ -1,8 +1,8 @@
-"""The append-only log of one session: what was written is never changed, what can't be read is never thrown away.
+"""The append-only log of one session: records are never changed, unreadable bytes are never thrown away.
 
-One `write` per record, so a killed process loses nothing that was appended; `sync` is for the edges of a turn and for
-promotions, where a power cut must not lose it either. While the disk refuses records, `defer` keeps the few that end
-a turn in memory; the next append writes them first.
+One `write` per record, so a killed process loses nothing that was appended; `sync` is for the edges of a
+turn and for promotions, where a power cut must not lose it either. While the disk refuses records,
+`defer` keeps the few that end a turn in memory; the next append writes them first.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from msgspec import Struct, field
 from core.errors import StateError
 from core.protocol import events as ev
 from core.protocol.events import Envelope
-from core.sessions import records
+from core.sessions import record_format as records
 
 # What a log consists of for the most part, and nobody needs of turns that are long over to know how things stand.
-LONG: Final = (
+SKIPPED_WHEN_BRIEF: Final = (
     ev.MessageAppended,
     ev.DocumentStarted,
     ev.DocumentFinished,
@@ -31,67 +31,70 @@ LONG: Final = (
     ev.ToolRequested,
     ev.ToolFinished,
 )
-RECENT: Final = 5_000  # records that are never left out
-Take = Callable[[Envelope], None]
+NEVER_SKIPPED: Final = 5_000  # records that are never left out
+TakeEnvelope = Callable[[Envelope], None]
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class Extent(Struct):
-    """What is known of a log: where its whole records begin, and the spans [start, end) in bytes that are none.
+class LogExtent(Struct):
+    """The layout of a log: the offsets of its whole records, and the spans [start, end) in bytes that are
+    damaged.
 
-    `size` bytes were read, whose CRC-32 is `crc`; `long` has a 1 for each record that a brief reading may leave out;
-    `gaps` are missing records.
+    `size` bytes were read, whose CRC-32 is `crc`; `skippable` has a 1 for each record that a brief reading
+    leaves out; `gaps` counts missing records.
     """
 
     starts: array[int] = field(default_factory=lambda: array("Q"))
-    long: bytearray = field(default_factory=bytearray)
+    skippable: bytearray = field(default_factory=bytearray)
     damaged: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
     crc: int = 0
     gaps: int = 0
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
+        """True if no byte is damaged and no record missing."""
         return not self.damaged and not self.gaps
 
-    def add(self, envelope: Envelope, data: bytes) -> None:
-        """A record that stands next in the log, as these bytes."""
+    def add_record(self, envelope: Envelope, data: bytes) -> None:
+        """Add the next record of the log, given its bytes."""
         self.starts.append(self.size)
-        self.long.append(isinstance(envelope.event, LONG))
-        self.skip(data)
+        self.skippable.append(isinstance(envelope.event, SKIPPED_WHEN_BRIEF))
+        self.add_bytes(data)
 
-    def skip(self, data: bytes) -> None:
+    def add_bytes(self, data: bytes) -> None:
+        """Count bytes that were read."""
         self.size += len(data)
         self.crc = zlib.crc32(data, self.crc)
 
 
-def walk(path: Path, take: Take, known: Extent | None = None) -> Extent:
-    """Read a log without changing it, from behind what is `known` of it (which grows); `take` is given each record.
+def read_log(path: Path, take: TakeEnvelope, known: LogExtent | None = None) -> LogExtent:
+    """Read a log without changing it, from behind what is `known` of it (which grows); `take` gets each record.
 
     Raises `StateError` if it can't be read or a newer program has written it.
     """
-    extent, last = known or Extent(), len(known.starts) if known else 0
+    extent, last = known or LogExtent(), len(known.starts) if known else 0
     try:
         with path.open("rb") as file:
             file.seek(extent.size)
             for line in file:
-                envelope = records.decode(line[:-1]) if line.endswith(b"\n") else None
+                envelope = records.decode_record(line[:-1]) if line.endswith(b"\n") else None
                 if envelope is None or envelope.seq <= last:
                     _note_damage(extent.damaged, extent.size, extent.size + len(line))
-                    extent.skip(line)
+                    extent.add_bytes(line)
                     continue
                 extent.gaps += envelope.seq != last + 1
                 last = envelope.seq
-                extent.add(envelope, line)
+                extent.add_record(envelope, line)
                 take(envelope)
     except FileNotFoundError:
-        raise _missing(path) from None
+        raise _build_missing_error(path) from None
     except OSError as problem:
         raise StateError(f"the session log {path} can't be read: {problem.strerror}.") from problem
     return extent
 
 
-def _missing(path: Path) -> StateError:
+def _build_missing_error(path: Path) -> StateError:
     return StateError(f"there is no session log at {path}.", hint="`agent-tui sessions` lists those there are.")
 
 
@@ -102,18 +105,20 @@ def _note_damage(spans: list[tuple[int, int]], start: int, end: int) -> None:
         spans.append((start, end))
 
 
-def repair(path: Path, found: Extent) -> str:
-    """Put what is no record into a side file and leave a log of whole records, numbered densely.
+def repair_log(path: Path, found: LogExtent) -> str:
+    """Move damaged bytes into a side file and leave a log of whole records, numbered densely.
 
     Returns one sentence for the user. The log is replaced at once (write, sync, rename) or not at all.
     """
-    side = _set_aside(path, found.damaged) if found.damaged else None
+    side = _save_damaged_spans(path, found.damaged) if found.damaged else None
     fresh = path.with_name(path.name + ".repaired")
     numbers = count(1)
     try:
         fresh.unlink(missing_ok=True)
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
-            walk(path, lambda envelope: file.writelines((records.encode(renumbered(envelope, next(numbers))),)))
+            read_log(
+                path, lambda envelope: file.writelines((records.encode_record(renumber(envelope, next(numbers))),))
+            )
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
@@ -126,8 +131,8 @@ def repair(path: Path, found: Extent) -> str:
     return f"The session log was damaged: {left} records were loaded, {lost} other bytes were kept in {side.name}."
 
 
-def renumbered(envelope: Envelope, seq: int) -> Envelope:
-    """The same event at another place of the log."""
+def renumber(envelope: Envelope, seq: int) -> Envelope:
+    """Return the same event with another sequence number."""
     if envelope.seq == seq:
         return envelope
     return Envelope(
@@ -135,7 +140,7 @@ def renumbered(envelope: Envelope, seq: int) -> Envelope:
     )
 
 
-def _set_aside(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
+def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
     """Copy the damaged spans of a log to the first free `<log>.damaged-N`."""
     number = 1
     while True:
@@ -154,8 +159,8 @@ def _set_aside(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
     return side
 
 
-def _spans(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Runs of consecutive record numbers, as [first, stop) of their places, which count from 0."""
+def _group_runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Group record numbers into runs [first, stop) of their indices, which count from 0."""
     first = stop = -1
     for number in numbers:
         if number - 1 != stop:
@@ -168,11 +173,11 @@ def _spans(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 class SessionLog:
-    """An open log. `last` is the seq of its last record, deferred ones included."""
+    """An open log. `last_seq` is the seq of its last record, deferred ones included."""
 
-    def __init__(self, path: Path, extent: Extent | None = None) -> None:
+    def __init__(self, path: Path, extent: LogExtent | None = None) -> None:
         self.path = path
-        self.extent = extent or Extent()
+        self.extent = extent or LogExtent()
         self._deferred: list[Envelope] = []
         try:
             self._fd = os.open(path, _FLAGS, 0o600)
@@ -184,28 +189,30 @@ class SessionLog:
 
     @classmethod
     def load(
-        cls, path: Path, begin: Callable[[SessionLog], Take], known: Extent | None = None
+        cls, path: Path, begin: Callable[[SessionLog], TakeEnvelope], known: LogExtent | None = None
     ) -> tuple[SessionLog, str]:
-        """Open a log that exists, from behind what is `known` of it, repaired if need be; and what was mended ("" =
-        nothing). `begin` says who is given the records; it is asked anew if the log turns out to be damaged, since all
-        of them come then."""
+        """Open an existing log from behind what is `known` of it, and repair it if need be.
+
+        `begin` returns the taker of the records; it is called again after a repair, when all records come anew.
+        Returns the log and what was repaired ("" = nothing).
+        """
         mended = ""
         while True:
             if not path.exists():
-                raise _missing(path)
+                raise _build_missing_error(path)
             log = cls(path, known)
             try:
-                walk(path, begin(log), log.extent)
+                read_log(path, begin(log), log.extent)
             except BaseException:
                 log.close()
                 raise
-            if log.extent.whole:
+            if log.extent.is_whole:
                 return log, mended
             log.close()
-            mended, known = repair(path, log.extent), None
+            mended, known = repair_log(path, log.extent), None
 
     @property
-    def last(self) -> int:
+    def last_seq(self) -> int:
         return len(self.extent.starts) + len(self._deferred)
 
     @property
@@ -214,12 +221,12 @@ class SessionLog:
         return self.extent.size
 
     @property
-    def deferred(self) -> int:
-        """How many records wait in memory for the disk to take them."""
+    def deferred_count(self) -> int:
+        """Number of records that wait in memory for the disk to take them."""
         return len(self._deferred)
 
     def append(self, envelope: Envelope) -> None:
-        """Write one record; its seq must be `last + 1`. On `StateError` the log is as it was before."""
+        """Write one record; its seq must be `last_seq + 1`. On `StateError` the log is as it was before."""
         self.flush()
         self._write(envelope)
 
@@ -228,7 +235,7 @@ class SessionLog:
         self._deferred.append(envelope)
 
     def flush(self) -> None:
-        """Write what was deferred. Raises `StateError` while the disk still refuses."""
+        """Write the deferred records. Raises `StateError` while the disk still refuses."""
         while self._deferred:
             self._write(self._deferred[0], ahead=len(self._deferred) - 1)
             del self._deferred[0]
@@ -236,49 +243,50 @@ class SessionLog:
     def _write(self, envelope: Envelope, *, ahead: int = 0) -> None:
         if envelope.seq != len(self.extent.starts) + 1:
             raise ValueError(f"record {envelope.seq} can't follow record {len(self.extent.starts)} (deferred: {ahead})")
-        data = records.encode(envelope)
+        data = records.encode_record(envelope)
         try:
             written = os.write(self._fd, data)
             while written < len(data):
                 written += os.write(self._fd, data[written:])
         except OSError as problem:
-            self._take_back()
+            self._truncate_partial()
             raise StateError(
                 f"the session log can't be written: {problem.strerror}.",
                 hint=f"Make room on the disk that holds {self.path.parent}; the conversation up to here is kept.",
                 code="state_unwritable",
             ) from problem
-        self.extent.add(envelope, data)
+        self.extent.add_record(envelope, data)
 
-    def _take_back(self) -> None:
-        """Cut off the part of a record that a failed write left behind (a torn tail, should that fail as well)."""
+    def _truncate_partial(self) -> None:
+        """Cut off the partial record of a failed write (a torn tail, should that fail as well)."""
         try:
             os.ftruncate(self._fd, self.extent.size)
         except OSError:
             return
 
     def read(self, *, after: int, limit: int = 512, brief: bool = False) -> list[Envelope]:
-        """At most `limit` records with `seq > after`, in order; none once the log is closed.
+        """Return at most `limit` records with `seq > after`, in order; none once the log is closed.
 
-        `brief`: without the long ones (`LONG`) but for those of the last `RECENT` records.
+        `brief`: without the types in `SKIPPED_WHEN_BRIEF` but for those of the last `NEVER_SKIPPED` records.
         """
         if self._fd < 0:
             return []
         written = len(self.extent.starts)
-        wanted = list(islice(self._numbers(after, brief=brief), limit))
-        found = [envelope for first, stop in _spans(wanted) for envelope in self._read_span(first, stop)]
+        wanted = list(islice(self._iterate_seqs(after, brief=brief), limit))
+        found = [envelope for first, stop in _group_runs(wanted) for envelope in self._read_span(first, stop)]
         deferred = max(after - written, 0)
         return found + self._deferred[deferred : deferred + limit - len(found)]
 
-    def _numbers(self, after: int, *, brief: bool) -> Iterator[int]:
+    def _iterate_seqs(self, after: int, *, brief: bool) -> Iterator[int]:
         written = len(self.extent.starts)
         if not brief:
             return iter(range(after + 1, written + 1))
-        long, old = self.extent.long, written - RECENT
+        long, old = self.extent.skippable, written - NEVER_SKIPPED
         return (seq for seq in range(after + 1, written + 1) if seq > old or not long[seq - 1])
 
-    def records(self, wanted: Iterable[int]) -> Iterator[Envelope]:
-        """The records with these numbers, in this order; of a log that is being read, those read until now."""
+    def read_records(self, wanted: Iterable[int]) -> Iterator[Envelope]:
+        """Iterate over the records with these numbers, in this order; while a log is being loaded, of those read so
+        far."""
         for seq in wanted:
             yield from self._read_span(seq - 1, seq)
 
@@ -287,7 +295,7 @@ class SessionLog:
         begin = starts[first]
         end = starts[stop] if stop < len(starts) else self.extent.size
         for line in os.pread(self._fd, end - begin, begin).splitlines():
-            envelope = records.decode(line)
+            envelope = records.decode_record(line)
             if envelope is None:
                 raise StateError(
                     f"the session log {self.path} was changed by someone else.",
@@ -296,7 +304,7 @@ class SessionLog:
             yield envelope
 
     def sync(self) -> None:
-        """Until here, a power cut loses nothing."""
+        """Flush to the disk: until here, a power cut loses nothing. Raises `StateError`."""
         try:
             os.fsync(self._fd)
         except OSError as problem:
@@ -305,7 +313,7 @@ class SessionLog:
             ) from problem
 
     def close(self) -> None:
-        """Write what can still be written. Safe to call twice."""
+        """Write deferred records if possible, and close. Safe to call twice."""
         if self._fd < 0:
             return
         try:

@@ -1,7 +1,8 @@
-"""Where sessions live: `<state>/workspaces/<name>-<8 hex>/sessions/<id>/`; directories 0700, files 0600, one writer.
+"""The store of sessions: `<state>/workspaces/<name>-<8 hex>/sessions/<id>/`; directories 0700, files 0600,
+one writer.
 
-A session that is open is locked (flock): a second program on the same workspace gets a session of its own, never half
-of this one. A lock dies with its process, so it can't go stale.
+An open session is locked (flock): a second program on the same workspace gets a session of its own, never
+half of this one. A lock dies with its process, so it can't go stale.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
+from core.filesystem.removal import remove_tree
 from core.ids import new_id
-from core.user_dirs import state_dir
-from core.workspace.removing import remove_tree
+from core.user_dirs import get_state_dir
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
-def _make(directory: Path) -> Path:
-    """The directory, private to the user. Raises `StateError` with what to do about it."""
+def _make_directory(directory: Path) -> Path:
+    """Make a directory that is private to the user. Raises `StateError` with what to do about it."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as problem:
@@ -34,57 +35,57 @@ def _make(directory: Path) -> Path:
 
 
 class SessionDirectory:
-    """One session's place, locked by this process until `close`."""
+    """The directory of one session, locked by this process until `close`."""
 
     def __init__(self, path: Path, cache: Path | None = None) -> None:
         self.path = path
         self.id = path.name
         self._cache = cache
-        self._lock = _lock(path / "lock", path.name)
+        self._lock = _acquire_lock(path / "lock", path.name)
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove what a process left that was killed while it wrote: the lock is ours, so nobody writes it now."""
+        """Remove drafts of a process that was killed while it wrote: the lock is ours, so nobody writes them now."""
         for pattern in ("*.tmp", "layers/*.tmp", "blobs/*/.*.tmp"):
             for left in self.path.glob(pattern):
                 with suppress(OSError):
                     left.unlink()
 
     @property
-    def log(self) -> Path:
+    def log_path(self) -> Path:
         return self.path / "log.jsonl"
 
     @property
-    def blobs(self) -> Path:
+    def blobs_path(self) -> Path:
         return self.path / "blobs"
 
     @property
-    def journal(self) -> Path:
+    def journal_path(self) -> Path:
         return self.path / "journal.jsonl"
 
     @property
-    def outputs(self) -> Path:
+    def outputs_path(self) -> Path:
         return self.path / "outputs"
 
     @property
-    def cache(self) -> Path:
+    def cache_path(self) -> Path:
         """The cache of commands, which all sessions of the workspace share; it need not exist."""
         return self._cache or self.path.parent.parent / "cache"
 
     @property
-    def children(self) -> Path:
-        """Where the sessions are that work for this one; it need not exist."""
+    def subagents_path(self) -> Path:
+        """The directory of the subagents' sessions; it need not exist."""
         return self.path / "children"
 
-    def child(self, name: str) -> SessionDirectory:
-        """A session below this one, made if it is not there, and locked. Raises `StateError`."""
-        path = self.children / name
-        for each in (self.children, path, path / "blobs", path / "outputs"):
-            _make(each)
-        return SessionDirectory(path, self.cache)
+    def open_subagent(self, name: str) -> SessionDirectory:
+        """Open and lock the directory of a subagent's session, made if it is not there. Raises `StateError`."""
+        path = self.subagents_path / name
+        for each in (self.subagents_path, path, path / "blobs", path / "outputs"):
+            _make_directory(each)
+        return SessionDirectory(path, self.cache_path)
 
-    def has_child(self, name: str) -> bool:
-        return (self.children / name / "log.jsonl").is_file()
+    def has_subagent(self, name: str) -> bool:
+        return (self.subagents_path / name / "log.jsonl").is_file()
 
     def discard(self) -> None:
         """Remove the session's directory, as far as that is possible."""
@@ -92,13 +93,13 @@ class SessionDirectory:
             remove_tree(self.path)
 
     def close(self) -> None:
-        """Let the lock go. Safe to call twice."""
+        """Release the lock. Safe to call twice."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
-def _lock(path: Path, session: str) -> int:
+def _acquire_lock(path: Path, session: str) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as problem:
@@ -116,12 +117,13 @@ def _lock(path: Path, session: str) -> int:
             hint="Go on there, or start a new session here.",
             code="session_locked",
         ) from problem
-    _sign(descriptor)
+    _write_owner(descriptor)
     return descriptor
 
 
-def _sign(descriptor: int) -> None:
-    """Say who holds the lock; that is a courtesy, so a full disk does not keep a session from being read."""
+def _write_owner(descriptor: int) -> None:
+    """Write the owner's process id into the lock, as a courtesy: a full disk must not keep a session from being
+    read."""
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
@@ -130,12 +132,13 @@ def _sign(descriptor: int) -> None:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a program has the session of this directory open, this one included."""
-    return is_held(directory / "lock", absent=False)
+    """True if a program has the session of this directory open, this one included."""
+    return is_lock_held(directory / "lock", absent=False)
 
 
-def is_held(lock: Path, *, absent: bool) -> bool:
-    """Whether a program holds this lock, this one included. `absent`: what is said of a lock that can't be opened."""
+def is_lock_held(lock: Path, *, absent: bool) -> bool:
+    """True if a program holds this lock, this one included. `absent`: the result for a lock that can't be
+    opened."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -150,31 +153,31 @@ def is_held(lock: Path, *, absent: bool) -> bool:
 
 
 class SessionStore:
-    """The sessions of one workspace, below `home` (None = the state directory). Nothing is written until a session is
-    made."""
+    """The sessions of one workspace, below `home` (None = the state directory). Nothing is written until
+    `create`."""
 
     def __init__(self, workspace: Path, home: Path | None = None) -> None:
         real = workspace.resolve()
         digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", real.name).strip("-.")[:40] or "root"
         self.workspace = real
-        self.home = home or state_dir()
+        self.home = home or get_state_dir()
         self.path = self.home / "workspaces" / f"{name}-{digest}"
-        self.sessions = self.path / "sessions"
+        self.sessions_path = self.path / "sessions"
 
     def create(self) -> SessionDirectory:
-        """A new, empty, locked session."""
-        for each in (self.home, self.home / "workspaces", self.path, self.sessions):
-            _make(each)
-        path = _make(self.sessions / new_id("ses"))
+        """Create a new, empty, locked session."""
+        for each in (self.home, self.home / "workspaces", self.path, self.sessions_path):
+            _make_directory(each)
+        path = _make_directory(self.sessions_path / new_id("ses"))
         for name in ("blobs", "outputs"):
-            _make(path / name)
+            _make_directory(path / name)
         return SessionDirectory(path)
 
     def open(self, session: str) -> SessionDirectory:
-        """A session that exists, locked. `StateError`: unknown, or open elsewhere."""
-        path = self.sessions / session
-        if not self.holds(session):
+        """Open and lock an existing session. Raises `StateError`: unknown, or open elsewhere."""
+        path = self.sessions_path / session
+        if not self.has_session(session):
             raise StateError(
                 f"there is no session {session!r} in this workspace.",
                 hint="`agent-tui sessions` lists those there are.",
@@ -182,33 +185,33 @@ class SessionStore:
             )
         return SessionDirectory(path)
 
-    def holds(self, session: str) -> bool:
-        """Whether there is a session of this id."""
-        return bool(_SESSION_ID.fullmatch(session)) and (self.sessions / session / "log.jsonl").is_file()
+    def has_session(self, session: str) -> bool:
+        """True if there is a session of this id."""
+        return bool(_SESSION_ID.fullmatch(session)) and (self.sessions_path / session / "log.jsonl").is_file()
 
-    def directories(self) -> list[Path]:
-        """Every session's directory, the one written last first. None is made; no state directory means none."""
+    def list_directories(self) -> list[Path]:
+        """Return every session's directory, the one written last first; an absent state directory means none."""
         if (place := self.home).exists() and not place.is_dir():
             raise StateError(
                 f"the state directory {place} is not a directory.", hint="Set AGENT_TUI_STATE_DIR to one of your own."
             )
         try:
-            logs = [each / "log.jsonl" for each in self.sessions.iterdir()] if self.sessions.is_dir() else []
+            logs = [each / "log.jsonl" for each in self.sessions_path.iterdir()] if self.sessions_path.is_dir() else []
             dated = [(log.stat().st_mtime_ns, log.parent) for log in logs if log.is_file()]
         except OSError as problem:
             raise StateError(
-                f"the state directory {self.sessions} can't be read: {problem.strerror}.",
+                f"the state directory {self.sessions_path} can't be read: {problem.strerror}.",
                 hint="Check its permissions, or set AGENT_TUI_STATE_DIR to another one.",
             ) from problem
         return [path for _, path in sorted(dated, reverse=True)]
 
-    def wanted(self, session: str) -> str:
-        """The id that was asked for, "" = of the session written last. `StateError` where there is none."""
-        if found := session or self.latest():
+    def resolve_id(self, session: str) -> str:
+        """Return the id asked for, "" = of the session written last. Raises `StateError` where there is none."""
+        if found := session or self.find_latest():
             return found
         raise StateError("this workspace has no session yet.", hint="Start one: agent-tui", code="session_unknown")
 
-    def latest(self) -> str:
-        """The id of the session that was written last, "" if there is none."""
-        found = self.directories()
+    def find_latest(self) -> str:
+        """Return the id of the session that was written last, "" if there is none."""
+        found = self.list_directories()
         return found[0].name if found else ""

@@ -1,6 +1,6 @@
-"""What a list of sessions shows of one, kept beside its log so that the log need not be read for it.
+"""The summary of a session for lists, kept beside its log so that the log need not be read for it.
 
-Only a convenience: it names the size of the log it was made from, and one that does not fit is as good as none.
+A convenience only: it names the size of the log it was made from, and one that does not fit is ignored.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import msgspec
 from msgspec import Struct
 
 from core.ids import new_id
-from core.protocol.moves import listed
 from core.protocol.queries import SessionInfo
+from core.protocol.renames import list_changes
 from core.protocol.review import Bulk
-from core.sessions.fold import SessionState
+from core.state.fold import SessionState
 
-FILE = "summary.json"
-LONGEST_PROMPT = 100_000  # characters; longer ones are left out of the history of prompts
-ALL_PROMPTS = 1_000_000  # characters of the latest ones together
+FILE_NAME = "summary.json"
+MAX_PROMPT_CHARS = 100_000  # characters; longer ones are left out of the history of prompts
+MAX_TOTAL_CHARS = 1_000_000  # characters of the latest ones together
 
 
-class Prompt(Struct, frozen=True, array_like=True):
-    """What the user typed; `at` in ms."""
+class PromptEntry(Struct, frozen=True, array_like=True):
+    """One prompt of the user; `at` in ms."""
 
     at: int
     text: str
 
 
-class Summary(Struct, frozen=True, kw_only=True):
-    """`size`: bytes of the log that this was made from."""
+class SessionSummary(Struct, frozen=True, kw_only=True):
+    """The summary of a session; `size`: bytes of the log that it was made from."""
 
     size: int
     info: SessionInfo
-    prompts: tuple[Prompt, ...] = ()
+    prompts: tuple[PromptEntry, ...] = ()
 
 
-def summary_of(state: SessionState, *, name: str, size: int) -> Summary:
-    """The summary of the session `name` in this state."""
+def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummary:
+    """Build the summary of the session `name` in this state."""
     bulks: tuple[Bulk, ...] = getattr(state.review, "bulks", ())
     info = SessionInfo(
         id=name,
@@ -50,41 +50,41 @@ def summary_of(state: SessionState, *, name: str, size: int) -> Summary:
         model=state.model,
         mode=state.mode,
         turns=len(state.turns),
-        pending=len(listed(state.pending)) + sum(each.waits for each in bulks),
-        kept=sum(not each.waits for each in bulks),
+        pending=len(list_changes(state.pending_changes)) + sum(each.needs_verdict for each in bulks),
+        kept=sum(not each.needs_verdict for each in bulks),
     )
-    return Summary(size=size, info=info, prompts=tuple(reversed(list(_latest(state)))))
+    return SessionSummary(size=size, info=info, prompts=tuple(reversed(list(_iterate_latest(state)))))
 
 
-def _latest(state: SessionState) -> Iterator[Prompt]:
-    """The prompts, the last one first."""
-    room = ALL_PROMPTS
+def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
+    """Iterate over the prompts, the last one first."""
+    room = MAX_TOTAL_CHARS
     for turn in reversed(state.turns):
         room -= len(turn.prompt)
         if room < 0:
             return
-        if len(turn.prompt) <= LONGEST_PROMPT:
-            yield Prompt(turn.started, turn.prompt)
+        if len(turn.prompt) <= MAX_PROMPT_CHARS:
+            yield PromptEntry(turn.started, turn.prompt)
 
 
-def kept(directory: Path, *, growing: bool = False) -> Summary | None:
-    """The summary beside a log, if it was made from just this log; of one that is `growing`, from a part of it."""
+def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | None:
+    """Load the summary beside a log if it fits; of a log that is `growing`, one of an earlier part fits too."""
     try:
-        found = msgspec.json.decode((directory / FILE).read_bytes(), type=Summary)
+        found = msgspec.json.decode((directory / FILE_NAME).read_bytes(), type=SessionSummary)
         size = (directory / "log.jsonl").stat().st_size
         return found if found.size == size or (growing and found.size < size) else None
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def keep(directory: Path, summary: Summary) -> None:
-    """Whole or not at all; without it the list only takes longer."""
+def save_summary(directory: Path, summary: SessionSummary) -> None:
+    """Save a summary, whole or not at all; without it the list only takes longer."""
     draft = directory / f".{new_id('summary')}"
     with suppress(OSError):
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(summary))
-            draft.replace(directory / FILE)
+            draft.replace(directory / FILE_NAME)
         except OSError:
             draft.unlink(missing_ok=True)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from core.shadow.blobs import BlobStore
-from core.shadow.editing import Edited
-from core.shadow.layers import FLOOR, LayerDirs, bytes_below, free_bytes
-from core.shadow.promote import PromotionFailed
-from core.shadow.review import ReviewState
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.layers.layer_store import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
+from core.shadow.promotion.promotion import PromotionFailed
+from core.shadow.review.proposals import ShadowEdit
+from core.shadow.shadow import Shadow
 from core.shadow.tool_view import ShadowView
-from core.shadow.view import Shadow
+from core.state.review import ReviewState
 
 __all__ = [
-    "FLOOR",
+    "MIN_FREE_BYTES",
     "BlobStore",
-    "Edited",
-    "LayerDirs",
+    "CommandLayer",
     "PromotionFailed",
     "ReviewState",
     "Shadow",
+    "ShadowEdit",
     "ShadowView",
-    "bytes_below",
-    "free_bytes",
+    "get_free_bytes",
+    "measure_tree",
 ]

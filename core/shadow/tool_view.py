@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from core.errors import PathRefused
 from core.protocol.review import Origin
-from core.shadow.editing import Edited
-from core.shadow.view import Shadow
+from core.shadow.review.proposals import ShadowEdit
+from core.shadow.shadow import Shadow
 from core.workspace import PathStat
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class ShadowEntry(Struct, frozen=True, kw_only=True):
     """One entry of a directory; `ignored`: by git, or kept from the agent."""
 
     name: str
@@ -35,37 +35,37 @@ class ShadowView:
 
     def relative(self, path: str) -> str:
         """The normalised workspace-relative form of a path; `PathRefused` for foreign places."""
-        return self._shadow.workspace.relative(path)
+        return self._shadow.workspace.to_relative(path)
 
     def stat(self, path: str) -> PathStat | None:
-        """What is there, pending changes included; None: nothing."""
+        """Return what is there, pending changes included; None: nothing."""
         return self._shadow.stat(self.relative(path))
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        """At most `limit` bytes of a regular file."""
+        """Return at most `limit` bytes of a regular file. Raises `PathRefused`."""
         rel = self.relative(path)
         data = self._shadow.read(rel, limit)
         if data is None:
             raise PathRefused(f"{rel!r} does not exist.", code="not_found")
         return data
 
-    def list_dir(self, path: str) -> tuple[Listed, ...]:
+    def list_dir(self, path: str) -> tuple[ShadowEntry, ...]:
         """Directories first, then the rest, each by name."""
         rel = self.relative(path)
-        ignored = self._shadow.ignore.within(rel)
+        ignored = self._shadow.ignore.match_in(rel)
         return tuple(
-            Listed(name=each.name, kind=each.kind, ignored=ignored(each.name, each.kind == "directory"))
+            ShadowEntry(name=each.name, kind=each.kind, ignored=ignored(each.name, each.kind == "directory"))
             for each in self._shadow.list_dir(rel)
         )
 
     def pending_paths(self) -> Mapping[str, str]:
         """The operation of every pending change by path."""
-        return {change.path: change.operation for change in self._shadow.changes()}
+        return {change.path: change.operation for change in self._shadow.list_changes()}
 
-    def write(self, path: str, data: bytes) -> Edited:
+    def write(self, path: str, data: bytes) -> ShadowEdit:
         """Create or replace a file in the shadow."""
         return self._shadow.edit(self.relative(path), data, self._origin)
 
-    def delete(self, path: str) -> Edited:
+    def delete(self, path: str) -> ShadowEdit:
         """Remove a file in the shadow."""
         return self._shadow.edit(self.relative(path), None, self._origin)

@@ -12,29 +12,29 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from core.edits.similarity import nearest_names
 from core.errors import ToolInputInvalid
+from core.text.similarity import find_nearest_names
 from core.tools.base import Tool, ToolType
-from core.tools.schema import in_words, offered, parameters
+from core.tools.schema import build_offered_schema, build_parameters, describe_schema
 
 MAX_BYTES = 5_000_000
 
 
-def convert(tool: ToolType, arguments: str) -> Tool[Any]:
+def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """The call as a record of `tool`. Raises `ToolInputInvalid`."""
-    given = _named(tool, _decoded(tool, arguments))
-    schema = parameters(tool)
+    given = _rename_arguments(tool, _decode_object(tool, arguments))
+    schema = build_parameters(tool)
     for name, value in list(given.items()):
-        given[name] = _items(tool, value, schema["properties"][name])
+        given[name] = _normalize_items(tool, value, schema["properties"][name])
     required = schema.get("required", ())
     kept = {name: value for name, value in given.items() if value is not None or name in required}
     try:
         return msgspec.convert(kept, tool, strict=False)
     except msgspec.ValidationError as error:
-        raise _invalid(tool, str(error)) from error
+        raise _build_error(tool, str(error)) from error
 
 
-def _decoded(tool: ToolType, arguments: str) -> dict[str, Any]:
+def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
     if len(arguments) > MAX_BYTES:
         raise ToolInputInvalid(
             f"The arguments of {tool.name} are too large: {len(arguments):,} characters, at most {MAX_BYTES:,}.",
@@ -44,15 +44,15 @@ def _decoded(tool: ToolType, arguments: str) -> dict[str, Any]:
         return {}
     try:
         msgspec.json.decode(arguments)  # stricter than json about surrogates, and it bounds the nesting
-        value = json.loads(arguments, object_pairs_hook=_distinct, parse_constant=_no_constant)
+        value = json.loads(arguments, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise _invalid(tool, f"this is no valid JSON ({error})") from error
+        raise _build_error(tool, f"this is no valid JSON ({error})") from error
     if not isinstance(value, dict):
-        raise _invalid(tool, f"expected an object, got {type(value).__name__}")
+        raise _build_error(tool, f"expected an object, got {type(value).__name__}")
     return value
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -61,18 +61,18 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(word: str) -> NoReturn:
+def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
 
 
-def _named(tool: ToolType, given: dict[str, Any]) -> dict[str, Any]:
+def _rename_arguments(tool: ToolType, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments under the names that they have here."""
-    known = parameters(tool)["properties"]
+    known = build_parameters(tool)["properties"]
     out: dict[str, Any] = {}
     for name, value in given.items():
         own = name if name in known else tool.argument_names.get(name, "")
         if not own:
-            near = nearest_names(name, known)
+            near = find_nearest_names(name, known)
             hint = f"Did you mean {near[0]}? " if near else ""
             raise ToolInputInvalid(
                 f"{tool.name} has no argument {name!r}.", hint=f"{hint}Its arguments: {', '.join(known)}."
@@ -83,31 +83,31 @@ def _named(tool: ToolType, given: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _items(tool: ToolType, value: Any, schema: dict[str, Any]) -> Any:
+def _normalize_items(tool: ToolType, value: Any, schema: dict[str, Any]) -> Any:
     """A list argument: also one that was sent as its JSON text, and with the other names in use inside its items."""
     if schema.get("type") != "array":
         return value
     if isinstance(value, str):
         try:
-            value = json.loads(value, object_pairs_hook=_distinct)
+            value = json.loads(value, object_pairs_hook=_reject_duplicates)
         except (ValueError, RecursionError):
             return value
     known = schema["items"].get("properties", {})
     if not isinstance(value, list):
         return value
-    return [_renamed(tool, item, known) if isinstance(item, dict) else item for item in value]
+    return [_rename_item(tool, item, known) if isinstance(item, dict) else item for item in value]
 
 
-def _renamed(tool: ToolType, item: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def _rename_item(tool: ToolType, item: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     own = {name: tool.argument_names.get(name, name) for name in item if name not in known}
     clear = {name: new for name, new in own.items() if new in known and new not in item}
     return {clear.get(name, name): value for name, value in item.items()}
 
 
-def _invalid(tool: ToolType, problem: str) -> ToolInputInvalid:
-    schema = offered(tool)
+def _build_error(tool: ToolType, problem: str) -> ToolInputInvalid:
+    schema = build_offered_schema(tool)
     required = schema.get("required", [])
-    known = (f"{name} ({in_words(each)})" for name, each in schema["properties"].items())
+    known = (f"{name} ({describe_schema(each)})" for name, each in schema["properties"].items())
     needed = f"Required: {', '.join(required)}. " if required else ""
     return ToolInputInvalid(
         f"The arguments of {tool.name} are wrong: {problem[:500]}.",

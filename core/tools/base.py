@@ -13,19 +13,19 @@ from msgspec import Struct
 
 from core.attachments import PreparedAttachment
 from core.modes import Access
-from core.plans.model import TodoUpdate
+from core.plans.todo_changes import TodoChange
 from core.protocol.documents import (
-    Diff,
+    FileEditDiff,
     FileOperation,
     Question,
     QuestionAnswer,
     Todo,
-    TodoMark,
+    TodoStatusUpdate,
 )
 from core.protocol.plans import Plan
-from core.sandbox.result import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
-from core.sandbox.result import JobReport as JobReport  # noqa: PLC0414
-from core.tools.linters import LintJob
+from core.sandbox.results import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
+from core.sandbox.results import JobReport as JobReport  # noqa: PLC0414
+from core.tools.builtin.reading.linters import LintJob
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class FileEditDetail(Struct, frozen=True, kw_only=True):
     path: str
     operation: FileOperation
     content: str
-    diff: Diff | None = None
+    diff: FileEditDiff | None = None
     added: int = 0
     removed: int = 0
 
@@ -48,10 +48,10 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
     effects: str = ""
 
 
-Detail = FileEditDetail | TerminalDetail | Plan | tuple[TodoMark, ...] | None
+Detail = FileEditDetail | TerminalDetail | Plan | tuple[TodoStatusUpdate, ...] | None
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class ToolOutcome(Struct, frozen=True, kw_only=True):
     """`content` goes to the model; `summary` is one short line for the user ("214 lines"); `detail` feeds the document.
 
     `failed`: the call ran but did not reach its aim (a command that exits non-zero is not a failure of the tool).
@@ -82,7 +82,7 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
     # The one argument that a model may write as free text, "" = none.
     freeform: ClassVar[str] = ""
 
-    async def run(self, capability: Capability_contra) -> Outcome:
+    async def run(self, capability: Capability_contra) -> ToolOutcome:
         raise NotImplementedError
 
     def subject(self) -> str:
@@ -143,7 +143,7 @@ class Reader(Protocol):
         """Pending change by path: "create", "edit", "delete", …"""
         ...
 
-    def spilled(self, path: str) -> bytes | None:
+    def read_spilled(self, path: str) -> bytes | None:
         """The content of a clipped output that was put aside for the model, by the path it was given."""
         ...
 
@@ -157,7 +157,7 @@ class Reader(Protocol):
         ...
 
 
-class EditOrder(Struct, frozen=True, kw_only=True):
+class EditRequest(Struct, frozen=True, kw_only=True):
     """An edit that could not be decided by rules: the file's text, what was wanted, and why it was not decided."""
 
     path: str
@@ -176,11 +176,11 @@ class Editor(Reader, Protocol):
 
     def delete(self, path: str) -> FileEditDetail: ...
 
-    def seen_current(self, path: str) -> bool:
+    def has_read_current(self, path: str) -> bool:
         """Whether the model has read (or written) this file in its present state."""
         ...
 
-    async def work_out(self, order: EditOrder) -> str:
+    async def apply_with_model(self, order: EditRequest) -> str:
         """The text that a model makes of the order, checked to change nothing else. Raises `EditError`."""
         ...
 
@@ -189,7 +189,7 @@ class Asker(Protocol):
     """ASK: questions to the user; `request_mode` asks for consent to a mode switch."""
 
     @property
-    def reachable(self) -> bool:
+    def is_reachable(self) -> bool:
         """Whether there is somebody to ask."""
         ...
 
@@ -200,7 +200,7 @@ class Asker(Protocol):
     async def request_mode(self, mode: str, explanation: str) -> bool: ...
 
 
-class Settled(Struct, frozen=True, kw_only=True):
+class TodosUpdated(Struct, frozen=True, kw_only=True):
     """A task list after it was set: not always as it was wanted. `notes` say what came otherwise, and why; `failed`: a
     todo was not completed because its command did not pass."""
 
@@ -216,7 +216,7 @@ class PlanChange(Struct, frozen=True, kw_only=True):
     name: str | None = None
     overview: str | None = None
     body: str | None = None
-    todos: tuple[TodoUpdate, ...] = ()
+    todos: tuple[TodoChange, ...] = ()
     remove: tuple[str, ...] = ()
 
 
@@ -230,7 +230,7 @@ class TodoBoard(Protocol):
         """The file of the plan that the list belongs to, "" = none."""
         ...
 
-    async def set_todos(self, todos: tuple[Todo, ...]) -> Settled:
+    async def set_todos(self, todos: tuple[Todo, ...]) -> TodosUpdated:
         """Replace the list; refused (`ToolInputInvalid`) for duplicate ids, unknown dependencies, cycles, and a todo
         that begins before its time."""
         ...
@@ -243,7 +243,7 @@ class Planner(TodoBoard, Protocol):
         """Write a new plan file; `plan.path` is ignored and set in the answer."""
         ...
 
-    async def update_plan(self, change: PlanChange) -> tuple[Plan, Settled]:
+    async def update_plan(self, change: PlanChange) -> tuple[Plan, TodosUpdated]:
         """Change a plan file; what its user changed in it meanwhile stays."""
         ...
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.protocol.messages import ToolCall
-from core.tools.base import Outcome, Reader, Tool
+from core.tools.base import Reader, Tool, ToolOutcome
 
 _NAMES = frozenset({"call_tool", "CallTool"})
 _FOR_ARGUMENTS = ("arguments", "args", "parameters", "input")
@@ -33,14 +33,14 @@ class CallTool(Tool[Reader], frozen=True, kw_only=True, rename={"tool": "name"})
     def subject(self) -> str:
         return self.tool
 
-    async def run(self, capability: Reader) -> Outcome:
+    async def run(self, capability: Reader) -> ToolOutcome:
         raise ToolInputInvalid(
             f"{self.tool!r} can't be called in this way.",
             hint='Give the name of a tool and its arguments: {"name": "the_tool", "arguments": "{…}"}.',
         )
 
 
-def unwrapped(call: ToolCall) -> ToolCall:
+def unwrap_call(call: ToolCall) -> ToolCall:
     """The call that is meant, under the same id; as given where nothing can be taken out."""
     if call.name not in _NAMES:
         return call
@@ -48,11 +48,11 @@ def unwrapped(call: ToolCall) -> ToolCall:
         given = json.loads(call.arguments, strict=False)
         wanted = given.pop("name", None) or given.pop("tool_name", None) if isinstance(given, dict) else None
         if isinstance(wanted, str) and wanted and wanted not in _NAMES:
-            return replace(call, name=wanted, arguments=_inner(given))
+            return replace(call, name=wanted, arguments=_extract_arguments(given))
     return call
 
 
-def _inner(given: dict[str, Any]) -> str:
+def _extract_arguments(given: dict[str, Any]) -> str:
     """The arguments of the inner call: an object or its text under a known name, or all that stands beside the name."""
     key = next((key for key in _FOR_ARGUMENTS if key in given), "")
     value = given[key] if key else given

@@ -7,40 +7,40 @@ from importlib import import_module
 from typing import Any, cast
 
 from core.config import EditFormat
-from core.edits.similarity import nearest_names
 from core.errors import ToolInputInvalid
 from core.providers.base import ToolSpec
-from core.tools.arguments import convert
+from core.text.similarity import find_nearest_names
+from core.tools.arguments import convert_arguments
 from core.tools.base import Tool, ToolType
-from core.tools.offers import OFFERED
-from core.tools.schema import in_words, offered
+from core.tools.edit_format_choice import OFFERED
+from core.tools.schema import build_offered_schema, describe_schema
 
-# Name (also of the module) and class. The order is part of every request's prefix: append only.
+# Where the class of each tool stands. The order is part of every request's prefix: append only.
 _CLASSES = {
-    "read_file": "ReadFile",
-    "list_dir": "ListDir",
-    "grep": "Grep",
-    "glob_file_search": "GlobFileSearch",
-    "search_replace": "SearchReplace",
-    "write": "Write",
-    "delete_file": "DeleteFile",
-    "run_terminal_cmd": "RunTerminalCmd",
-    "create_plan": "CreatePlan",
-    "todo_write": "TodoWrite",
-    "ask_question": "AskQuestion",
-    "switch_mode": "SwitchMode",
-    "read_terminal": "ReadTerminal",
-    "write_terminal": "WriteTerminal",
-    "stop_terminal": "StopTerminal",
-    "read_lints": "ReadLints",
-    "update_plan": "UpdatePlan",
-    "hypotheses_set": "HypothesesSet",
-    "hypothesis_verdict": "HypothesisVerdict",
-    "probe_add": "ProbeAdd",
-    "probe_remove": "ProbeRemove",
-    "reproduce": "Reproduce",
-    "read_probe_log": "ReadProbeLog",
-    "call_tool": "CallTool",
+    "read_file": "core.tools.builtin.reading.read_file:ReadFile",
+    "list_dir": "core.tools.builtin.reading.list_dir:ListDir",
+    "grep": "core.tools.builtin.reading.grep:Grep",
+    "glob_file_search": "core.tools.builtin.reading.glob_file_search:GlobFileSearch",
+    "search_replace": "core.tools.builtin.editing.search_replace:SearchReplaceTool",
+    "write": "core.tools.builtin.editing.write:WriteTool",
+    "delete_file": "core.tools.builtin.editing.delete_file:DeleteFile",
+    "run_terminal_cmd": "core.tools.builtin.terminal.run_terminal_cmd:RunTerminalCmd",
+    "create_plan": "core.tools.builtin.planning.create_plan:CreatePlan",
+    "todo_write": "core.tools.builtin.planning.todo_write:TodoWrite",
+    "ask_question": "core.tools.builtin.planning.ask_question:AskQuestion",
+    "switch_mode": "core.tools.builtin.planning.switch_mode:SwitchMode",
+    "read_terminal": "core.tools.builtin.terminal.read_terminal:ReadTerminal",
+    "write_terminal": "core.tools.builtin.terminal.write_terminal:WriteTerminal",
+    "stop_terminal": "core.tools.builtin.terminal.stop_terminal:StopTerminal",
+    "read_lints": "core.tools.builtin.reading.read_lints:ReadLints",
+    "update_plan": "core.tools.builtin.planning.update_plan:UpdatePlan",
+    "hypotheses_set": "core.tools.builtin.debugging.hypotheses_set:HypothesesSetTool",
+    "hypothesis_verdict": "core.tools.builtin.debugging.hypothesis_verdict:HypothesisVerdict",
+    "probe_add": "core.tools.builtin.debugging.probe_add:ProbeAdd",
+    "probe_remove": "core.tools.builtin.debugging.probe_remove:ProbeRemove",
+    "reproduce": "core.tools.builtin.debugging.reproduce:Reproduce",
+    "read_probe_log": "core.tools.builtin.debugging.read_probe_log:ReadProbeLog",
+    "call_tool": "core.tools.call_tool:CallTool",
 }
 # Not in the list, which is paid for in every request: what a mode alone needs. It is described with that mode, and
 # called through `call_tool`.
@@ -61,12 +61,12 @@ LISTED = tuple(name for name in _CLASSES if not any(name in names for names in D
 # Found like the others, but not in the list by themselves: what a dialect without function calls has words of its own
 # for, and the edit formats, of which each model is offered one (`offers`).
 IN_TEXT = {
-    "edit_blocks": "EditBlocks",
-    "run_python": "RunPython",
-    "multi_edit": "MultiEdit",
-    "apply_patch": "ApplyPatch",
-    "edit_file": "EditFile",
-    "file_edit": "FileEdit",
+    "edit_blocks": "core.tools.builtin.editing.edit_blocks:EditBlocks",
+    "run_python": "core.tools.builtin.terminal.run_python:RunPython",
+    "multi_edit": "core.tools.builtin.editing.multi_edit:MultiEdit",
+    "apply_patch": "core.tools.builtin.editing.apply_patch:ApplyPatch",
+    "edit_file": "core.tools.builtin.editing.edit_file:EditFile",
+    "file_edit": "core.tools.builtin.editing.file_edit:FileEditTool",
 }
 ALIASES: Mapping[str, str] = {
     "Read": "read_file",
@@ -117,8 +117,8 @@ class _Tools(Mapping[str, ToolType]):
     """Tool classes by name; a tool's module is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> ToolType:
-        tool = _ALL[name]  # before the import: a name that a model made up must not load a module
-        return cast(ToolType, getattr(import_module(f"core.tools.{name}"), tool))
+        module, _, tool = _ALL[name].partition(":")  # a name that a model made up loads no module
+        return cast(ToolType, getattr(import_module(module), tool))
 
     def __iter__(self) -> Iterator[str]:
         return iter(_ALL)
@@ -135,7 +135,7 @@ def find_tool(name: str) -> ToolType:
     own = ALIASES.get(name, name)
     if own in _ALL:
         return TOOLS[own]
-    near = nearest_names(name[:100], _CLASSES)
+    near = find_nearest_names(name[:100], _CLASSES)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     raise ToolInputInvalid(
         f"There is no tool {name[:100]!r}.", hint=f"{hint}The tools are: {', '.join(_CLASSES)}.", code="tool_unknown"
@@ -144,7 +144,7 @@ def find_tool(name: str) -> ToolType:
 
 def parse_call(name: str, arguments_json: str) -> Tool[Any]:
     """A checked call, ready to run. `ToolInputInvalid` says what is wrong in words that a model can act on."""
-    return convert(find_tool(name), arguments_json)
+    return convert_arguments(find_tool(name), arguments_json)
 
 
 def tool_specs(
@@ -157,19 +157,19 @@ def tool_specs(
         ToolSpec(
             name=name,
             description=load_text(own),
-            parameters=offered(TOOLS[own]),
+            parameters=build_offered_schema(TOOLS[own]),
             freeform=TOOLS[own].freeform,
         )
         for name, own in named
     )
 
 
-def described(name: str, text: str) -> str:
+def describe_tool(name: str, text: str) -> str:
     """A tool in prose, for a model that is told of it outside of the list: its text and a line for each argument."""
-    schema = offered(TOOLS[name])
+    schema = build_offered_schema(TOOLS[name])
     needed = schema.get("required", ())
     lines = [
-        f"- {key} ({in_words(each)}{'' if key in needed else ', optional'}): {each['description']}"
+        f"- {key} ({describe_schema(each)}{'' if key in needed else ', optional'}): {each['description']}"
         for key, each in schema["properties"].items()
     ]
     return "\n".join([text, *(["Arguments:", *lines] if lines else [])])

@@ -19,11 +19,11 @@ SENT = ("type", "description", "enum", "items", "properties", "required")
 
 
 @cache
-def parameters(tool: ToolType) -> dict[str, Any]:
+def build_parameters(tool: ToolType) -> dict[str, Any]:
     """The schema of a tool's arguments. Shared: copy it before changing it."""
     schema = msgspec.json.schema(tool)
     definitions = schema.pop("$defs", {})
-    flat = _flat(schema, definitions)
+    flat = _inline_definitions(schema, definitions)
     return {
         "type": "object",
         "properties": flat.get("properties", {}),
@@ -33,38 +33,38 @@ def parameters(tool: ToolType) -> dict[str, Any]:
 
 
 @cache
-def offered(tool: ToolType) -> dict[str, Any]:
+def build_offered_schema(tool: ToolType) -> dict[str, Any]:
     """What a model is sent of a tool's arguments: those that have a description, in `SENT` words. Shared, as above."""
-    return _plain(parameters(tool)) | {"type": "object"}
+    return _simplify(build_parameters(tool)) | {"type": "object"}
 
 
-def in_words(schema: Mapping[str, Any]) -> str:
+def describe_schema(schema: Mapping[str, Any]) -> str:
     """A type in a few words: `list of {statement, expected}`."""
     if "enum" in schema:
         return " | ".join(schema["enum"])
     if "items" in schema:
-        return f"list of {in_words(schema['items'])}"
+        return f"list of {describe_schema(schema['items'])}"
     if "properties" in schema:
         needed = schema.get("required", ())
         parts = (
-            f"{name}{'' if name in needed else '?'}: {in_words(each)} ({each['description']})"
+            f"{name}{'' if name in needed else '?'}: {describe_schema(each)} ({each['description']})"
             for name, each in schema["properties"].items()
         )
         return "{" + "; ".join(parts) + "}"
     return str(schema["type"])
 
 
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
     out = {key: schema[key] for key in SENT if schema.get(key)}
     if "items" in out:
-        out["items"] = _plain(out["items"])
+        out["items"] = _simplify(out["items"])
     if schema.get("type") == "object":
         inner = schema.get("properties", {})
-        out["properties"] = {name: _plain(each) for name, each in inner.items() if "description" in each}
+        out["properties"] = {name: _simplify(each) for name, each in inner.items() if "description" in each}
     return out
 
 
-def _flat(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _inline_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """References replaced by what they refer to; the words beside a reference win over those inside."""
     if "$ref" in schema:
         beside = {key: value for key, value in schema.items() if key != "$ref"}
@@ -72,18 +72,18 @@ def _flat(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]
     out = {key: value for key, value in schema.items() if key != "title" and value not in ("", None, [], ())}
     for key in ("items", "additionalProperties"):
         if isinstance(out.get(key), dict):
-            out[key] = _flat(out[key], definitions)
+            out[key] = _inline_definitions(out[key], definitions)
     if "anyOf" in out:
-        choices = [_flat(choice, definitions) for choice in out["anyOf"] if choice.get("type") != "null"]
-        out = _merged(out, choices)
+        choices = [_inline_definitions(choice, definitions) for choice in out["anyOf"] if choice.get("type") != "null"]
+        out = _merge_choices(out, choices)
     if "enum" in out:
         out = {"type": "string"} | out | {"enum": [value for value in out["enum"] if value is not None]}
     if "properties" in out:
-        out["properties"] = {name: _flat(inner, definitions) for name, inner in out["properties"].items()}
+        out["properties"] = {name: _inline_definitions(inner, definitions) for name, inner in out["properties"].items()}
     return out
 
 
-def _merged(schema: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge_choices(schema: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
     """ "This or nothing" is this, as an argument may be left out anyway."""
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
     return choices[0] | rest if len(choices) == 1 else rest | {"anyOf": choices}

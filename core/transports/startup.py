@@ -1,12 +1,12 @@
-"""From a checked command line to the options of an engine."""
+"""Convert a checked command line to the options of an engine."""
 
 from __future__ import annotations
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.engine import EngineOptions
 
 
-def engine_options(options: Options, *, interactive: bool = True, watch: bool = True) -> EngineOptions:
+def build_engine_options(options: Options, *, interactive: bool = True, watch: bool = True) -> EngineOptions:
     return EngineOptions(
         mode=options.mode,
         model=options.model,

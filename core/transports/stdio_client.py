@@ -1,4 +1,4 @@
-"""The client's end of the stdio transport: starts the engine as a child process and speaks JSON lines with it.
+"""The client's end of the stdio transport: starts the engine as a child process and exchanges JSON lines with it.
 
 It runs in the process of the screen, so it imports next to nothing. The engine gets a session of its own, so that no
 signal of the terminal reaches it; it ends when its standard input does.
@@ -18,23 +18,24 @@ import msgspec
 from core.protocol.client import EngineGone
 from core.protocol.commands import AnyCommand, Reject, Reply
 from core.protocol.events import Envelope
+from core.protocol.frames import ABSENT, EngineFrame
 from core.protocol.queries import AnyAnswer, AnyQuery
-from core.protocol.wire import ABSENT, FromEngine
-from core.wellformed import encoded
+from core.text.well_formed import encode_record
 
 if TYPE_CHECKING:
-    from core.cli import Options
+    from core.cli.arguments import Options
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
-LAST_WORDS: Final = 50
+MAX_STDERR_LINES: Final = 50
 CLOSE_LIMIT: Final = 15.0
-_PASSED_ON: Final = ("mode", "model", "max_steps", "max_cost", "max_tokens")
+_FORWARDED_OPTIONS: Final = ("mode", "model", "max_steps", "max_cost", "max_tokens")
 
-_lines = msgspec.json.Decoder(FromEngine)
+_lines = msgspec.json.Decoder(EngineFrame)
 
 
 class _Decoders:
-    """Built when the first line of their kind comes: the union of all events takes a moment."""
+    """Decoders of replies, answers and events; built with the first line, since the union of all events takes a
+    moment."""
 
     def __init__(self) -> None:
         self.reply = msgspec.json.Decoder(Reply)
@@ -46,7 +47,7 @@ async def connect(options: Options) -> StdioClient:
     """Start an engine for `options.directory`. Raises `EngineGone` if it can't be started."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *command_line(options),
+            *build_command_line(options),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -58,10 +59,12 @@ async def connect(options: Options) -> StdioClient:
     return StdioClient(process)
 
 
-def command_line(options: Options) -> list[str]:
-    """What starts the engine: this same program, told to be one."""
+def build_command_line(options: Options) -> list[str]:
+    """Return the command line that starts this program as an engine."""
     said = [
-        f"--{name.replace('_', '-')}={value}" for name in _PASSED_ON if (value := getattr(options, name)) is not None
+        f"--{name.replace('_', '-')}={value}"
+        for name in _FORWARDED_OPTIONS
+        if (value := getattr(options, name)) is not None
     ]
     said += ["--trust"] if options.trust else []
     said += [] if options.private is None else ["--private" if options.private else "--no-private"]
@@ -77,81 +80,81 @@ class StdioClient:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._streams: dict[int, asyncio.Queue[Envelope | Reject | None]] = {}
-        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._last_words: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._gone = False
-        self._reading = asyncio.create_task(self._read(), name="engine lines")
-        self._listening = asyncio.create_task(self._listen(), name="engine stderr")
+        self._reading = asyncio.create_task(self._read_lines(), name="engine lines")
+        self._listening = asyncio.create_task(self._read_stderr(), name="engine stderr")
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     async def submit(self, command: AnyCommand) -> Reply:
-        reply: Reply = await self._ask("submit", command)
+        reply: Reply = await self._request("submit", command)
         return reply
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
-        answer: AnyAnswer = await self._ask("query", query)
+        answer: AnyAnswer = await self._request("query", query)
         return answer
 
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
-        """Ends when the session is closed. Raises `EngineGone` once the engine is gone."""
-        number = self._next()
+        """Yield events until the session is closed. Raises `EngineGone` once the engine is gone."""
+        number = self._next_number()
         queue = self._streams[number] = asyncio.Queue()
         try:
-            await self._say({"id": number, "subscribe": {"session": session, "after": after, "brief": brief}})
+            await self._send({"id": number, "subscribe": {"session": session, "after": after, "brief": brief}})
             while True:
                 item = await queue.get()
                 if isinstance(item, Reject):
-                    raise self._lost(item.message)
+                    raise self._build_gone_error(item.message)
                 if item is None:
                     if self._gone:
-                        raise self._lost()
+                        raise self._build_gone_error()
                     return
                 yield item
         finally:
             self._streams.pop(number, None)
 
-    def _next(self) -> int:
+    def _next_number(self) -> int:
         self._number += 1
         return self._number
 
-    async def _ask(self, verb: str, record: AnyCommand | AnyQuery) -> Any:
-        number = self._next()
+    async def _request(self, verb: str, record: AnyCommand | AnyQuery) -> Any:
+        number = self._next_number()
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            await self._say({"id": number, verb: record})
+            await self._send({"id": number, verb: record})
             return await future
         finally:
             self._waiting.pop(number, None)
 
-    async def _say(self, line: dict[str, Any]) -> None:
+    async def _send(self, line: dict[str, Any]) -> None:
         stdin = self._process.stdin
         if not self._gone and stdin is not None and not stdin.is_closing():
-            stdin.write(encoded(line) + b"\n")
+            stdin.write(encode_record(line) + b"\n")
             with suppress(ConnectionError):
                 await stdin.drain()
                 return
         await asyncio.wait({self._reading}, timeout=1.0)  # what it said last may still be on its way
-        raise self._lost()
+        raise self._build_gone_error()
 
-    def _lost(self, why: str = "") -> EngineGone:
+    def _build_gone_error(self, why: str = "") -> EngineGone:
         said = "\n".join(self._last_words)
         return EngineGone("\n".join(filter(None, (why, said))))
 
-    async def _read(self) -> None:
+    async def _read_lines(self) -> None:
         stdout = self._process.stdout
         try:
             while stdout is not None and (line := await stdout.readline()):
-                self._take(line)
+                self._handle_line(line)
         except (ValueError, msgspec.DecodeError) as problem:
             self._last_words.append(f"the engine said what is no line of this protocol: {problem}")
             self._process.kill()
         finally:
             await asyncio.wait({self._listening}, timeout=0.5)
-            self._end()
+            self._release_waiters()
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         said = _lines.decode(line)
         decoders = self._decoders = self._decoders or _Decoders()
         stream = self._streams.get(said.id)
@@ -162,26 +165,26 @@ class StdioClient:
             reply = decoders.reply.decode(said.reply)
             if stream is not None and isinstance(reply, Reject):
                 stream.put_nowait(reply)
-            self._settle(said.id, reply)
+            self._resolve(said.id, reply)
         elif said.answer != ABSENT:
-            self._settle(said.id, decoders.answer.decode(said.answer))
+            self._resolve(said.id, decoders.answer.decode(said.answer))
         elif said.end and stream is not None:
             stream.put_nowait(None)
 
-    def _settle(self, number: int, result: object) -> None:
+    def _resolve(self, number: int, result: object) -> None:
         future = self._waiting.get(number)
         if future is not None and not future.done():
             future.set_result(result)
 
-    def _end(self) -> None:
+    def _release_waiters(self) -> None:
         self._gone = True
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(self._lost())
+                future.set_exception(self._build_gone_error())
         for queue in self._streams.values():
             queue.put_nowait(None)
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         stderr = self._process.stderr
         try:
             while stderr is not None and (line := await stderr.readline()):
@@ -190,7 +193,7 @@ class StdioClient:
             self._last_words.append("(a line of more than 64 MB)")
 
     async def close(self) -> None:
-        """End the engine: no more commands; what it has to write, it writes. Safe to call twice."""
+        """Close the engine's input and wait until it has written what is left. Safe to call twice."""
         stdin = self._process.stdin
         if stdin is not None and not stdin.is_closing():
             stdin.close()

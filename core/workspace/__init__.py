@@ -6,7 +6,7 @@ the tree meanwhile can lead a read or a write out of it.
 
 from __future__ import annotations
 
-from core.workspace.ignore import IgnoreRules
-from core.workspace.tree import ABSENT, LARGEST, Entry, PathStat, Workspace
+from core.workspace.ignore_rules import IgnoreRules
+from core.workspace.tree import ABSENT, MAX_EDITED_BYTES, DirectoryEntry, PathStat, Workspace
 
-__all__ = ["ABSENT", "LARGEST", "Entry", "IgnoreRules", "PathStat", "Workspace"]
+__all__ = ["ABSENT", "MAX_EDITED_BYTES", "DirectoryEntry", "IgnoreRules", "PathStat", "Workspace"]

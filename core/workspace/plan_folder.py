@@ -1,8 +1,8 @@
 """The plan files of a project: `.cursor/plans/*.plan.md`, the one place that is written without a review.
 
-So the border is drawn here and not by who calls: no other path is read as a plan or written as one, no link is passed
-on the way, and the file is a regular one without a second name. What a model, a plan, the log of a session or a
-command line names makes no difference.
+So the border is enforced here and not by the callers: no other path is read as a plan or written as one, no link is
+passed on the way, and the file is a regular one without a second name. Where a path came from (a model, a plan, the log
+of a session, a command line) makes no difference.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from contextlib import suppress
 from time import time
 
 from core.errors import PathRefused
-from core.workspace.names import PLAN_SUFFIX, PLANS, from_os, is_plan
-from core.workspace.renaming import is_of_a_plan
+from core.filesystem.renaming import is_plan_temporary_name
+from core.workspace.file_names import PLAN_SUFFIX, PLANS, from_os_name, is_plan
 from core.workspace.tree import Workspace
 
-LARGEST_PLAN = 1_000_000  # bytes
-_LONGEST_WRITE = 60.0  # seconds
+MAX_PLAN_BYTES = 1_000_000  # bytes
+_MAX_WRITE_SECONDS = 60.0  # seconds
 
 
 class PlanFolder:
@@ -28,30 +28,30 @@ class PlanFolder:
         self._workspace = workspace
 
     def read(self, rel: str) -> bytes | None:
-        """The whole file; None: there is none."""
-        path = self._plan(rel)
-        state, data = self._workspace.state_of(path)
+        """Return the whole file; None: there is none."""
+        path = self._check_path(rel)
+        state, data = self._workspace.read_state(path)
         if state.kind == "absent":
             return None
         if state.kind != "file":
             raise PathRefused(
                 f"{path!r} is a symbolic link; a plan is a file of its own.", hint="Put the file itself there."
             )
-        if state.size > LARGEST_PLAN:
+        if state.size > MAX_PLAN_BYTES:
             raise PathRefused(f"{path!r} is too large for a plan ({state.size:,} bytes).", code="too_large")
         return data
 
     def write(self, rel: str, data: bytes) -> None:
-        """Create (with its folders) or replace, whole or not at all."""
-        self._workspace.write_atomic(self._plan(rel), data)
+        """Create (with its folders) or replace a plan, whole or not at all."""
+        self._workspace.write_atomic(self._check_path(rel), data)
 
-    def names(self, rel: str = PLANS) -> list[str]:
-        """The names of the plans in a folder; none when there is no such folder."""
+    def list_names(self, rel: str = PLANS) -> list[str]:
+        """Return the names of the plans in a folder; none if there is no such folder."""
         if rel != PLANS:
             return []
         try:
-            with self._workspace.directory(f"{PLANS}/.") as (folder, _):
-                found = [from_os(os.fsencode(name)) for name in os.listdir(folder)]  # noqa: PTH208  # by descriptor
+            with self._workspace.open_parent(f"{PLANS}/.") as (folder, _):
+                found = [from_os_name(os.fsencode(name)) for name in os.listdir(folder)]  # noqa: PTH208  # by descriptor
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -60,17 +60,18 @@ class PlanFolder:
             ) from error
         return [name for name in found if is_plan(f"{PLANS}/{name}")]
 
-    def sweep(self) -> None:
-        """Remove what a process left that was killed while it wrote a plan: whatever is older than a write can last."""
-        oldest = time() - _LONGEST_WRITE
-        with suppress(PathRefused, OSError), self._workspace.directory(f"{PLANS}/.") as (folder, _):
-            for name in filter(is_of_a_plan, map(os.fsencode, os.listdir(folder))):  # noqa: PTH208  # by descriptor
+    def remove_abandoned(self) -> None:
+        """Remove what a process left that was killed while it wrote a plan: whatever is older than a write can
+        last."""
+        oldest = time() - _MAX_WRITE_SECONDS
+        with suppress(PathRefused, OSError), self._workspace.open_parent(f"{PLANS}/.") as (folder, _):
+            for name in filter(is_plan_temporary_name, map(os.fsencode, os.listdir(folder))):  # noqa: PTH208  # by descriptor
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode) and found.st_mtime < oldest:
                     os.unlink(name, dir_fd=folder)
 
-    def _plan(self, rel: str) -> str:
-        path = self._workspace.relative(rel)
+    def _check_path(self, rel: str) -> str:
+        path = self._workspace.to_relative(rel)
         if not is_plan(path):
             raise PathRefused(
                 f"{rel!r} is no plan.", hint=f"Plans are files {PLANS}/*{PLAN_SUFFIX} of the project.", code="no_plan"

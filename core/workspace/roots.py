@@ -1,4 +1,4 @@
-"""Which directories are too wide to be a project: what is written there would be the user's or the program's own."""
+"""Directories that are too wide to be a project: what is written there would be the user's or the program's own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from core.errors import PathRefused
 
 
-def refuse_too_wide(root: Path, spelled: Path, state_dir: Path, config_dir: Path) -> None:
+def refuse_wide_root(root: Path, spelled: Path, state_dir: Path, config_dir: Path) -> None:
     """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `spelled` the user's own.
 
-    Settings count as held when they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
-    the project would say what holds in it. Where a link leads from the home into a repository (dotfiles), they do not.
+    Settings count as inside if they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
+    the project would decide its own settings. Where a link leads from the home into a repository (dotfiles), they do
+    not.
     """
     home = Path.home().resolve()
     settings = Path(os.path.normpath(config_dir.absolute()))
@@ -26,10 +27,10 @@ def refuse_too_wide(root: Path, spelled: Path, state_dir: Path, config_dir: Path
         what = "a directory that holds this program's own settings"
     else:
         return
-    raise PathRefused(f"{root} is {what}, not a project.", hint=_hint(what))
+    raise PathRefused(f"{root} is {what}, not a project.", hint=_suggest(what))
 
 
-def _hint(what: str) -> str:
+def _suggest(what: str) -> str:
     if what.endswith("settings"):
         return "Let AGENT_TUI_CONFIG_DIR or XDG_CONFIG_HOME name a place outside of the project."
     return "Start in a project's own directory, or name it."

@@ -1,4 +1,4 @@
-"""Files that hold secrets, told by their names: not read without a question, not searched, not shown to commands.
+"""Files that hold secrets, recognised by name: not read without a question, not searched, not shown to commands.
 
 A name alone is enough for what is hardly ever anything else (`.env`, private keys). Names that are as often harmless
 count only where git ignores the file: what a project publishes is no secret any more.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from core.workspace.names import folded
+from core.workspace.file_names import fold_name
 
 _HARMLESS = re.compile(r"\.(example|sample|template|dist|defaults?|schema|pub)$|^\.env\.(ci|test)$|^cacert\.pem$")
 _SECRET = re.compile(
@@ -25,32 +25,32 @@ _SECRET_IF_IGNORED = re.compile(
 # What editors and careful people make of a name when they keep a copy beside it: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|save))")
 # Part of every name that may be one: most names are none, and this is told fast.
-_HINT = re.compile(
+_QUICK_CHECK = re.compile(
     r"(?i)env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
     r"databricks|firebase"
 )
 
-Ignored = Callable[[str, bool], bool]
+IsIgnored = Callable[[str, bool], bool]
 
 
-def is_secret(rel: str, ignored: Ignored) -> bool:
-    """Whether a workspace-relative path names such a file. `ignored(rel, is_dir)`: whether git ignores it."""
-    names = _names(rel.rpartition("/")[2])
+def is_secret(rel: str, ignored: IsIgnored) -> bool:
+    """True if a workspace-relative path names such a file. `ignored(rel, is_dir)` returns True if git ignores it."""
+    names = _list_candidate_names(rel.rpartition("/")[2])
     return any(_SECRET.fullmatch(name) for name in names) or (
         any(_SECRET_IF_IGNORED.fullmatch(name) for name in names) and ignored(rel, False)
     )
 
 
 def may_be_secret(name: str) -> bool:
-    """Whether a name is worth a closer look."""
-    if name.isascii() and not _HINT.search(name):
+    """True if a name is worth a closer look; fast for the others."""
+    if name.isascii() and not _QUICK_CHECK.search(name):
         return False
-    return any(_SECRET.fullmatch(each) or _SECRET_IF_IGNORED.fullmatch(each) for each in _names(name))
+    return any(_SECRET.fullmatch(each) or _SECRET_IF_IGNORED.fullmatch(each) for each in _list_candidate_names(name))
 
 
-def _names(name: str) -> list[str]:
-    """The name, and what it is a copy of; without those that are harmless."""
-    name = folded(name)
+def _list_candidate_names(name: str) -> list[str]:
+    """Return the name, and what it is a copy of; without those that are harmless."""
+    name = fold_name(name)
     found = _COPY.fullmatch(name)
     original = next(filter(None, found.groups())) if found else name
     return [each for each in dict.fromkeys((name, original)) if not _HARMLESS.search(each)]

@@ -1,8 +1,8 @@
-"""What is secret in the files that are kept from commands, so that it can be taken out of what a command prints.
+"""Secret values in the files that are kept from commands, so that they can be masked in what a command prints.
 
-A command can't read such a file, but what stands in it may lie elsewhere: in git's history, in a log, in a process that
-was started before. Only what is told by its looks is taken: a value of a setting with letters and digits, or a long
-one, and the lines of a key.
+A command can't read such a file, but its values may lie elsewhere: in git's history, in a log, in a process that was
+started before. Only what looks like a secret is taken: a value of a setting with letters and digits, or a long one, and
+the lines of a key.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from core.secrets import MASK
-from core.workspace.names import to_os
+from core.workspace.file_names import to_os_name
 from core.workspace.secret_names import may_be_secret
 
 MAX_FILES = 50
 MAX_BYTES = 64 * 1024
 MAX_VALUES = 200
-SHORTEST = 8
-LONG = 20
+MIN_LENGTH = 8
+LONG_LENGTH = 20
 _ASSIGNED = re.compile(r"""[\w.-]*?[\w-]["']?\s*[:=]\s*["']?(?P<value>[^\s"',;]+)""")
-_OF_A_KEY = re.compile(r"[A-Za-z0-9+/=_-]{40,2000}")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=_-]{40,2000}")
 
 
-def values_of(root: Path, paths: Iterable[str]) -> tuple[str, ...]:
-    """The secret values of these files (workspace-relative), the longest first; what can't be read has none."""
+def find_secret_values(root: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the secret values of these files (workspace-relative), the longest first; an unreadable file has none."""
     found: set[str] = set()
     named = [path for path in paths if may_be_secret(path.rpartition("/")[2])]
     for path in named[:MAX_FILES]:
-        for line in _text(root, path).splitlines():
-            found.update(_of_line(line.strip()))
+        for line in _read_text(root, path).splitlines():
+            found.update(_find_in_line(line.strip()))
     return tuple(sorted(found, key=lambda value: (-len(value), value))[:MAX_VALUES])
 
 
-def _of_line(line: str) -> list[str]:
+def _find_in_line(line: str) -> list[str]:
     if line.startswith(("#", "-----")):
         return []
-    if _OF_A_KEY.fullmatch(line):
+    if _KEY_LINE.fullmatch(line):
         return [line]
-    return [each["value"] for each in _ASSIGNED.finditer(line) if _is_telling(each["value"])]
+    return [each["value"] for each in _ASSIGNED.finditer(line) if _is_secret_value(each["value"])]
 
 
-def _is_telling(value: str) -> bool:
-    if len(value) < SHORTEST or value.startswith(("/", "./", "~", "$")):
+def _is_secret_value(value: str) -> bool:
+    if len(value) < MIN_LENGTH or value.startswith(("/", "./", "~", "$")):
         return False
     if "://" in value:  # an address is harmless but for what it says of a user
         return "@" in value
     has_both = any(each.isdigit() for each in value) and any(each.isalpha() for each in value)
-    return has_both or len(value) >= LONG
+    return has_both or len(value) >= LONG_LENGTH
 
 
-def _text(root: Path, path: str) -> str:
+def _read_text(root: Path, path: str) -> str:
     try:
-        descriptor = os.open(os.fsencode(root) + b"/" + to_os(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(os.fsencode(root) + b"/" + to_os_name(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
@@ -64,35 +64,36 @@ def _text(root: Path, path: str) -> str:
         return file.read(MAX_BYTES).decode("utf-8", "replace")
 
 
-class Veil:
-    """Hands text on, which comes in pieces, without `values`; an end that may begin one waits for what follows."""
+class SecretMasker:
+    """Passes text on, which arrives in chunks, with `values` masked; an end that may begin one waits for what
+    follows."""
 
-    def __init__(self, give: Callable[[str], None], values: tuple[str, ...] = ()) -> None:
+    def __init__(self, on_text: Callable[[str], None], values: tuple[str, ...] = ()) -> None:
         self.values = values
-        self._give = give
-        self._held = ""
-        self.hidden = 0
+        self._on_text = on_text
+        self._buffer = ""
+        self.masked_count = 0
 
     def feed(self, text: str) -> None:
-        text = self._held + text
+        text = self._buffer + text
         for value in self.values:
             if value in text:
-                self.hidden += text.count(value)
+                self.masked_count += text.count(value)
                 text = text.replace(value, MASK)
-        keep = max((_begun(text, value) for value in self.values), default=0)
-        self._held = text[len(text) - keep :]
+        keep = max((_count_begun(text, value) for value in self.values), default=0)
+        self._buffer = text[len(text) - keep :]
         if len(text) > keep:
-            self._give(text[: len(text) - keep])
+            self._on_text(text[: len(text) - keep])
 
     def finish(self) -> None:
-        """No more comes."""
-        held, self._held = self._held, ""
+        """Pass on the rest: no more comes."""
+        held, self._buffer = self._buffer, ""
         if held:
-            self._give(held)
+            self._on_text(held)
 
 
-def _begun(text: str, value: str) -> int:
-    """How many of the last characters of a text may be the beginning of a value."""
+def _count_begun(text: str, value: str) -> int:
+    """Return how many of the last characters of a text may be the beginning of a value."""
     start = text.find(value[0], max(0, len(text) - len(value) + 1))
     while start >= 0:
         if value.startswith(text[start:]):

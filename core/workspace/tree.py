@@ -1,6 +1,6 @@
 """The workspace: every path is checked and opened here, relative to one directory descriptor.
 
-Paths are workspace-relative POSIX text in wire form (see `names`); "." is the workspace itself.
+Paths are workspace-relative POSIX text in wire form (see `file_names`); "." is the workspace itself.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ from msgspec import Struct
 
 from core import user_dirs
 from core.errors import PathRefused
+from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
+from core.filesystem.renaming import make_plan_temporary_name
 from core.protocol.review import FileState
-from core.workspace import levers, names
-from core.workspace.beneath import DIRECTORY, LinkTarget, follow, open_direct, resolve
-from core.workspace.renaming import plan_name
-from core.workspace.roots import refuse_too_wide
+from core.workspace import file_names as names
+from core.workspace import protected_files as levers
+from core.workspace.roots import refuse_wide_root
 
-Kind = Literal["file", "directory", "symlink", "other"]
+PathKind = Literal["file", "directory", "symlink", "other"]
 
 ABSENT = FileState(kind="absent", mode=0)
-LARGEST = 64 * 1024 * 1024  # bytes of a file that may be edited
-PERMISSIONS = 0o777  # setuid, setgid and sticky bits are neither recorded nor applied
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+MAX_EDITED_BYTES = 64 * 1024 * 1024  # bytes of a file that may be edited
+PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are neither recorded nor applied
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _CHUNK = 1 << 20
 
 
 class PathStat(Struct, frozen=True, kw_only=True):
-    """`size` in bytes; `mode` the permission bits; `links` how many names the file has."""
+    """Status of a path: `size` in bytes; `mode` the permission bits; `links` the number of names the file has."""
 
-    kind: Kind
+    kind: PathKind
     size: int
     mode: int
     links: int = 1
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class DirectoryEntry(Struct, frozen=True, kw_only=True):
     """One name in a directory. A symbolic link is "symlink", whatever it points at."""
 
     name: str
-    kind: Kind
+    kind: PathKind
 
 
 class Workspace:
@@ -62,7 +63,7 @@ class Workspace:
                 f"{root} can't be opened as a workspace: {error.strerror}.", hint="Name an existing directory."
             ) from error
         spelled = root.expanduser().absolute()
-        refuse_too_wide(self.root, spelled, state_dir or user_dirs.state_dir(), user_dirs.config_dir())
+        refuse_wide_root(self.root, spelled, state_dir or user_dirs.get_state_dir(), user_dirs.get_config_dir())
         self._root = os.fsencode(self.root)
         self._spellings = tuple({str(self.root), str(spelled)})
         umask = os.umask(0o077)
@@ -77,21 +78,24 @@ class Workspace:
 
     # names
 
-    def relative(self, path: str) -> str:
-        """The normalised form of a relative path, or of an absolute one within the workspace. Links are not followed
-        in the answer, but one that leads out of the workspace is refused, as are "..", NUL and foreign places."""
+    def to_relative(self, path: str) -> str:
+        """Return the normalised form of a relative path, or of an absolute one within the workspace.
+
+        Links are not followed in the result. Raises `PathRefused` for a link that leads out of the workspace, for "..",
+        NUL and paths elsewhere.
+        """
         if "\0" in path:
             raise PathRefused(f"{path!r} is no path: it holds a NUL.")
-        parts = [part for part in self._stripped(path).split("/") if part not in {"", "."}]
+        parts = [part for part in self._strip_root(path).split("/") if part not in {"", "."}]
         if ".." in parts:
             raise PathRefused(f"{path!r} is refused: it contains '..'.", hint="Give the path from the workspace.")
         if not parts:
             return "."
-        rel = names.from_os(names.to_os("/".join(parts)))
-        self.canonical(rel)
+        rel = names.from_os_name(names.to_os_name("/".join(parts)))
+        self.resolve(rel)
         return rel
 
-    def _stripped(self, path: str) -> str:
+    def _strip_root(self, path: str) -> str:
         if not path.startswith("/"):
             return path
         for root in self._spellings:
@@ -99,20 +103,27 @@ class Workspace:
                 return path[len(root) :]
         raise PathRefused(f"{path!r} is outside the workspace.", hint="Only files of the workspace can be reached.")
 
-    def canonical(self, rel: str, link_target: LinkTarget | None = None) -> str:
-        """`rel` with all symbolic links followed; refused when one of them leads out of the workspace. `link_target`:
-        says where the links of a tree that lies over this one lead."""
-        path = names.to_os(rel)
-        try:
-            found = follow(self._root, path, link_target) if link_target else resolve(self._top, self._root, path)
-            return names.from_os(found) or "."
-        except OSError as error:
-            raise _refusal(rel, error) from error
+    def resolve(self, rel: str, link_target: LinkTarget | None = None) -> str:
+        """Return `rel` with all symbolic links followed. Raises `PathRefused` if one leads out of the workspace.
 
-    def entry(self, rel: str) -> str:
-        """`rel` with the links of its directory followed, but not the last part: the name itself, to remove it."""
+        `link_target` returns where the links of a tree that lies over this one lead.
+        """
+        path = names.to_os_name(rel)
+        try:
+            found = (
+                follow_links(self._root, path, link_target)
+                if link_target
+                else resolve_links(self._top, self._root, path)
+            )
+            return names.from_os_name(found) or "."
+        except OSError as error:
+            raise _to_refusal(rel, error) from error
+
+    def resolve_parent(self, rel: str) -> str:
+        """Return `rel` with the links of its directory followed, but not the last part: the name itself, to remove
+        it."""
         directory, _, name = rel.rpartition("/")
-        above = self.canonical(directory or ".")
+        above = self.resolve(directory or ".")
         return name if above == "." else f"{above}/{name}"
 
     def is_protected(self, rel: str) -> bool:
@@ -124,106 +135,113 @@ class Workspace:
     # reading
 
     def open_read(self, rel: str) -> int:
-        """A descriptor of a regular file, links within the workspace followed. Never blocks on a FIFO or device."""
+        """Open a regular file, links within the workspace followed. Never blocks on a FIFO or device."""
         try:
-            descriptor = self._open(rel, _READ)
+            descriptor = self._open(rel, _READ_FLAGS)
         except OSError as error:
-            raise _refusal(rel, error) from error
+            raise _to_refusal(rel, error) from error
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
         mode = os.fstat(descriptor).st_mode
         os.close(descriptor)
-        raise PathRefused(f"{rel!r} is not a regular file but {_what(mode)}.", code="not_a_file")
+        raise PathRefused(f"{rel!r} is not a regular file but {_describe_mode(mode)}.", code="not_a_file")
 
     def _open(self, rel: str, flags: int) -> int:
-        path = names.to_os(rel)
+        path = names.to_os_name(rel)
         try:
-            return open_direct(self._top, path, flags)
+            return open_beneath(self._top, path, flags)
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-        return open_direct(self._top, resolve(self._top, self._root, path), flags)
+        return open_beneath(self._top, resolve_links(self._top, self._root, path), flags)
 
-    def read_bytes(self, rel: str, limit: int = LARGEST) -> bytes:
-        """At most `limit` bytes of a regular file; `PathRefused` when it is none or can't be read."""
+    def read_bytes(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes:
+        """Return at most `limit` bytes of a regular file. Raises `PathRefused` if it is none or can't be read."""
         descriptor = self.open_read(rel)
         try:
             return _read_all(descriptor, limit)
         except OSError as error:
-            raise _refusal(rel, error) from error
+            raise _to_refusal(rel, error) from error
         finally:
             os.close(descriptor)
 
     def stat(self, rel: str) -> PathStat | None:
-        """What is there, links within the workspace followed; None: nothing (a dangling link is nothing)."""
+        """Return what is there, links within the workspace followed; None: nothing (a dangling link is nothing)."""
         try:
-            with self.directory(self.canonical(rel)) as (descriptor, name):
-                return _as_stat(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
+            with self.open_parent(self.resolve(rel)) as (descriptor, name):
+                return _to_path_stat(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _refusal(rel, error) from error
+            raise _to_refusal(rel, error) from error
 
-    def signature(self, rel: str) -> tuple[int, int, int] | None:
-        """What tells one content of a file from another (time in ns, size, inode), links followed; None: it is none."""
+    def read_signature(self, rel: str) -> tuple[int, int, int] | None:
+        """Return time in ns, size and inode of a file, links followed: what tells one content from another; None: no
+        file."""
         try:
-            found = os.stat(names.to_os(rel), dir_fd=self._top)
+            found = os.stat(names.to_os_name(rel), dir_fd=self._top)
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def list_dir(self, rel: str = ".") -> tuple[Entry, ...]:
-        """Directories first, then the rest, each by name."""
+    def list_dir(self, rel: str = ".") -> tuple[DirectoryEntry, ...]:
+        """Return the entries of a directory: directories first, then the rest, each by name."""
         try:
             descriptor = self._open(rel, DIRECTORY)
         except OSError as error:
-            raise _refusal(rel, error) from error
+            raise _to_refusal(rel, error) from error
         try:
             with os.scandir(descriptor) as entries:
-                found = [Entry(name=names.from_os(os.fsencode(each.name)), kind=_kind_of(each)) for each in entries]
+                found = [
+                    DirectoryEntry(name=names.from_os_name(os.fsencode(each.name)), kind=_classify_entry(each))
+                    for each in entries
+                ]
         except OSError as error:
-            raise _refusal(rel, error) from error
+            raise _to_refusal(rel, error) from error
         finally:
             os.close(descriptor)
         return tuple(sorted(found, key=lambda each: (each.kind != "directory", each.name)))
 
-    def state_of(self, rel: str) -> tuple[FileState, bytes | None]:
-        """What the path itself holds, no link followed, with its bytes (a link's target; None when absent).
+    def read_state(self, rel: str) -> tuple[FileState, bytes | None]:
+        """Return what the path itself holds, no link followed, with its bytes (a link's target; None if absent).
 
-        `blob` is the hash of the bytes; nothing is stored. `PathRefused` for directories, devices and the like.
+        `blob` is the hash of the bytes; nothing is stored. Raises `PathRefused` for directories, devices and the like.
         """
         try:
-            with self.directory(rel) as (descriptor, name):
-                return state_at(descriptor, name, rel)
+            with self.open_parent(rel) as (descriptor, name):
+                return read_state_at(descriptor, name, rel)
         except (FileNotFoundError, NotADirectoryError):
             return ABSENT, None
         except OSError as error:
-            raise _refusal(rel, error) from error
+            raise _to_refusal(rel, error) from error
 
     # changing
 
     @contextmanager
-    def directory(self, rel: str) -> Iterator[tuple[int, bytes]]:
-        """The descriptor of the directory that holds `rel`, and the name in it. No link is passed; raises OSError."""
-        above, _, name = names.to_os(rel).rpartition(b"/")
-        descriptor = open_direct(self._top, above, DIRECTORY)
+    def open_parent(self, rel: str) -> Iterator[tuple[int, bytes]]:
+        """Yield the descriptor of the directory that holds `rel`, and the name in it.
+
+        No link is passed; raises OSError.
+        """
+        above, _, name = names.to_os_name(rel).rpartition(b"/")
+        descriptor = open_beneath(self._top, above, DIRECTORY)
         try:
             yield descriptor, name
         finally:
             os.close(descriptor)
 
-    def missing_directories(self, rel: str) -> list[str]:
-        """The directories that have to be made before `rel` can be, outermost first."""
+    def list_missing_directories(self, rel: str) -> list[str]:
+        """Return the directories that have to be made before `rel` can be, outermost first."""
         missing: list[str] = []
         directory = rel.rpartition("/")[0]
-        while directory and self.state_is_absent(directory):
+        while directory and self.is_absent(directory):
             missing.append(directory)
             directory = directory.rpartition("/")[0]
         return missing[::-1]
 
-    def state_is_absent(self, rel: str) -> bool:
+    def is_absent(self, rel: str) -> bool:
         try:
-            with self.directory(rel) as (descriptor, name):
+            with self.open_parent(rel) as (descriptor, name):
                 os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return True
@@ -232,30 +250,32 @@ class Workspace:
         return False
 
     def make_directories(self, directories: list[str]) -> None:
-        """Create them, outermost first; raises OSError."""
+        """Create directories, given outermost first. Raises OSError."""
         for each in directories:
-            with self.directory(each) as (descriptor, name), suppress(FileExistsError):
+            with self.open_parent(each) as (descriptor, name), suppress(FileExistsError):
                 os.mkdir(name, self.directory_mode, dir_fd=descriptor)
 
     def remove_directories(self, directories: list[str]) -> None:
-        """Remove those of them that are empty, innermost first."""
+        """Remove those of the directories that are empty, innermost first."""
         for each in reversed(directories):
-            with suppress(OSError), self.directory(each) as (descriptor, name):
+            with suppress(OSError), self.open_parent(each) as (descriptor, name):
                 os.rmdir(name, dir_fd=descriptor)
 
     def write_atomic(self, rel: str, data: bytes, mode: int | None = None) -> None:
-        """Create or replace a regular file: whole or not at all. Missing directories are made; `mode` None keeps the
-        file's. No link is passed or replaced, and no file that has a second name (`PathRefused`).
+        """Create or replace a regular file, whole or not at all; missing directories are made.
 
-        For files that are the program's own business (plans); accepted changes go through the journal instead.
+        `mode` None keeps the file's.
+
+        No link is passed or replaced, and no file that has a second name (`PathRefused`). For files that are the
+        program's own business (plans); accepted changes go through the journal instead.
         """
-        temporary = plan_name()
+        temporary = make_plan_temporary_name()
         try:
-            self.make_directories(self.missing_directories(rel))
-            with self.directory(rel) as (descriptor, name):
-                present = _mode_of_file(descriptor, name, rel)
+            self.make_directories(self.list_missing_directories(rel))
+            with self.open_parent(rel) as (descriptor, name):
+                present = _read_replaceable_mode(descriptor, name, rel)
                 wanted = mode if mode is not None else self.new_file_mode if present is None else present
-                write_new(descriptor, temporary, data, wanted)
+                write_new_file(descriptor, temporary, data, wanted)
                 try:
                     os.rename(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
                 except OSError:
@@ -263,11 +283,11 @@ class Workspace:
                     raise
                 sync_directory(descriptor)
         except OSError as error:
-            raise _refusal(rel, error) from error
+            raise _to_refusal(rel, error) from error
 
 
 def sync_directory(descriptor: int) -> None:
-    """Make renames in a directory durable, where the file system offers that; raises OSError when it failed."""
+    """Make renames in a directory durable, where the file system offers that. Raises OSError if it failed."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -275,14 +295,14 @@ def sync_directory(descriptor: int) -> None:
             raise
 
 
-def write_new(directory: int, name: bytes, data: bytes, mode: int) -> None:
+def write_new_file(directory: int, name: bytes, data: bytes, mode: int) -> None:
     """Write a new file and sync it; on an error nothing stays behind. Raises OSError."""
-    descriptor = os.open(name, _CREATE | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    descriptor = os.open(name, _CREATE_FLAGS | os.O_CLOEXEC, 0o600, dir_fd=directory)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view[: 1 << 26]) :]
-        os.fchmod(descriptor, mode & PERMISSIONS)
+        os.fchmod(descriptor, mode & PERMISSION_BITS)
         os.fsync(descriptor)
     except OSError:
         with suppress(OSError):
@@ -292,39 +312,39 @@ def write_new(directory: int, name: bytes, data: bytes, mode: int) -> None:
         os.close(descriptor)
 
 
-def state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, bytes | None]:
-    """The state of one name in an open directory; raises OSError and `PathRefused` (not a file, too large)."""
+def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, bytes | None]:
+    """Return the state of one name in an open directory. Raises OSError and `PathRefused` (not a file, too large)."""
     found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     if stat.S_ISLNK(found.st_mode):
         target = os.readlink(name, dir_fd=directory)
-        return FileState(kind="symlink", blob=_digest(target), mode=PERMISSIONS, size=len(target)), target
+        return FileState(kind="symlink", blob=_hash_bytes(target), mode=PERMISSION_BITS, size=len(target)), target
     if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(f"{rel!r} is not a regular file but {_what(found.st_mode)}.", code="not_a_file")
-    if found.st_size > LARGEST:
+        raise PathRefused(f"{rel!r} is not a regular file but {_describe_mode(found.st_mode)}.", code="not_a_file")
+    if found.st_size > MAX_EDITED_BYTES:
         raise PathRefused(f"{rel!r} is too large to be edited ({found.st_size:,} bytes).", code="too_large")
-    descriptor = os.open(name, _READ | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    descriptor = os.open(name, _READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         mode = os.fstat(descriptor).st_mode
-        data = _read_all(descriptor, LARGEST)
+        data = _read_all(descriptor, MAX_EDITED_BYTES)
     finally:
         os.close(descriptor)
-    return FileState(kind="file", blob=_digest(data), mode=mode & PERMISSIONS, size=len(data)), data
+    return FileState(kind="file", blob=_hash_bytes(data), mode=mode & PERMISSION_BITS, size=len(data)), data
 
 
-def _mode_of_file(directory: int, name: bytes, rel: str) -> int | None:
-    """The permissions of a file that may be replaced; None: nothing is there."""
+def _read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
+    """Return the permissions of a file that may be replaced; None: nothing is there."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(f"{rel!r} is not a regular file but {_what(found.st_mode)}.", code="not_a_file")
+        raise PathRefused(f"{rel!r} is not a regular file but {_describe_mode(found.st_mode)}.", code="not_a_file")
     if found.st_nlink > 1:
         raise PathRefused(f"{rel!r} has a second name (a hard link).", hint="Copy it to a file of its own.")
-    return found.st_mode & PERMISSIONS
+    return found.st_mode & PERMISSION_BITS
 
 
-def _digest(data: bytes) -> str:
+def _hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
@@ -340,12 +360,12 @@ def _read_all(descriptor: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _as_stat(found: os.stat_result) -> PathStat:
-    mode = found.st_mode & PERMISSIONS
-    return PathStat(kind=_kind(found.st_mode), size=found.st_size, mode=mode, links=found.st_nlink)
+def _to_path_stat(found: os.stat_result) -> PathStat:
+    mode = found.st_mode & PERMISSION_BITS
+    return PathStat(kind=_classify_mode(found.st_mode), size=found.st_size, mode=mode, links=found.st_nlink)
 
 
-def _kind(mode: int) -> Kind:
+def _classify_mode(mode: int) -> PathKind:
     if stat.S_ISDIR(mode):
         return "directory"
     if stat.S_ISREG(mode):
@@ -353,7 +373,7 @@ def _kind(mode: int) -> Kind:
     return "symlink" if stat.S_ISLNK(mode) else "other"
 
 
-def _kind_of(entry: os.DirEntry[str]) -> Kind:
+def _classify_entry(entry: os.DirEntry[str]) -> PathKind:
     try:
         if entry.is_symlink():
             return "symlink"
@@ -374,11 +394,11 @@ _KINDS = {
 }
 
 
-def _what(mode: int) -> str:
+def _describe_mode(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
-def _refusal(rel: str, error: OSError) -> PathRefused:
+def _to_refusal(rel: str, error: OSError) -> PathRefused:
     match error.errno:
         case errno.EXDEV:
             return PathRefused(f"{rel!r} leads out of the workspace by a symbolic link.", code="path_escapes")

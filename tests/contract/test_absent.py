@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from core.agent.capabilities import capability_for
-from core.cli import Front
+from core.agent.gate.capabilities import build_capability
+from core.cli.arguments import Front
 from core.modes import Access
 from core.tools.registry import TOOLS
 from tests.contract.source_tree import Module, imports, program
 
 # What waits for somebody to connect, and for whom.
 LISTENERS = {
-    "core.agent.collector": "programs with probes, on loopback, while one runs; with a token",
-    "core.sandbox.proxy": "one box, by a socket in the state directory",
-    "core.sandbox.forward": "programs inside of a box, on its own loopback",
-    "core.sandbox.self_test": "nobody: what the attempts of a box must not reach",
+    "core.shell.log_collector": "programs with probes, on loopback, while one runs; with a token",
+    "core.sandbox.network.proxy": "one box, by a socket in the state directory",
+    "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
+    "core.sandbox.tiers.self_test": "nobody: what the attempts of a box must not reach",
 }
 # `listen` of our own, where no socket is: to standard input, to a project's words, to what `forward` opened.
-LISTENING_TO_OURS = {"core.engine.engine", "core.sandbox.supervise", "core.transports.stdio"}
+LISTENING_TO_OURS = {"core.engine.engine", "core.sandbox.inside.init_process", "core.transports.stdio_server"}
 SERVERS = frozenset({"http.server", "socketserver", "wsgiref", "xmlrpc", "aiohttp", "uvicorn", "litestar", "starlette"})
 CLIENTS_OF_THE_SCREEN = frozenset({"http", "urllib", "httpx", "requests", "aiohttp", "socket", "openai", "anthropic"})
 LISTENING = frozenset({"start_server", "start_unix_server", "create_server", "create_unix_server", "listen"})
@@ -50,7 +50,7 @@ def test_i3_no_server_of_mcp_is_started_or_asked():
         "core.permissions.rules"
     }  # a kind of rule
     assert {tool.access for tool in TOOLS.values()} & {Access.EXTERNAL, Access.SPAWN, Access.NET} == set()
-    assert capability_for.__module__ == "core.agent.capabilities"
+    assert build_capability.__module__ == "core.agent.gate.capabilities"
 
 
 def test_sessions_are_not_exported():
@@ -64,7 +64,7 @@ def test_no_work_of_the_screen_is_begun_that_nobody_may_await():
         for call in called(module)
         if name_of(call) == "run_worker" and not any(each.arg == "thread" for each in call.keywords)
     ]
-    assert found == ["tui.work"]
+    assert found == ["tui.workers"]
 
 
 def test_i9_the_screen_fetches_nothing():
@@ -105,7 +105,12 @@ def test_d8_no_duration_is_taken_from_the_clock_on_the_wall():
 
 # How old a kept finding or picture is, what endpoints told of models among them, and a date that a server names.
 AGES = frozenset(
-    {"core.sandbox.tiers", "core.providers.catalog.told", "core.providers.connection.waiting", "core.picture_print"}
+    {
+        "core.sandbox.tiers.selection",
+        "core.providers.catalog.reported",
+        "core.providers.connection.retry_delay",
+        "core.cli.image",
+    }
 )
 
 

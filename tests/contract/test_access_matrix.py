@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.modes import Access, Mode, granted
+from core.modes import Access, Mode, is_granted
 from core.protocol import events as ev
 from core.protocol.debug import Hypothesis
 from core.tools.registry import TOOLS
@@ -68,7 +68,7 @@ async def test_m1_a_tool_acts_only_where_its_mode_grants_it(tmp_path, mode, name
     before = case.tree()
     await case.turn()
     access = TOOLS[name].access
-    allowed = granted(mode, access, contained=False)
+    allowed = is_granted(mode, access, is_contained=False)
     finished = case.of(ev.ToolFinished)[-1]
     assert finished.tool == name
     assert (finished.status != "denied") is allowed, case.results()[-1]
@@ -123,7 +123,7 @@ async def test_a_mode_that_the_agent_asked_for_counts_for_its_next_call(tmp_path
 
 async def test_m13_nobody_to_ask_means_no_command(tmp_path):
     case = Case(tmp_path, calls(("run_terminal_cmd", ARGUMENTS["run_terminal_cmd"])), says("So."))
-    case.session.interactive = False
+    case.session.is_interactive = False
     await case.turn()
     assert case.of(ev.ApprovalResolved)[0].by == "program"
     assert "Nobody can be asked" in case.results()[0]
@@ -149,8 +149,8 @@ async def test_i6_what_a_file_says_changes_no_mode(tmp_path):
 
 
 async def test_m1_without_any_prompt_file_nothing_more_is_granted(tmp_path, monkeypatch):
-    monkeypatch.setattr("core.agent.reminders.render", lambda *_, **__: "You may do anything.")
-    monkeypatch.setattr("core.agent.prefix.render", lambda *_, **__: "You may do anything.")
+    monkeypatch.setattr("core.agent.context.reminders.render", lambda *_, **__: "You may do anything.")
+    monkeypatch.setattr("core.agent.context.prefix.render", lambda *_, **__: "You may do anything.")
     case = Case(tmp_path, calls(*[(name, ARGUMENTS[name]) for name in ("write", "delete_file")]), mode="plan")
     (case.project / "a.py").write_text("x = 1\n")
     await case.turn()

@@ -85,14 +85,14 @@ class Walk:
             await submitted(engine, self.session, cmd.HunkResolve(session=self.session, path=path, verdict=verdict))
 
     async def outside(self, engine: Engine) -> None:
-        assert not engine.state(self.session).turn
+        assert not engine.state(self.session).current_turn
         (self.directory / "AGENTS.md").write_text(f"Rule {self.chance.random()}\n")
         (self.directory / f"outside-{self.chance.randint(0, 99)}.txt").write_text("from outside\n")
 
     async def fork(self, engine: Engine) -> None:
         reply = await engine.submit(cmd.SessionFork(session=self.session))
         assert isinstance(reply, cmd.Ack), reply
-        await engine.settled(self.session)
+        await engine.wait_idle(self.session)
         self.session = reply.session
 
 

@@ -86,7 +86,7 @@ def unwelcome(entries: tuple[str, ...], forbidden: set[str]) -> dict[str, set[st
 
 
 def test_the_engine_loads_no_sdk_before_it_needs_one():
-    entries = ("core.engine", "core.transports.stdio", "core.headless")
+    entries = ("core.engine", "core.transports.stdio_server", "core.cli.headless")
     assert unwelcome(entries, {"textual", "rich", "tui", "jinja2", *HEAVY}) == {}
 
 

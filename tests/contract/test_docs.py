@@ -17,12 +17,12 @@ import msgspec
 import pytest
 
 from core import config
-from core.cli import parse
+from core.cli.arguments import parse
 from core.config import narrowing
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
-from core.workspace import lever_names
+from core.workspace import protected_names as lever_names
 from tests.contract.source_tree import ROOT, modules, project
 from tests.contract.test_layers import LADDER
 from tui.keymap import KEYS
@@ -140,7 +140,7 @@ def test_every_setting_is_explained_with_its_default():
 def test_what_a_project_may_narrow_is_told():
     section = text_of(DOCS / "configuration.md").split("## What a project may narrow", 1)[1].split("\n## ", 1)[0]
     told = set(re.findall(r"`([a-z_.]+)`", "\n".join(line for line in section.splitlines() if line.startswith("- "))))
-    heard = {f"{table}.{key}" if table else key for table, key in {*narrowing.NARROWER, *narrowing.ADDED}}
+    heard = {f"{table}.{key}" if table else key for table, key in {*narrowing.NARROWER, *narrowing.ADDED_KEYS}}
     assert heard <= told
     assert {each for each in told if "." in each or each == "mode"} == heard
 
@@ -176,7 +176,9 @@ def test_the_readme_gives_the_keys_of_the_review_as_they_are():
 
 def test_every_protected_name_is_told():
     told = text_of(DOCS / "review.md")
-    listed = {name for each in (*lever_names.RED, *lever_names.LABELLED) for name in (*each.directories, *each.files)}
+    listed = {
+        name for each in (*lever_names.PROTECTED, *lever_names.LABELLED) for name in (*each.directories, *each.files)
+    }
     assert [name for name in sorted(listed) if f"`{name}`" not in told.lower()] == []
 
 

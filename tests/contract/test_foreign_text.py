@@ -11,12 +11,12 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.plans import Plan
-from core.protocol.queries import Models, ModelsQuery
+from core.protocol.queries import ModelsAnswer, ModelsQuery
 from tests.contract.source_tree import modules
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
+from tui.bridge import SessionRequest
 
 HOSTILE = {
     "markup": "[/red] [@click=app.quit]x[/] [link=http://x]y[/link] [bold",
@@ -37,26 +37,26 @@ def documents(text: str) -> list[e.AnyEvent]:
         result=d.ToolResult(status="error", data=text),
         summary=text,
     )
-    diff = d.Diff(old_string=text, new_string=text + "\n" + text, start_line=1, end_line=1)
+    diff = d.FileEditDiff(old_string=text, new_string=text + "\n" + text, start_line=1, end_line=1)
     todo = d.Todo(id=text[:99], content=text, dependencies=(text[:99],))
     edit = d.FileEditMetadata(file_path=text, operation="edit", diff=diff, added=1)
     question = d.Question(id="q", text=text, options=(d.Option(id="o", label=text),))
     made: list[d.AnyDocument] = [
-        d.Text(id="1", sequence=1, content=text),
-        d.Reasoning(id="2", sequence=1, content=text),
-        d.CodeBlock(id="3", sequence=1, content=text, metadata=d.CodeBlockMetadata(language=text[:30])),
-        d.CodeReference(
+        d.TextDocument(id="1", sequence=1, content=text),
+        d.ReasoningDocument(id="2", sequence=1, content=text),
+        d.CodeBlockDocument(id="3", sequence=1, content=text, metadata=d.CodeBlockMetadata(language=text[:30])),
+        d.CodeReferenceDocument(
             id="4", sequence=1, content=text, metadata=d.CodeReferenceMetadata(file_path=text, start_line=1, end_line=2)
         ),
-        d.FileEdit(id="5", sequence=1, content=text, metadata=edit),
+        d.FileEditDocument(id="5", sequence=1, content=text, metadata=edit),
         d.ToolCallDocument(id="6", sequence=1, metadata=call),
-        d.TerminalCommand(
+        d.TerminalCommandDocument(
             id="7", sequence=1, metadata=d.TerminalCommandMetadata(command=text, exit_code=1, output=text)
         ),
         d.PlanDocument(
             id="8", sequence=1, metadata=d.PlanMetadata(title=text, overview=text, todos=(todo,), path=text)
         ),
-        d.Clarification(
+        d.ClarificationDocument(
             id="9",
             sequence=1,
             metadata=d.ClarificationMetadata(
@@ -64,8 +64,8 @@ def documents(text: str) -> list[e.AnyEvent]:
             ),
         ),
         d.ErrorDocument(id="10", sequence=1, content=text, metadata=d.ErrorMetadata(error_code=text, details=text)),
-        d.TodoUpdate(
-            id="11", sequence=1, metadata=d.TodoUpdateMetadata(todos=(d.TodoMark(id=text, status="pending"),))
+        d.TodoUpdateDocument(
+            id="11", sequence=1, metadata=d.TodoUpdateMetadata(todos=(d.TodoStatusUpdate(id=text, status="pending"),))
         ),
     ]
     return [e.DocumentFinished(document=each) for each in made]
@@ -111,7 +111,7 @@ def hidden_in(text: str) -> set[str]:
 
 
 async def show(pilot: Any, app: AgentApp, text: str) -> None:
-    app.main.say(text, text, is_error=True)
+    app.main.notify_user(text, text, is_error=True)
     await pilot.pause(0.1)
     for key in ("ctrl+r", "ctrl+t", "f2", "ctrl+up", "g"):
         await pilot.press(key)
@@ -132,7 +132,7 @@ async def test_t1_t2_t4_hostile_text_is_shown_and_does_nothing(name):
     async def connect() -> ScriptedClient:
         return client
 
-    app = AgentApp(connect, Wish(model="m"))
+    app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=(120, 40)) as pilot:
         while app.main.state.seq < len(client.log):
             await pilot.pause(0.01)
@@ -144,7 +144,7 @@ async def test_t1_t2_t4_hostile_text_is_shown_and_does_nothing(name):
 @pytest.mark.parametrize("name", ["markup", "escapes", "hidden"])
 async def test_t1_t2_hostile_names_in_the_dialogs_do_nothing(name):
     text = HOSTILE[name]
-    models = Models(
+    models = ModelsAnswer(
         models=(ModelChoice(id=text, source=text),),
         providers=(ProviderStatus(id="x", label=text, key=text, problem=text),),
     )
@@ -153,7 +153,7 @@ async def test_t1_t2_hostile_names_in_the_dialogs_do_nothing(name):
     async def connect() -> ScriptedClient:
         return client
 
-    app = AgentApp(connect, Wish())
+    app = AgentApp(connect, SessionRequest())
     async with app.run_test(size=(120, 40)) as pilot:
         while type(app.screen).__name__ != "Welcome":
             await pilot.pause(0.01)

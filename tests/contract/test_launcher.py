@@ -36,7 +36,7 @@ def write(directory: Path, files: dict[str, str]) -> None:
 def hostile(tmp_path) -> Path:
     """A project whose core, tui, json and pathlib must never be imported."""
     project = tmp_path / "project"
-    names = ("core/__init__.py", "core/cli.py", "tui/__init__.py", "json.py", "pathlib.py", "argparse.py")
+    names = ("core/__init__.py", "core/cli/arguments.py", "tui/__init__.py", "json.py", "pathlib.py", "argparse.py")
     write(project, dict.fromkeys(names, RAISES))
     return project
 
@@ -226,7 +226,7 @@ def test_a_core_of_another_distribution_is_not_ours(wheel, tmp_path):
 
 
 def test_a_namespace_package_called_core_is_let_go(tmp_path, request):
-    write(tmp_path / "project", {"core/cli.py": "FAKE = True\n", "sitecustomize.py": "import core\n"})
+    write(tmp_path / "project", {"core/cli/arguments.py": "FAKE = True\n", "sitecustomize.py": "import core\n"})
     done = own_modules("checkout", request, tmp_path / "project", PYTHONPATH=".")
     assert done.returncode == 0, done.stderr
     assert f"core {ROOT / 'core' / '__init__.py'}" in done.stdout

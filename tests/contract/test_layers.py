@@ -21,25 +21,23 @@ LADDER: tuple[frozenset[str], ...] = (
             ".clock",
             ".exits",
             ".languages",
-            ".lookalikes",
-            ".names",
+            ".filesystem",
             ".protocol",
             ".secrets",
+            ".text",
             ".user_dirs",
-            ".wellformed",
         )
     ),
     frozenset(
         {
             "core.attachments",
+            "core.state",
             "core.config",
-            "core.faults",
+            "core.crash_reports",
             "core.git",
             "core.workspace",
             "core.modes",
             "core.permissions",
-            "core.policy",
-            "core.rules",
         }
     ),
     frozenset(
@@ -57,32 +55,14 @@ LADDER: tuple[frozenset[str], ...] = (
             "prompts",
         )
     ),
+    frozenset({"core.shell"}),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
-    frozenset({"core.engine", "core.bus", "core.response", "core.demo"}),
-    frozenset(
-        "core." + name
-        for name in (
-            "transports",
-            "cli",
-            "cli_values",
-            "cli_words",
-            "headless",
-            "printer",
-            "doctor",
-            "box_run",
-            "resuming",
-            "review_print",
-            "permissions_print",
-            "models_print",
-            "picture_print",
-            "plan_print",
-            "edits_apply",
-        )
-    ),
+    frozenset({"core.engine", "core.demo"}),
+    frozenset({"core.transports", "core.cli"}),
 )
 STRANGERS = LADDER[2]
-SEEN_BY_TUI = ("core.protocol", "core.errors", "core.names", "core.lookalikes")
+SEEN_BY_TUI = ("core.protocol", "core.state", "core.errors", "core.text.display_names", "core.text.lookalikes")
 SLOW = (
     "PIL",
     "anthropic",
@@ -99,11 +79,11 @@ SLOW = (
     "watchfiles",
 )
 # Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
-SHARED = {"ruamel": {"core.plans.yaml_tree", "core.providers.scripted.script_file", "core.prompts.command_texts"}}
+SHARED = {"ruamel": {"core.plans.yaml_parser", "core.providers.scripted.script_file", "core.prompts.command_templates"}}
 
 
 def unit(module: str) -> str:
-    """The part of core that a module belongs to: core.shadow.view -> core.shadow."""
+    """The part of core that a module belongs to: core.shadow.shadow -> core.shadow."""
     return ".".join(module.split(".")[:2])
 
 
@@ -218,17 +198,17 @@ def test_the_tests_import_only_declared_dependencies():
 
 def test_the_walker_sees_imports_inside_functions_and_tells_them_from_eager_ones():
     found = {each.target: each for each in imports(modules("agent_tui.py")[0])}
-    assert not found["core.headless"].eager
-    assert found["core.cli"].importer == "agent_tui"
+    assert not found["core.cli.headless"].eager
+    assert found["core.cli.arguments"].importer == "agent_tui"
     assert found["os"].eager
     assert found["types"].typing_only
 
 
 def test_a_sibling_on_the_third_rung_is_a_stranger():
-    assert climbs(Import("core.shadow.view", "core.edits.matching", 1, eager=True, typing_only=False))
+    assert climbs(Import("core.shadow.shadow", "core.edits.matching.ladder", 1, eager=True, typing_only=False))
     assert climbs(Import("core.config", "core.tools.base", 1, eager=False, typing_only=False))
-    assert not climbs(Import("core.tools.grep", "core.shadow.view", 1, eager=True, typing_only=False))
-    assert not climbs(Import("core.shadow.view", "core.shadow.hunks", 1, eager=True, typing_only=False))
+    assert not climbs(Import("core.tools.builtin.reading.grep", "core.shadow.shadow", 1, eager=True, typing_only=False))
+    assert not climbs(Import("core.shadow.shadow", "core.shadow.diff.hunks", 1, eager=True, typing_only=False))
 
 
 def test_n2_git_is_started_by_one_module():
@@ -241,4 +221,6 @@ def test_n2_git_is_started_by_one_module():
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value == "git"
         if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") in {"which", "run", "Popen", "execvp"}
     }
-    assert starting == {"core.git.room", "core.doctor"}, "what starts git goes through core.git.room; doctor only looks"
+    assert starting == {"core.git.repository", "core.cli.doctor"}, (
+        "what starts git goes through core.git.repository; doctor only looks"
+    )

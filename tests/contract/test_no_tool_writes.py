@@ -6,14 +6,14 @@ import inspect
 
 import pytest
 
-from core.agent.capabilities import CommandRunner, FileEditor, Lease, UserDesk, capability_for
-from core.agent.consent import approval_of
+from core.agent.gate.capabilities import CallLease, CommandRunner, FileEditor, UserPrompter, build_capability
+from core.agent.gate.consent import build_approval
 from core.errors import ToolFailed
 from core.modes import Access
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.tools import base
-from core.tools.debugging import Debugger
+from core.tools.builtin.debugging.debugger import Debugger
 from core.tools.registry import TOOLS
 from tests.support.agent_case import Case
 
@@ -34,9 +34,9 @@ PROTOCOLS = {
 DATA = (str, bytes, int, float, bool, type(None), dict, tuple, list)
 
 
-def made(case: Case, access: Access, lease: Lease | None = None) -> object:
-    approved = approval_of(case.session, "true")
-    return capability_for(case.session, access, Origin(call="call_1"), approved, lease or Lease())
+def made(case: Case, access: Access, lease: CallLease | None = None) -> object:
+    approved = build_approval(case.session, "true")
+    return build_capability(case.session, access, Origin(call="call_1"), approved, lease or CallLease())
 
 
 def reachable(thing: object, depth: int = 4, done: set[int] | None = None) -> set[str]:
@@ -89,14 +89,14 @@ def test_every_tool_declares_one_access_that_has_a_capability():
 
 
 async def test_m14_a_capability_dies_with_its_call(tmp_path):
-    case, lease = Case(tmp_path), Lease()
+    case, lease = Case(tmp_path), CallLease()
     editor, board, desk, runner = (
         made(case, access, lease) for access in (Access.PROPOSE, Access.PLAN, Access.ASK, Access.EXEC)
     )
     lease.end()
     count = len(case.events)
     assert isinstance(editor, FileEditor)
-    assert isinstance(desk, UserDesk)
+    assert isinstance(desk, UserPrompter)
     assert isinstance(runner, CommandRunner)
     with pytest.raises(ToolFailed):
         editor.write("a.py", b"x")

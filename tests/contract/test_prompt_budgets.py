@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from core.agent.speaking import native_prefix, tags_prompt
+from core.agent.context.model_dialect import build_native_prefix, render_tags_prompt
 from core.config import EditFormat
 from core.modes import Access
 from core.prompts import render
@@ -22,22 +22,22 @@ MARGIN = 500  # what other makers' tokenisers may count more
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_system_prompt_and_tools_leave_the_window_to_the_work(edits):
-    made = native_prefix((), edits)
+    made = build_native_prefix((), edits)
     assert tokens(made.system) + list_tokens(made.tools) <= MOST - MARGIN
 
 
 def test_the_prompt_of_the_tags_dialect_leaves_the_window_to_the_work():
-    assert tokens(tags_prompt(())) <= MOST_IN_TAGS - MARGIN
+    assert tokens(render_tags_prompt(())) <= MOST_IN_TAGS - MARGIN
 
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_a_small_window_gets_a_short_prompt_and_few_tools(edits):
-    made = native_prefix((), edits, short=True)
+    made = build_native_prefix((), edits, short=True)
     assert tokens(made.system) + list_tokens(made.tools) <= MOST_SHORT
 
 
 def test_a_small_window_gets_a_short_prompt_in_tags():
-    assert tokens(tags_prompt((), short=True)) <= MOST_SHORT
+    assert tokens(render_tags_prompt((), short=True)) <= MOST_SHORT
 
 
 def test_what_the_short_prompts_say_there_is_beside_their_lists_is_all_there_is():

@@ -8,17 +8,17 @@ from typing import get_args
 import pytest
 from msgspec.structs import fields
 
-from core.agent.probe_room import LOG_VARIABLE, URL_PLACE
 from core.config import Settings
-from core.dialects.tag_reader import CALLS, FRAMES
-from core.modes import Mode, modes_granting
-from core.prompts import ROOT, PromptMissing, names, render, tool_text
+from core.dialects.tag_reader import CALL_TAGS, FRAME_TAGS
+from core.modes import Mode, find_modes_granting
+from core.prompts import ROOT, PromptMissing, list_prompts, load_tool_text, render
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import ModeName
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState
+from core.shell.probe_overlay import LOG_VARIABLE, URL_PLACEHOLDER
 from core.tools.registry import DEFERRED, IN_TEXT, LISTED, TOOLS, tool_specs
-from core.tools.schema import parameters
+from core.tools.schema import build_parameters
 
 TODO = Todo(id="a", content="Do a", dependencies=("b",))
 CHANGE = Change(path="a.py", operation="edit", base=FileState(), pending=FileState(), added=1, removed=2)
@@ -89,7 +89,7 @@ def variables(name: str) -> dict[str, object]:
     return VARIABLES.get(name, {"contained": False} if name.startswith("modes/") else {})
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_prompts())
 def test_every_template_renders_strictly(name):
     text = render(name, **variables(name))
     assert len(text) > 40
@@ -104,12 +104,12 @@ def test_a_missing_variable_is_an_error_and_no_gap(name):
 
 def test_each_tool_has_a_text_and_each_text_a_tool():
     assert {path.stem for path in (ROOT / "tools").glob("*.md")} == set(TOOLS)
-    assert all(len(tool_text(name)) > 80 for name in TOOLS)
+    assert all(len(load_tool_text(name)) > 80 for name in TOOLS)
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
 def test_a_text_is_no_longer_than_hosts_take(name):
-    assert len(tool_text(name)) <= 1024
+    assert len(load_tool_text(name)) <= 1024
 
 
 def test_each_mode_has_a_text_and_each_text_a_mode():
@@ -131,7 +131,7 @@ each_source = pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.rel
 @each_source
 def test_tools_and_arguments_that_a_prompt_names_exist(path):
     spoken = set(re.findall(r"`([a-z]+_[a-z_]+)`", path.read_text(encoding="utf-8")))
-    arguments = {word for tool in TOOLS.values() for word in re.findall(r"'(\w+)': \{", str(parameters(tool)))}
+    arguments = {word for tool in TOOLS.values() for word in re.findall(r"'(\w+)': \{", str(build_parameters(tool)))}
     assert spoken <= {*TOOLS, *arguments, *get_args(TodoStatus)}
 
 
@@ -147,7 +147,7 @@ def test_tags_that_a_prompt_names_are_read_or_written_by_the_program(path):
     spoken = set(re.findall(r"`</?([a-z_-]+)[ >]", path.read_text(encoding="utf-8")))
     written = {word for file in (ROOT.parent / "agent").glob("*.py") for word in re.findall(WRITTEN, file.read_text())}
     assert {"user_query", "system_reminder", "now"} <= written
-    assert spoken <= {*CALLS, *FRAMES, *written}
+    assert spoken <= {*CALL_TAGS, *FRAME_TAGS, *written}
 
 
 @each_source
@@ -165,13 +165,13 @@ def test_the_modes_prompt_names_each_mode():
 
 
 def test_the_probe_text_names_the_variable_and_the_address_that_a_run_gives():
-    assert LOG_VARIABLE in tool_text("probe_add")
-    assert URL_PLACE in tool_text("probe_add")
+    assert LOG_VARIABLE in load_tool_text("probe_add")
+    assert URL_PLACEHOLDER in load_tool_text("probe_add")
 
 
 def test_the_tool_list_is_the_same_in_every_mode_and_every_time():
-    assert tool_specs(tool_text) == tool_specs(tool_text)
-    assert [spec.name for spec in tool_specs(tool_text)] == list(LISTED)
+    assert tool_specs(load_tool_text) == tool_specs(load_tool_text)
+    assert [spec.name for spec in tool_specs(load_tool_text)] == list(LISTED)
     deferred = {name for names in DEFERRED.values() for name in names}
     assert {*LISTED, *deferred} == set(TOOLS) - set(IN_TEXT)
     assert not {*LISTED} & deferred
@@ -180,7 +180,7 @@ def test_the_tool_list_is_the_same_in_every_mode_and_every_time():
 @pytest.mark.parametrize("mode", DEFERRED)
 def test_what_is_not_in_the_list_is_granted_in_its_mode_alone(mode):
     for name in DEFERRED[mode]:
-        assert modes_granting(TOOLS[name].access, contained=True) == (Mode(mode),), name
+        assert find_modes_granting(TOOLS[name].access, is_contained=True) == (Mode(mode),), name
 
 
 @pytest.mark.parametrize("name", ["", "../errors", "/etc/passwd", "blocks/../system", "nope", "System", "a/b/c"])
@@ -188,7 +188,7 @@ def test_only_names_of_prompts_are_rendered(name):
     with pytest.raises(PromptMissing):
         render(name)
     with pytest.raises(PromptMissing):
-        tool_text(name)
+        load_tool_text(name)
 
 
 def test_prompts_say_that_edits_wait_for_review():

@@ -11,10 +11,10 @@ from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions import snapshot
-from core.sessions.fold import SessionState, fold
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from core.state.fold import SessionState, fold_events
 from tests.support.folded import as_data
 from tests.support.session_log import scan
 from tests.support.story import access, planning, project_at, story
@@ -45,7 +45,7 @@ async def recorded(tmp_path) -> tuple[Path, str, list[dict]]:
     project = project_at(tmp_path / "project")
     engine = Engine(project, options=EngineOptions(watch=False), models=access([*story(), *planning()]))
     reply = await engine.submit(cmd.SessionOpen())
-    runtime, live = engine._live(reply.session).runtime, []
+    runtime, live = engine._find_session(reply.session).runtime, []
     publish = runtime.bus.publish
 
     def recording(envelope: ev.Envelope) -> None:
@@ -59,8 +59,8 @@ async def recorded(tmp_path) -> tuple[Path, str, list[dict]]:
     await engine.submit(cmd.ModeSet(session=reply.session, mode="plan"))
     await finish_turn(engine, reply.session, "Plan it")
     await engine.submit(cmd.VerdictUndo(session=reply.session))
-    await engine.settled(reply.session)
-    log = SessionStore(project).sessions / reply.session / "log.jsonl"
+    await engine.wait_idle(reply.session)
+    log = SessionStore(project).sessions_path / reply.session / "log.jsonl"
     await engine.close()
     return log, reply.session, live
 
@@ -74,7 +74,7 @@ def test_every_prefix_of_the_log_folds_to_the_live_state_of_that_moment(recorded
     for envelope, expected in zip(found.envelopes, live, strict=True):
         state.apply(envelope)
         assert as_data(state) == expected, envelope.event
-    assert as_data(fold(found.envelopes, ReviewState())) == live[-1]
+    assert as_data(fold_events(found.envelopes, ReviewState())) == live[-1]
 
 
 def test_seq_is_dense_and_times_are_milliseconds(recorded):
@@ -91,18 +91,18 @@ def test_the_fold_survives_a_round_trip_of_every_envelope(recorded):
     decoder = msgspec.json.Decoder(ev.Envelope)
     again = [decoder.decode(msgspec.json.encode(each)) for each in scan(log).envelopes]
     assert again == scan(log).envelopes
-    assert as_data(fold(again, ReviewState())) == live[-1]
+    assert as_data(fold_events(again, ReviewState())) == live[-1]
 
 
 def with_tail(directory: Path, found: list[ev.Envelope], cut: int) -> SessionState:
     """The state of a session that was left after `cut` records, was given the others since, and is opened now."""
     directory.mkdir()
     first = SessionLog(directory / "log.jsonl")
-    state = SessionState(review=ReviewState(), recall=first.records)
+    state = SessionState(review=ReviewState(), recall=first.read_records)
     for envelope in found[:cut]:
         first.append(envelope)
         state.apply(envelope)
-    assert snapshot.keep(directory, first, state, least=0)
+    assert snapshot.save_snapshot(directory, first, state, least=0)
     first.close()
     later = SessionLog(directory / "log.jsonl", first.extent)
     for envelope in found[cut:]:

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from core.sandbox.tiers import ORDER
+from core.sandbox.tiers.selection import TIERS_BY_STRENGTH
 from tests.contract.source_tree import ROOT, Function, modules
 from tests.support.box_tiers import NOT_PROMISED
 from tests.support.safety_cases import (
@@ -66,7 +66,9 @@ def tiers_of(function: Function) -> set[str]:
     taken = {argument.arg for argument in function.args.args}
     if "locked" in taken:
         return {"T3"}
-    return {tier for tier in ORDER if function.name not in NOT_PROMISED[tier]} if "boxed" in taken else set()
+    return (
+        {tier for tier in TIERS_BY_STRENGTH if function.name not in NOT_PROMISED[tier]} if "boxed" in taken else set()
+    )
 
 
 def test_n17_the_catalogue_is_whole():
@@ -110,7 +112,7 @@ def test_n17_an_id_in_a_name_is_that_of_a_case():
 @pytest.mark.parametrize("case", sorted(EVERY_TIER))
 def test_what_the_box_has_to_hold_is_tried_on_every_tier(case):
     tried = [tiers_of(function) for function in cases_in("tests/integration/box") if covers(function, case)]
-    assert set(ORDER) - set().union(*tried) == set(), BLOCKING[case]
+    assert set(TIERS_BY_STRENGTH) - set().union(*tried) == set(), BLOCKING[case]
 
 
 def test_what_is_tried_on_every_tier_is_on_the_list():

@@ -45,7 +45,7 @@ SAME = {
 }
 # Needed although no import statement names it: a program that is run, a library that is imported by a name in a table.
 NAMED_ELSEWHERE = {
-    "ripgrep": ("core/tools/ripgrep.py", '"rg"'),
+    "ripgrep": ("core/tools/builtin/reading/ripgrep.py", '"rg"'),
     "openai": ("core/providers/connection/lean_import.py", '"openai"'),
     "anthropic": ("core/providers/connection/lean_import.py", '"anthropic"'),
     "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),

@@ -123,7 +123,7 @@ async def test_a_fork_goes_on_with_the_same_bytes(project, monkeypatch, wire):
         session = await worked(engine, wire)
         reply = await engine.submit(cmd.SessionFork(session=session))
         assert isinstance(reply, cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
         await turn(engine, session, "Here?")
         await turn(engine, reply.session, "There?")
     assert_none_refused(server)

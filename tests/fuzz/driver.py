@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 
 from core.engine import Engine, EngineOptions
-from core.engine.boxes import Boxes
-from core.engine.runtime import SessionRuntime
+from core.engine.session.session import Session
+from core.engine.shared_box import SharedBox
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.queries import ConflictQuery
-from core.protocol.review import Change, Choice, Hunk, ThreeSides
+from core.protocol.review import Change, ConflictChoice, ConflictSides, Hunk
 from core.sessions.store import SessionStore
 from tests.fuzz import actions as act
 from tests.fuzz.disk import entry_of, marks_in_git, tree_of
@@ -39,7 +39,7 @@ class Driver:
     effect what it may do, so that a process that survives this one knows."""
 
     def __init__(
-        self, project: Path, oracle: Oracle, boxes: Boxes, about_to: Callable[[Allowance], None] = lambda _: None
+        self, project: Path, oracle: Oracle, boxes: SharedBox, about_to: Callable[[Allowance], None] = lambda _: None
     ) -> None:
         self.project, self.oracle, self.boxes, self._about_to = project, oracle, boxes, about_to
         self.model = FuzzModel()
@@ -58,7 +58,7 @@ class Driver:
         self.engine = Engine(self.project, options=options, models=access(self.model), boxes=self.boxes)
         reply = await self.engine.submit(cmd.SessionResume(session=session) if session else cmd.SessionOpen())
         await self._follow(self._acked(reply))
-        await self.engine.settled(self.session)
+        await self.engine.wait_idle(self.session)
         self.look(may or Allowance())
 
     def _acked(self, reply: cmd.Reply) -> str:
@@ -72,8 +72,8 @@ class Driver:
         await asyncio.sleep(0)  # it has begun to listen
 
     @property
-    def runtime(self) -> SessionRuntime:
-        return self.engine._live(self.session).runtime
+    def runtime(self) -> Session:
+        return self.engine._find_session(self.session).runtime
 
     async def _listen(self, session: str) -> None:
         async for envelope in self.engine.events(session):
@@ -122,7 +122,7 @@ class Driver:
         """Submit, wait for the effect, look at the disk."""
         self._about_to(may or Allowance())
         reply = await self._tell(command)
-        await self.engine.settled(self.session)
+        await self.engine.wait_idle(self.session)
         self.look(may or Allowance())
         return reply
 
@@ -148,7 +148,7 @@ class Driver:
         return self.runtime.shadow.blobs.get(name)
 
     def _changes(self) -> list[Change]:
-        return list(self.runtime.shadow.changes())
+        return list(self.runtime.shadow.list_changes())
 
     def _hunks(self) -> list[tuple[Change, Hunk]]:
         return [(change, hunk) for change in self._changes() for hunk in change.hunks]
@@ -181,7 +181,7 @@ class Driver:
                 await self.perform(each)
             self.model.go_on.set()
         await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a turn")
-        await self.engine.settled(self.session)
+        await self.engine.wait_idle(self.session)
         self.look(Allowance())
 
     def _outside(self, action: act.Outside) -> None:
@@ -277,17 +277,17 @@ class Driver:
             return
         change = conflicts[action.at % len(conflicts)]
         sides = await self.engine.query(ConflictQuery(session=self.session, path=change.path))
-        if not isinstance(sides, ThreeSides):
+        if not isinstance(sides, ConflictSides):
             return
-        choices = tuple(Choice(take=action.take, text=action.text) for _ in sides.clashes)
-        settle = cmd.ConflictSettle(
+        choices = tuple(ConflictChoice(take=action.take, text=action.text) for _ in sides.clashes)
+        settle = cmd.ConflictResolve(
             session=self.session, path=change.path, choices=choices, mine=sides.mine.blob, theirs=sides.theirs.blob
         )
         await self._done(settle)
 
     async def _restore(self, action: act.Restore) -> None:
-        points = sorted(self.runtime.review.points)
-        if not points or self.engine._live(self.session).turns.running:
+        points = sorted(self.runtime.review.checkpoints)
+        if not points or self.engine._find_session(self.session).turns.is_running:
             return
         may = Allowance(loose=set(self.oracle.written), generated=True)
         name = points[action.at % len(points)]
@@ -309,7 +309,7 @@ class Driver:
             case "restart":
                 await self.restart()
             case "compact":
-                if not self.engine._live(session).turns.running:
+                if not self.engine._find_session(session).turns.is_running:
                     await self._done(cmd.ContextCompact(session=session))
             case "plan_edit" | "todo":
                 await self._plan(action)
@@ -326,7 +326,7 @@ class Driver:
         await self._done(cmd.VerdictUndo(session=self.session), may)
 
     async def _sent_comments(self) -> None:
-        if self.engine._live(self.session).turns.running:
+        if self.engine._find_session(self.session).turns.is_running:
             await self._done(cmd.CommentsSend(session=self.session))
             return
         self.model.begin(act.Turn())
@@ -336,7 +336,7 @@ class Driver:
             await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a turn about comments")
 
     async def _fork(self) -> None:
-        if self.engine._live(self.session).turns.running:
+        if self.engine._find_session(self.session).turns.is_running:
             return
         reply = await self._done(cmd.SessionFork(session=self.session))
         if isinstance(reply, cmd.Ack):
@@ -359,7 +359,7 @@ class Driver:
         return {each for each in self.leaks if each.partition(": ")[2] not in self.oracle.exposed}
 
     async def _build(self, action: act.Build) -> None:
-        if not self.runtime.state.plans or self.engine._live(self.session).turns.running:
+        if not self.runtime.state.plans or self.engine._find_session(self.session).turns.is_running:
             return
         path = min(self.runtime.state.plans)
         self.model.begin(act.Turn(steps=action.steps))
@@ -367,13 +367,13 @@ class Driver:
         reply = await self._done(cmd.PlanBuild(session=self.session, path=path, workers=action.workers))
         if not isinstance(reply, cmd.Reject):
             await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a build")
-            await self.engine.settled(self.session)
+            await self.engine.wait_idle(self.session)
             self.look(Allowance())
 
     async def restart(self) -> None:
         session = self.session
         await self.close()
-        is_kept = SessionStore(self.project).holds(session)
+        is_kept = SessionStore(self.project).has_session(session)
         if not is_kept and self.said_something:
             raise Broken("the session is gone")
         await self.open(session if is_kept else "")
@@ -387,7 +387,7 @@ class Driver:
             self._listening.cancel()
             await asyncio.wait({self._listening})
 
-    async def close(self) -> SessionRuntime:
+    async def close(self) -> Session:
         """End the engine; returns what the session was at its end."""
         runtime = self.runtime
         self._about_to(Allowance())

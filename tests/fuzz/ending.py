@@ -6,9 +6,9 @@ from pathlib import Path
 
 import psutil
 
-from core.engine.runtime import SessionRuntime
-from core.sessions.fold import fold
+from core.engine.session.session import Session
 from core.shadow import ReviewState
+from core.state.fold import fold_events
 from tests.fuzz.project import AWAITED, SECRETS
 from tests.support.folded import as_data
 from tests.support.session_log import scan
@@ -16,18 +16,18 @@ from tests.support.session_log import scan
 LEFTOVERS = (".tmp", ".part")
 
 
-def faults_of_log(runtime: SessionRuntime) -> list[str]:
+def faults_of_log(runtime: Session) -> list[str]:
     """Nothing = what the session was is what its log says, and any beginning of it is a session, too."""
-    if not runtime.directory.log.exists():
+    if not runtime.directory.log_path.exists():
         return []
-    found = scan(runtime.directory.log)
+    found = scan(runtime.directory.log_path)
     if not found.whole:
         return ["the log is not whole"]
     envelopes = found.envelopes
-    if as_data(fold(envelopes, ReviewState())) != as_data(runtime.state):
+    if as_data(fold_events(envelopes, ReviewState())) != as_data(runtime.state):
         return ["the log folds to another state than the live one"]
     for count in {len(envelopes) // 3, len(envelopes) // 2}:
-        state = fold(envelopes[:count], ReviewState())
+        state = fold_events(envelopes[:count], ReviewState())
         state.recall = lambda wanted: [envelopes[seq - 1] for seq in wanted]
         for envelope in envelopes[count:]:
             state.apply(envelope)

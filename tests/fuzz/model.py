@@ -11,15 +11,15 @@ from core.engine.models import ModelAccess
 from core.protocol.messages import Usage
 from core.providers.base import (
     Delta,
-    Finished,
     ModelInfo,
     ModelRequest,
     Provider,
+    StreamEnd,
     TextDelta,
     ToolCallDelta,
     UsageReport,
 )
-from core.providers.registry import resolve
+from core.providers.registry import resolve_provider
 from tests.fuzz.actions import Call, Turn
 from tests.fuzz.ending import looked_for
 from tests.support.default_model import always
@@ -68,12 +68,12 @@ def _deltas(step: tuple[Call, ...], asked: int) -> list[Delta]:
         found.append(ToolCallDelta(index, id=f"call{asked}_{index}", name=each.tool))
         found.append(ToolCallDelta(index, arguments=json.dumps(each.arguments)))
     found.append(UsageReport(Usage(prompt_tokens=100, completion_tokens=10)))
-    return [*found, Finished("tool_calls" if calls else "stop")]
+    return [*found, StreamEnd("tool_calls" if calls else "stop")]
 
 
 def access(model: FuzzModel) -> ModelAccess:
     def resolved(_: str, settings: Settings) -> tuple[Provider, str]:
-        resolve("openai/any", settings)  # what a provider's door does with keys is done, and nothing is sent
+        resolve_provider("openai/any", settings)  # what a provider's door does with keys is done, and nothing is sent
         return model, "model"
 
     return ModelAccess(

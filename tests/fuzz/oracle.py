@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct, field
 
-from core.protocol.moves import renames
+from core.protocol.renames import find_renames
 from core.protocol.review import Change, FileState, Hunk
 from tests.fuzz.disk import Entry, Tree, marks
 from tests.fuzz.project import BY_RULE
@@ -124,7 +124,7 @@ def foreseen(
     chosen = list(wanted)
     # Both paths of a rename go together, as do those of a rename that makes way.
     by_path = {change.path: change for change in changes}
-    pairs = [(by_path[new], by_path[old]) for new, old in renames(by_path).items()]
+    pairs = [(by_path[new], by_path[old]) for new, old in find_renames(by_path).items()]
     reached = {change.path for change, _ in chosen}
     for one, other in pairs * 2:
         if {one.path, other.path} & reached or any(_in_the_way(other.path, path) for path in reached):
@@ -146,7 +146,7 @@ def _in_the_way(path: str, other: str) -> bool:
 
 def _allow(may: Allowance, change: Change, chosen: list[Hunk], disk: Tree, blob: Blob) -> None:
     base, pending = entry(change.base, blob), entry(change.pending, blob)
-    old, new = lines(entry(change.counted, blob)), lines(pending)
+    old, new = lines(entry(change.counted_state, blob)), lines(pending)
     if _same(disk.get(change.path), base) and not change.conflict:
         whole = len(chosen) == len(change.hunks)
         data = b"".join(spliced(old, new, chosen))

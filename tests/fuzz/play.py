@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from core.engine.boxes import Boxes
+from core.engine.shared_box import SharedBox
+from core.filesystem.renaming import is_temporary_name
 from core.sandbox.box import Tier
-from core.workspace.renaming import is_temporary
 from tests.fuzz import actions as act
 from tests.fuzz.disk import tree_of
 from tests.fuzz.driver import Broken, Driver
@@ -32,7 +32,7 @@ Report = tuple[Oracle, str, Allowance]
 Tell = Callable[[object], None]
 
 
-class KeptBoxes(Boxes):
+class KeptBoxes(SharedBox):
     """One box for many engines: what is found once is given up at the very end."""
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ async def _played(driver: Driver, report: Report, part: tuple[act.AnyAction, ...
 
 async def _ended(driver: Driver) -> list[str]:
     runtime = await driver.close()
-    if driver.said_something and not runtime.directory.log.exists():
+    if driver.said_something and not runtime.directory.log_path.exists():
         return ["the session is gone"]
     return [*faults_of_log(runtime), *sorted(driver.leaked())]
 
@@ -138,7 +138,7 @@ def _killed(project: Path, report: Report, part: tuple[act.AnyAction, ...]) -> R
     if not os.WIFSIGNALED(status):
         raise Broken(f"the process that was to be killed ended by itself: {status}")
     oracle, session, may = reports[-1]
-    found = {path: each for path, each in tree_of(project).items() if not is_temporary(path.rpartition("/")[2])}
+    found = {path: each for path, each in tree_of(project).items() if not is_temporary_name(path.rpartition("/")[2])}
     if faults := oracle.copy().check(found, may):
         raise Broken("right after a crash: " + "; ".join(faults[:4]))
     return oracle, session, may
@@ -174,7 +174,7 @@ async def _dying(project: Path, report: Report, part: tuple[act.AnyAction, ...],
     def about_to(may: Allowance) -> None:
         tell((oracle, driver.session or session, may))
 
-    driver = Driver(project, oracle, Boxes(), about_to)
+    driver = Driver(project, oracle, SharedBox(), about_to)
     *before, crash = part
     await _played(driver, report, tuple(before))
     tell((oracle, driver.session, Allowance()))

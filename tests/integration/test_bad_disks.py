@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.exits import ExitCode
-from core.user_dirs import state_dir
+from core.user_dirs import get_state_dir
 from tests.support.program import ask, environment, run, without_powers
 from tests.support.provider_streams import Call, Step
 from tests.support.story import project_at
@@ -59,7 +59,7 @@ async def test_a_state_directory_that_can_not_be_read_is_no_empty_list(project, 
     assert (said.code, said.out) == (ExitCode.FAILED, "")
     assert "is not a directory. Set AGENT_TUI_STATE_DIR to one of your own." in said.err
     await ask(project, "Ok.")
-    (sessions,) = state_dir().rglob("sessions")
+    (sessions,) = get_state_dir().rglob("sessions")
     sessions.chmod(0)
     try:
         said = await run(project, "sessions", env=environment(None), before=without_powers)
@@ -71,7 +71,7 @@ async def test_a_state_directory_that_can_not_be_read_is_no_empty_list(project, 
 
 async def test_a_session_that_has_become_read_only_is_explained_and_stays_as_it_is(project):
     await ask(project, *PROPOSING)
-    (log,) = state_dir().rglob("log.jsonl")
+    (log,) = get_state_dir().rglob("log.jsonl")
     before = log.read_bytes()
     for path in (*log.parent.iterdir(), log.parent):
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -88,7 +88,7 @@ async def test_a_session_that_has_become_read_only_is_explained_and_stays_as_it_
 @pytest.mark.parametrize("damage", ["torn", "garbage"])
 async def test_d2_a_damaged_log_is_mended_said_and_what_is_whole_of_it_goes_on(project, damage):
     await ask(project, *PROPOSING)
-    (log,) = state_dir().rglob("log.jsonl")
+    (log,) = get_state_dir().rglob("log.jsonl")
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines) + lines[-1][:20] if damage == "torn" else b"".join((*lines, b"garbage\n")))
     ended, requests = await ask(project, "Going on.", arguments=("-c",))

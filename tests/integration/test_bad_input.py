@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from core.exits import ExitCode
-from core.user_dirs import config_dir
+from core.user_dirs import get_config_dir
 from tests.support.program import Ended, ask, environment, run
 from tests.support.provider_server import Request, provider_server
 from tests.support.provider_streams import Call, Step
@@ -38,8 +38,8 @@ def results(request: Request) -> list[str]:
 
 
 def configured(text: str | bytes) -> Path:
-    config_dir().mkdir(parents=True, exist_ok=True)
-    path = config_dir() / "config.toml"
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    path = get_config_dir() / "config.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.transports.stdio_client import connect
-from core.user_dirs import config_dir, state_dir
+from core.user_dirs import get_config_dir, get_state_dir
 from tests.support.program import KEY, PROGRAM
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -66,8 +66,8 @@ async def test_a_state_directory_that_is_a_file_is_told_and_mending_it_is_enough
 
 
 async def test_a_mistake_in_the_configuration_is_told_and_mending_it_is_enough(project):
-    config_dir().mkdir(parents=True)
-    path = config_dir() / "config.toml"
+    get_config_dir().mkdir(parents=True)
+    path = get_config_dir() / "config.toml"
     path.write_text("[ui]\ntheme = 'two words'\n")
     async with engine_in(project) as client:
         refused = await client.submit(cmd.SessionOpen())
@@ -122,7 +122,7 @@ async def test_d2_a_torn_log_is_mended_said_and_gone_on_with(project, monkeypatc
         async with engine_in(project) as client:
             session = (await client.submit(cmd.SessionOpen())).session
             await turn(client, session)
-        (log,) = state_dir().rglob("log.jsonl")
+        (log,) = get_state_dir().rglob("log.jsonl")
         log.write_bytes(log.read_bytes()[:-7])
         async with engine_in(project) as client:
             assert (await client.submit(cmd.SessionResume())).session == session

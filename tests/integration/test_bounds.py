@@ -55,7 +55,7 @@ async def test_limits_of_a_session_hold_at_once_and_survive_its_end(project):
     async with engine_in(project, [calls(("list_dir", {})) for _ in range(9)]) as engine:
         session = await opened(engine)
         assert isinstance(await engine.submit(cmd.LimitsSet(session=session, max_steps=3, max_cost=1.5)), cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
         state = engine.state(session)
         assert state.limits == ev.LimitsChanged(max_steps=3, max_cost=1.5, by="user")
         await engine.submit(cmd.TurnSubmit(session=session, text="go"))
@@ -110,7 +110,7 @@ async def test_what_a_project_made_stricter_is_not_widened(project, command, tol
         stricter = await engine.submit(cmd.PolicySet(session=session, policy="human"))
         assert isinstance(narrower, cmd.Ack)
         assert isinstance(stricter, cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert (engine.state(session).limits.max_steps, engine.state(session).policy.policy) == (5, "human")
 
 
@@ -118,7 +118,7 @@ async def test_where_the_user_types_the_commands_a_prompt_calls_no_model(project
     async with engine_in(project, [says("I answer.")]) as engine:
         session = await opened(engine)
         await engine.submit(cmd.PolicySet(session=session, policy="human"))
-        await engine.settled(session)
+        await engine.wait_idle(session)
         reply = await engine.submit(cmd.TurnSubmit(session=session, text="mend it"))
         assert isinstance(reply, cmd.Reject)
         assert (reply.code, "/policy confirm" in reply.hint) == ("typed_by_user", True)
@@ -138,7 +138,7 @@ async def test_after_another_policy_prompts_go_to_the_model_again(project):
         session = await opened(engine)
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="go")), cmd.Reject)
         await engine.submit(cmd.PolicySet(session=session, policy="confirm"))
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="go")), cmd.Ack)
         await until(engine, session, ev.TurnFinished)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.restoring import FILE
+from core.engine.session.restore import NOTE_FILE
 from core.protocol import commands as cmd
 from tests.integration.test_checkpoints import (
     accept,
@@ -49,7 +49,7 @@ async def worked(project: Path) -> tuple[str, str, dict[str, bytes | None], dict
         await approved_turn(engine, session, "Change it")
         await accept(engine, session)
         await engine.submit(cmd.BulkResolve(session=session, root="out", verdict="accept"))
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert (project / "out/b").exists()
         assert (project / "made/deep/b").exists()
         return session, (await listed(engine, session))[1].id, seen, files
@@ -68,7 +68,7 @@ def dying(number: int) -> Callable[[str], None]:
 async def restore_and_die(project: Path, session: str, checkpoint: str, at: int) -> None:
     """In a process of its own: every step of a promotion or a bulk, and every record, is a place to die at."""
     async with session_of(project, resume=session) as (engine, _):
-        runtime, step = engine._live(session).runtime, dying(at)
+        runtime, step = engine._find_session(session).runtime, dying(at)
         shadow = runtime.shadow
         shadow._promotion._step = shadow.bulks._step = shadow.bulks._transfer._step = step
         append = runtime.log.append
@@ -129,8 +129,8 @@ async def finished(
     """Either nothing had begun and nothing has changed, or all of it is done."""
     async with session_of(project, resume=session) as (engine, _):
         marks = await listed(engine, session)
-        directory = engine._live(session).runtime.directory.path
-        assert not (directory / FILE).exists()
+        directory = engine._find_session(session).runtime.directory.path
+        assert not (directory / NOTE_FILE).exists()
         if not (project / "made").exists():
             assert view(engine, session) == seen
             assert disk(project) == files

@@ -13,9 +13,9 @@ from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.sessions.fold import fold
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from core.state.fold import fold_events
 from tests.integration.test_engine_commands import submitted, turn
 from tests.support.agent_case import Step, calls, says
 from tests.support.history import faults
@@ -73,7 +73,7 @@ async def accept(engine: Engine, session: str) -> None:
 
 async def listed(engine: Engine, session: str) -> list[q.CheckpointInfo]:
     answer = await engine.query(q.CheckpointsQuery(session=session))
-    assert isinstance(answer, q.Checkpoints)
+    assert isinstance(answer, q.CheckpointsAnswer)
     return list(answer.checkpoints)
 
 
@@ -83,7 +83,7 @@ async def restore(engine: Engine, session: str, name: str, what: Any = "both") -
 
 def view(engine: Engine, session: str) -> dict[str, bytes | None]:
     """Every file that the agent sees, but git's own."""
-    shadow, found, waiting = engine._live(session).runtime.shadow, dict[str, bytes | None](), ["."]
+    shadow, found, waiting = engine._find_session(session).runtime.shadow, dict[str, bytes | None](), ["."]
     while waiting:
         above = waiting.pop()
         for each in shadow.list_dir(above):
@@ -112,10 +112,10 @@ async def test_every_prompt_makes_a_checkpoint_before_its_first_message(project)
         first, second = await listed(engine, session)
         assert (first.prompt, second.prompt) == ("Hello", "Write b")
         assert (first.files, second.files) == (1, 1)
-        found = scan(SessionStore(project).sessions / session / "log.jsonl").envelopes
+        found = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
         kinds = [type(each.event) for each in found if each.seq > second.seq][:3]
         assert kinds == [ev.CheckpointCreated, ev.TurnStarted, ev.MessageAppended]
-        assert fold(found[: second.seq]).messages == engine.state(session).messages[:2]
+        assert fold_events(found[: second.seq]).messages == engine.state(session).messages[:2]
 
 
 async def test_d10_files_conversation_and_ignored_files_go_back_together(project):
@@ -133,7 +133,7 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         await approved_turn(engine, session, "Change it")
         assert view(engine, session) != seen
         await accept(engine, session)
-        log = scan(SessionStore(project).sessions / session / "log.jsonl").envelopes
+        log = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
         told = next(each.event.message for each in reversed(log) if isinstance(each.event, ev.Notice))
         assert told.startswith("1 bulk still waits: .git ")
         for bulk in engine.state(session).review.bulks:
@@ -142,7 +142,7 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         assert (project / "out/b").read_text() == "2\n"
         second = (await listed(engine, session))[1]
         answer = await engine.query(q.CheckpointPreviewQuery(session=session, id=second.id))
-        assert isinstance(answer, q.CheckpointPreview)
+        assert isinstance(answer, q.CheckpointPreviewAnswer)
         shown = {each.path: (each.pending, each.disk, each.reason) for each in answer.paths}
         assert shown["a.txt"] == ("", "create", "")
         assert shown["made"] == ("propose", "delete", "")
@@ -199,7 +199,7 @@ async def test_what_was_compacted_since_comes_back(project):
         await turn(engine, session, "First")
         await turn(engine, session, "Second")
         second, messages = (await listed(engine, session))[1], list(engine.state(session).messages)
-        runtime = engine._live(session).runtime
+        runtime = engine._find_session(session).runtime
         runtime.emit(ev.ContextCompacted(messages=tuple(messages[:1]), before_tokens=9, after_tokens=1))
         await restore(engine, session, second.id, "conversation")
         assert engine.state(session).messages == messages[:2]
@@ -216,9 +216,9 @@ async def test_a_restore_is_refused_while_a_turn_or_a_job_runs(project):
             assert isinstance(reply, cmd.Reject)
             assert reply.code == "command_running"
         await submitted(engine, session, cmd.JobStop(session=session))
-        engine._live(session).turns._reserved = True
+        engine._find_session(session).turns._reserved = True
         running = await engine.submit(back)
-        engine._live(session).turns._reserved = False
+        engine._find_session(session).turns._reserved = False
         assert isinstance(running, cmd.Reject)
         assert running.code == "turn_running"
         unknown = await engine.submit(cmd.CheckpointRestore(session=session, id="none"))
@@ -236,11 +236,11 @@ async def test_d10_what_the_user_changed_meanwhile_is_kept_and_named(project):
         (project / "a.txt").write_text("mine\ntwo\nthree\n")
         first, since = (await listed(engine, session))[0], engine.state(session).seq
         answer = await engine.query(q.CheckpointPreviewQuery(session=session, id=first.id))
-        assert isinstance(answer, q.CheckpointPreview)
+        assert isinstance(answer, q.CheckpointPreviewAnswer)
         assert [bool(each.reason) for each in answer.paths if each.path == "a.txt"] == [True]
         await restore(engine, session, first.id, "files")
         assert (project / "a.txt").read_text() == "mine\ntwo\nthree\n"
-        log = engine._live(session).runtime.log.read(after=since)
+        log = engine._find_session(session).runtime.log.read(after=since)
         restored = next(each.event for each in log if isinstance(each.event, ev.CheckpointRestored))
         assert [each.path for each in restored.left] == ["a.txt"]
         assert any(isinstance(each.event, ev.Notice) and "a.txt" in each.event.message for each in log)
@@ -253,9 +253,9 @@ async def test_the_log_folds_to_the_live_state_after_restores(project):
         await restore(engine, session, (await listed(engine, session))[0].id)
         await turn(engine, session, "Again")
         live = engine.state(session)
-        found = fold(scan(SessionStore(project).sessions / session / "log.jsonl").envelopes, ReviewState())
-        assert (found.messages, found.marks, found.changes) == (live.messages, live.marks, dict(live.changes))
-        assert found.review.points == live.review.points
+        found = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes, ReviewState())
+        assert (found.messages, found.checkpoints, found.changes) == (live.messages, live.marks, dict(live.changes))
+        assert found.review.checkpoints == live.review.checkpoints
     async with session_of(project, resume=session) as (engine, again):
         assert engine.state(again).messages == live.messages
         assert [each.prompt for each in await listed(engine, again)] == ["Write b", "", "Again"]
@@ -287,7 +287,7 @@ async def test_a_fork_is_a_session_of_its_own_and_both_go_on(project):
         assert engine.state(session).turns[-1].prompt == "Go on"
         await submitted(engine, session, cmd.BulkResolve(session=session, root="out", verdict="accept"))
         assert (project / "out/a").read_text() == "1\n"
-    log = SessionStore(project).sessions / other / "log.jsonl"
+    log = SessionStore(project).sessions_path / other / "log.jsonl"
     assert session.encode() not in log.read_bytes()
     assert scan(log).whole
 

@@ -11,7 +11,7 @@ import pytest
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.user_dirs import config_dir
+from core.user_dirs import get_config_dir
 from tests.integration.test_engine_provider import (
     EDIT,
     READ,
@@ -103,8 +103,8 @@ async def test_a_session_is_only_appended_to_over_turns_modes_verdicts_and_a_res
 
 async def test_after_a_compaction_the_history_begins_anew_and_only_grows_again(project, monkeypatch):
     (project / "a.txt").write_text("a long line of text\n" * 20_000)
-    config_dir().mkdir(parents=True)
-    (config_dir() / "config.toml").write_text("[context]\nwindow = 100000\n")
+    get_config_dir().mkdir(parents=True)
+    (get_config_dir() / "config.toml").write_text("[context]\nwindow = 100000\n")
     steps = (
         Step(parts=[Think(text="Look."), READ]),
         Step(parts=[Think(text="Again."), READ]),
@@ -174,7 +174,7 @@ async def test_an_update_with_other_tools_is_told_of_and_costs_what_was_thought(
     steps = (Step(parts=[Think(text="Look."), READ]), Step(parts=[Think(text="So."), Say(text="Read.")]), "Then.", "x")
     async with serving(monkeypatch, *steps, strict=True) as server:
         with monkeypatch.context() as before:
-            before.setattr("core.agent.speaking.tool_text", lambda name: f"What {name} was for.")
+            before.setattr("core.agent.context.model_dialect.tool_text", lambda name: f"What {name} was for.")
             async with engine_in(project) as engine:
                 session = await opened(engine, OPUS)
                 await played(engine, session, "Read it")

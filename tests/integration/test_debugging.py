@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
-from core.debug.marks import MARK
+from core.cli.arguments import Options
+from core.debug.probe_regions import REGION_NAME
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -58,14 +58,14 @@ async def until(client: StdioClient, session: str, end: type[ev.Event]) -> list[
 
 def marked(*places: Path) -> list[str]:
     files = [path for place in places for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
-    return [str(path) for path in files if MARK.encode() in path.read_bytes()]
+    return [str(path) for path in files if REGION_NAME.encode() in path.read_bytes()]
 
 
 @pytest.mark.timeout(60)
 async def test_marks_that_a_command_wrote_itself_are_taken_out_at_the_end_of_the_turn(tmp_path):
-    whole = f"printf 'a\\n# region {MARK} p7\\nb\\n# endregion {MARK} p7\\nc\\n' > made.py"
-    built = f"mkdir dist; printf '// region {MARK} p9' > dist/bundle.js; echo x > dist/clean.js"
-    write = f"{whole}; printf '# region {MARK} p8\\n' > half.py; {built}"
+    whole = f"printf 'a\\n# region {REGION_NAME} p7\\nb\\n# endregion {REGION_NAME} p7\\nc\\n' > made.py"
+    built = f"mkdir dist; printf '// region {REGION_NAME} p9' > dist/bundle.js; echo x > dist/clean.js"
+    write = f"{whole}; printf '# region {REGION_NAME} p8\\n' > half.py; {built}"
     steps = [*SEARCH, [("run_terminal_cmd", {"command": write})]]
     client, session, where = await debugging(tmp_path, *steps, [("probe_remove", {})])
     (where / ".gitignore").write_text("dist/\n")
@@ -101,15 +101,15 @@ async def test_a_probe_can_post_from_inside_of_the_box_while_its_run_goes_on(tmp
     client, session, where = await debugging(tmp_path, *steps)
     await until(client, session, ev.TurnFinished)
     answer = await client.query(q.ProbeLogQuery(session=session, run="r1"))
-    assert isinstance(answer, q.ProbeLog)
+    assert isinstance(answer, q.ProbeLogAnswer)
     posted = [(each.message, each.data) for each in answer.records if each.location != "output"]
     assert posted == [("posted", '"tea"')] * 3
     assert "http://127.0.0.1:" in [each.message for each in answer.records]
     both = await client.query(q.ProbeLogQuery(session=session, run="r1", compare_with="r1"))
     assert {place.side for place in both.places} == {"same"}
     missing = await client.query(q.ProbeLogQuery(session=session, run="r9"))
-    assert isinstance(missing, q.Refused)
+    assert isinstance(missing, q.RefusedAnswer)
     await client.close()
-    envelopes = scan(SessionStore(where).sessions / session / "log.jsonl").envelopes
+    envelopes = scan(SessionStore(where).sessions_path / session / "log.jsonl").envelopes
     told = [each.event.message.content for each in envelopes if isinstance(each.event, ev.MessageAppended)]
     assert any("\nlater .\n" in text for text in told)

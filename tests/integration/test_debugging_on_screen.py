@@ -14,16 +14,16 @@ import psutil
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.agent.probe_check import take_out
-from core.debug.marks import MARK
-from core.debug.records import shown, stored
+from core.agent.debug.leftover_marks import remove_marks
+from core.debug.probe_records import decode_records, format_record
+from core.debug.probe_regions import REGION_NAME
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
-from core.sessions.debugging import DebugState
-from core.sessions.fold import fold
 from core.sessions.store import SessionStore
 from core.shadow import BlobStore, ReviewState
-from core.user_dirs import config_dir, state_dir
+from core.state.debugging import DebugState
+from core.state.fold import fold_events
+from core.user_dirs import get_config_dir, get_state_dir
 from tests.support.debugging import (
     COMPARE,
     FIX,
@@ -43,7 +43,7 @@ from tests.support.debugging import (
 )
 from tests.support.program import PROGRAM
 from tests.support.session_log import scan
-from tui.widgets.question import GRACE
+from tui.ask.question_bar import GRACE
 
 Calls = list[tuple[str, dict]]
 
@@ -74,8 +74,8 @@ def script(path: Path, *steps: Calls) -> str:
 
 def committed(root: Path, make: Callable[[Path], Path]) -> Path:
     """A project that is a git repository; what commands do there is held, so they run unasked."""
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
     where = make(root / "project")
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.example"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "First"]):
@@ -94,11 +94,14 @@ def started(where: Path, model: str) -> Terminal:
 def marked(where: Path) -> list[str]:
     """What git finds in the project, new files too, and what is in the state of all sessions."""
     found = subprocess.run(
-        ["git", "grep", "--untracked", "--no-exclude-standard", "-l", f"region {MARK}"],
+        ["git", "grep", "--untracked", "--no-exclude-standard", "-l", f"region {REGION_NAME}"],
         cwd=where, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    files = [path for path in state_dir().rglob("*") if path.is_file() and not path.is_symlink()]
-    return [*found.stdout.split(), *(str(path) for path in files if f"region {MARK}".encode() in path.read_bytes())]
+    files = [path for path in get_state_dir().rglob("*") if path.is_file() and not path.is_symlink()]
+    return [
+        *found.stdout.split(),
+        *(str(path) for path in files if f"region {REGION_NAME}".encode() in path.read_bytes()),
+    ]
 
 
 def kill(processes: list[psutil.Process]) -> None:
@@ -114,7 +117,7 @@ def kill(processes: list[psutil.Process]) -> None:
 
 
 def debugged(directory: Path) -> DebugState:
-    return fold(scan(directory / "log.jsonl").envelopes, ReviewState()).debug
+    return fold_events(scan(directory / "log.jsonl").envelopes, ReviewState()).debug
 
 
 @pytest.mark.timeout(100)
@@ -146,16 +149,18 @@ def test_a_fault_is_debugged_on_the_screen_and_every_verdict_stands_in_the_log(
         screen.wait_for(lambda _: b"no probe is left" in screen.text())
         screen.write(QUIT)
         screen.wait_for(lambda _: not screen.process.is_running() or screen.process.status() == "zombie")
-    directory = next(iter(SessionStore(where).directories()))
+    directory = next(iter(SessionStore(where).list_directories()))
     debug, blobs = debugged(directory), BlobStore(directory / "blobs")
-    logs = {name: [shown(each) for each in stored(blobs.get(run.log))] for name, run in debug.runs.items()}
+    logs = {
+        name: [format_record(each) for each in decode_records(blobs.get(run.log))] for name, run in debug.runs.items()
+    }
     assert [each.state for each in debug.hypotheses.values()] == verdicts
     cited = [evidence for each in debug.hypotheses.values() for evidence in each.evidence]
     assert len(cited) >= 3
     assert all(each.text == logs[each.run][each.line - 1] for each in cited)
     assert [(run.exit_code, run.after_fix) for run in debug.runs.values()] == [(1, False), (0, True)]
-    assert (debug.judged.run, debug.judged.outcome) == ("r2", "fixed")
-    assert (debug.probes, debug.unchecked) == ({}, False)
+    assert (debug.fix_verdict.run, debug.fix_verdict.outcome) == ("r2", "fixed")
+    assert (debug.probes, debug.needs_probe_check) == ({}, False)
     assert marked(where) == []
 
 
@@ -172,13 +177,13 @@ async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_lef
     engine = Engine(where, options=EngineOptions(watch=False))
     assert isinstance(await engine.submit(cmd.SessionOpen(model="", mode="agent")), cmd.Ack)
     assert marked(where) == []
-    for directory in SessionStore(where).directories():
+    for directory in SessionStore(where).list_directories():
         if not debugged(directory).hypotheses:
             continue
         assert isinstance(await engine.submit(cmd.SessionResume(session=directory.name)), cmd.Ack)
-        debug, shadow = engine.state(directory.name).debug, engine._live(directory.name).runtime.shadow
-        assert (debug.probes, debug.reproducing, debug.unchecked) == ({}, None, False)
-        assert take_out(shadow, debug.probed, kept=True).left == ()
+        debug, shadow = engine.state(directory.name).debug, engine._find_session(directory.name).runtime.shadow
+        assert (debug.probes, debug.reproduction, debug.needs_probe_check) == ({}, None, False)
+        assert remove_marks(shadow, debug.probed_paths, with_ignored=True).paths == ()
         assert b"2 probes were taken away: the turn ended." in (directory / "log.jsonl").read_bytes()
         assert {path: shadow.read(path) for path in shadow.state.changes} in ({}, {"prices.py": MENDED.encode()})
     await engine.close()

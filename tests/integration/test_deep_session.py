@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.exits import ExitCode
-from core.user_dirs import state_dir
-from core.workspace.removing import remove_tree
+from core.filesystem.removal import remove_tree
+from core.user_dirs import get_state_dir
 from tests.support.program import ask, environment, run
 from tests.support.provider_streams import Call, Step
 from tests.support.trust import trust
@@ -38,7 +38,7 @@ def project(tmp_path) -> Iterator[Path]:
     (root / "make.py").write_text(MAKE)
     trust(root)
     yield root
-    for each in (root, state_dir()):
+    for each in (root, get_state_dir()):
         remove_tree(each)
 
 
@@ -65,4 +65,4 @@ async def test_n15_deep_generated_directories_are_told_of_and_accepted_as_a_whol
 async def test_n15_a_session_with_deep_directories_is_let_go_of_whole(project):
     ended = await run(project, "box", "run", ".", "python3 make.py .", env=environment(None))
     assert (ended.code, "Traceback" in ended.err) == (ExitCode.DONE, False)
-    assert list(state_dir().glob("workspaces/*/sessions/*")) == []
+    assert list(get_state_dir().glob("workspaces/*/sessions/*")) == []

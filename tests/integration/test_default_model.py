@@ -12,9 +12,9 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.providers.catalog import listing
-from core.providers.catalog.choosing import default_model
+from core.providers.catalog.choosing import find_default_model
 from core.providers.connection.keys import store_key
-from core.user_dirs import config_dir
+from core.user_dirs import get_config_dir
 from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
@@ -29,8 +29,8 @@ def patience(monkeypatch):
 
 
 def configured(text: str) -> Settings:
-    (config_dir()).mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text(text)
+    (get_config_dir()).mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text(text)
     return load_settings()
 
 
@@ -43,7 +43,7 @@ async def everyone_says(project) -> set[str]:
     opened = await engine.submit(cmd.SessionOpen())
     begun = engine.state(opened.session).model
     await engine.close()
-    return {(await default_model(settings)).id, listed.default, found.default, begun}
+    return {(await find_default_model(settings)).id, listed.default, found.default, begun}
 
 
 async def test_a_key_with_an_address_of_the_users_leads_everybody_to_the_same_model(monkeypatch, tmp_path):
@@ -107,7 +107,7 @@ async def test_a_local_server_that_merely_runs_is_offered_and_not_taken(monkeypa
 async def test_a_server_that_lists_nothing_gives_way_to_the_next_and_says_why(monkeypatch, tmp_path):
     async with provider_server(models=[]) as server:
         configured(f'[providers.work]\nbase_url = "{server.openai_url}"\n')
-        assert (await default_model(load_settings())).reason == f"work at {server.openai_url}: It lists no model."
+        assert (await find_default_model(load_settings())).reason == f"work at {server.openai_url}: It lists no model."
         monkeypatch.setenv("XAI_API_KEY", KEY)
         assert await everyone_says(tmp_path) == {"xai/grok-4.7"}
 

@@ -10,15 +10,15 @@ import pytest
 from textual.pilot import Pilot
 
 from core import demo
-from core.cli import parse
+from core.cli.arguments import parse
+from core.cli.resuming import with_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.providers.scripted.provider import ScriptedProvider
-from core.resuming import with_session
 from tui.app import AgentApp
-from tui.bridge import Wish
-from tui.widgets.diff_view import DiffView
+from tui.bridge import SessionRequest
+from tui.review.diff_view import DiffView
 
 FIXED = "return (cents * rate + 50) // 100"
 
@@ -55,7 +55,7 @@ class Newcomer:
         """Keys that give consent are not taken in the first half second, so somebody in a hurry presses again."""
         for _ in range(200):
             await self.pilot.press(key)
-            self.app.door.strokes.rest()
+            self.app.key_filter.keystrokes.flush()
             await self.pilot.pause(0.05)
             if holds():
                 return
@@ -83,7 +83,7 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
     async def connect() -> Engine:
         return engine
 
-    app = AgentApp(connect, Wish(demo=True))
+    app = AgentApp(connect, SessionRequest(demo=True))
     async with app.run_test(size=(120, 40)) as pilot:
         user = Newcomer(app, pilot)
         await user.take_suggestion("Why do the tests fail?")
@@ -131,7 +131,7 @@ async def test_a_demo_goes_on_in_its_own_project_after_the_engine_was_lost(tmp_p
     opened = await first.submit(cmd.SessionOpen(demo=True))
     copy = Path(first.state(opened.session).workspace)
     await first.submit(cmd.TurnSubmit(session=opened.session, text="Why do the tests fail?"))
-    await first.settled(opened.session)
+    await first.wait_idle(opened.session)
     await first.close()
     assert with_session(parse(["--demo", "-c"])).resume == opened.session
     second = Engine(tmp_path, options=EngineOptions(watch=False))
@@ -142,9 +142,9 @@ async def test_a_demo_goes_on_in_its_own_project_after_the_engine_was_lost(tmp_p
 
 
 def test_every_demo_has_a_fresh_copy_and_old_ones_go(isolated):
-    copies = [demo.prepare() for _ in range(demo.KEPT + 2)]
-    assert len(set(copies)) == demo.KEPT + 2
-    assert [copy.is_dir() for copy in copies] == [False] * 2 + [True] * demo.KEPT
+    copies = [demo.create_project() for _ in range(demo.MAX_PROJECTS + 2)]
+    assert len(set(copies)) == demo.MAX_PROJECTS + 2
+    assert [copy.is_dir() for copy in copies] == [False] * 2 + [True] * demo.MAX_PROJECTS
     assert (copies[-1] / "till" / "money.py").is_file()
 
 
@@ -152,11 +152,11 @@ def test_a_state_directory_that_is_a_file_is_named(monkeypatch, tmp_path):
     (tmp_path / "state").write_text("")
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "state"))
     with pytest.raises(StateError, match="sample project"):
-        demo.prepare()
+        demo.create_project()
 
 
 def test_the_script_of_the_demo_is_sound_and_offers_its_first_prompt():
-    provider = ScriptedProvider.from_file(demo.model().partition("/")[2])
-    offer = provider.suggestion(())
+    provider = ScriptedProvider.from_file(demo.build_model_id().partition("/")[2])
+    offer = provider.suggest(())
     assert offer is not None
     assert (offer.text, offer.mode) == ("Why do the tests fail?", "ask")

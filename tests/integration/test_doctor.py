@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.cli import Options
-from core.doctor import report
+from core.cli.arguments import Options
+from core.cli.doctor import report
 from core.exits import ExitCode
 from core.sandbox.box import Tier
-from core.sandbox.tiers import TierReason, TierReport
+from core.sandbox.tiers.selection import TierReport, TierTrial
 from core.sessions.store import SessionStore
 from tests.support.provider_server import provider_server
 from tests.support.trust import trust
@@ -42,8 +42,8 @@ def test_a_fresh_machine_is_told_what_to_do_and_nothing_is_made(project, capsys,
 
 
 async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed(project, monkeypatch):
+    from core.cli.doctor import _models, _table
     from core.config import Settings
-    from core.doctor import _models, _table
 
     async with provider_server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
@@ -77,7 +77,7 @@ def test_what_keeps_a_session_from_working_fails_and_says_what_to_do(project, ca
     assert code == ExitCode.FAILED
     assert "Set AGENT_TUI_STATE_DIR to one that can" in problems[0]
     assert "config.toml, line 1: `mode`" in problems[1]
-    assert SessionStore(project).directories() == []
+    assert SessionStore(project).list_directories() == []
 
 
 def test_the_root_of_the_file_system_is_refused_with_advice(capsys, project):
@@ -90,14 +90,14 @@ def test_the_root_of_the_file_system_is_refused_with_advice(capsys, project):
 
 def test_what_contains_commands_is_told_with_the_reason_for_each_stronger_tier(project, capsys, monkeypatch):
     reasons = (
-        TierReason(tier=Tier.NAMESPACES, ok=False, reason="unshare: refused [EPERM].", errno="EPERM", cure="Do this."),
-        TierReason(tier=Tier.LANDLOCK, ok=True),
+        TierTrial(tier=Tier.NAMESPACES, ok=False, reason="unshare: refused [EPERM].", errno="EPERM", cure="Do this."),
+        TierTrial(tier=Tier.LANDLOCK, ok=True),
     )
 
     async def found(_state, *, all_of_them):
         return TierReport(tier=Tier.LANDLOCK, reasons=reasons)
 
-    monkeypatch.setattr("core.sandbox.tiers.find_tier", found)
+    monkeypatch.setattr("core.sandbox.tiers.selection.find_tier", found)
     code, told_of, lines = told(project, capsys)
     assert code == ExitCode.DONE
     assert told_of["commands"].startswith("T3: what a command changes is held for your review (Landlock")

@@ -16,7 +16,7 @@ async def leave_with(project, text: str, session: str = "") -> str:
     reply = await engine.submit(cmd.SessionResume(session=session) if session else cmd.SessionOpen())
     assert isinstance(reply, cmd.Ack), reply
     await engine.submit(cmd.DraftKeep(session=reply.session, text=text))
-    await engine.settled(reply.session)
+    await engine.wait_idle(reply.session)
     await engine.close()
     return reply.session
 
@@ -39,4 +39,4 @@ async def test_n16a_a_prompt_that_was_emptied_leaves_no_draft(tmp_path):
     project = project_at(tmp_path / "project")
     session = await leave_with(project, "half a thought")
     await leave_with(project, "", session)
-    assert SessionStore(project).holds(session) is False
+    assert SessionStore(project).has_session(session) is False

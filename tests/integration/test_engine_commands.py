@@ -42,7 +42,7 @@ async def session_of(project: Path, models: ModelAccess):
 async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
     reply = await engine.submit(command)
     assert isinstance(reply, cmd.Ack), reply
-    await engine.settled(session)
+    await engine.wait_idle(session)
 
 
 async def turn(engine: Engine, session: str, text: str = "Do it") -> list[ev.AnyEvent]:
@@ -100,7 +100,7 @@ async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
     async with session_of(project, access([says("Done.")])) as (engine, session):
         seen = await until(engine, session, ev.RulesLoaded)
         assert [rule.path for rule in seen[-1].rules] == ["AGENTS.md"]
-        live = engine._live(session)
+        live = engine._find_session(session)
         await live.turns._warming
         assert (live.runtime.directory.path / "prefix.json").is_file()
         assert live.turns.context is not None
@@ -112,7 +112,7 @@ async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
 
 async def test_a_session_that_was_only_warmed_leaves_nothing_behind(project):
     async with session_of(project, access([])) as (engine, session):
-        directory = engine._live(session).runtime.directory.path
+        directory = engine._find_session(session).runtime.directory.path
     assert not directory.exists()
 
 

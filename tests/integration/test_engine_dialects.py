@@ -7,11 +7,11 @@ import contextlib
 
 import pytest
 
-from core.dialects.command import MARKS
+from core.dialects.command import COMPLETION_MARKS
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.documents import FileEdit, TerminalCommand
-from core.user_dirs import config_dir
+from core.protocol.documents import FileEditDocument, TerminalCommandDocument
+from core.user_dirs import get_config_dir
 from tests.integration.test_engine_provider import (
     assert_prefixes_hold,
     assert_valid,
@@ -36,14 +36,14 @@ COMMANDS = (
     "THOUGHT: I look.\n\n```bash\ncat a.txt\n```",
     "I forgot the block.",
     "THOUGHT: I make a note.\n\n```bash\necho noted > note.txt && echo written\n```",
-    f"THOUGHT: All is done.\n\n```bash\necho {MARKS[0]}\n```",
+    f"THOUGHT: All is done.\n\n```bash\necho {COMPLETION_MARKS[0]}\n```",
 )
 
 
 @pytest.fixture(autouse=True)
 def spoken():
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text(
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text(
         '[models."openai/tiny-1"]\ndialect = "tags"\n[models."openai/tiny-2"]\ndialect = "command"\n'
         '[models."anthropic/tiny-1"]\ndialect = "tags"\n[models."anthropic/tiny-2"]\ndialect = "command"\n'
     )
@@ -94,9 +94,9 @@ async def test_a_turn_in_tags_reads_edits_and_runs_a_command(project, monkeypatc
             ]  # fmt: skip
             texts = [each.content for each in shown if each.__struct_config__.tag == "text"]
             assert texts == ["I look.", "I propose this.", "Now a check.", "It is `two` no more."]
-            [edit] = [each for each in shown if isinstance(each, FileEdit)]
+            [edit] = [each for each in shown if isinstance(each, FileEditDocument)]
             assert (edit.metadata.status, edit.metadata.file_path, edit.metadata.added) == ("success", "a.txt", 1)
-            [ran] = [each for each in shown if isinstance(each, TerminalCommand)]
+            [ran] = [each for each in shown if isinstance(each, TerminalCommandDocument)]
             assert (ran.metadata.exit_code, ran.metadata.command) == (3, "cat a.txt; exit 3")
             assert events[-1].reason == "done"
             assert faults(engine.state(session).messages) == []
@@ -113,7 +113,7 @@ async def test_a_turn_in_commands_reads_and_writes_until_the_mark(project, monke
             session = await opened(engine, f"{api}/tiny-2")
             events = await allowed(engine, session, "Make a note")
             shown = documents(events)
-            assert [each.metadata.exit_code for each in shown if isinstance(each, TerminalCommand)] == [0, 0]
+            assert [each.metadata.exit_code for each in shown if isinstance(each, TerminalCommandDocument)] == [0, 0]
             assert events[-1].reason == "done"
             assert events[-1].steps == 4
             assert faults(engine.state(session).messages) == []
@@ -132,10 +132,10 @@ async def test_a_session_goes_on_in_another_dialect_after_a_restart(project, mon
             await allowed(engine, session, "Look")
         async with engine_in(project) as engine:
             assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
-            await engine.settled(session)
+            await engine.wait_idle(session)
             for model in ("openai/tiny-2", "anthropic/tiny-9"):
                 assert isinstance(await engine.submit(cmd.ModelSet(session=session, model=model)), cmd.Ack)
-                await engine.settled(session)
+                await engine.wait_idle(session)
                 assert (await allowed(engine, session, "Go on"))[-1].reason == "done"
         for request in server.answered:
             assert_valid(request)

@@ -101,7 +101,7 @@ class Desk:
     async def diff(self, path: str = FILE) -> list[str]:
         """The lines of the review that change, with their signs and numbers."""
         found = await self.engine.query(q.DiffQuery(session=self.session, path=path))
-        assert isinstance(found, q.Diff)
+        assert isinstance(found, q.DiffAnswer)
         assert found.diff is not None
         rows = [line for line in found.diff.lines if line.kind in {"added", "removed"}]
         return [f"{'+' if line.new else '-'}{line.new or line.old}{line.text}" for line in rows]

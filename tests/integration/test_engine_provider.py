@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from core.engine import Engine, EngineOptions
-from core.modes import Access, Mode, granted
+from core.modes import Access, Mode, is_granted
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.messages import UserMessage
 from core.tools.registry import TOOLS
-from core.user_dirs import config_dir, state_dir
+from core.user_dirs import get_config_dir, get_state_dir
 from tests.contract.test_access_matrix import ARGUMENTS
 from tests.support.history import anthropic_faults, faults, openai_faults
 from tests.support.provider_server import Request, provider_server
@@ -73,7 +73,7 @@ async def opened(engine: Engine, model: str, *, mode: ev.ModeName = "agent") -> 
 async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
     reply = await engine.submit(command)
     assert isinstance(reply, cmd.Ack), reply
-    await engine.settled(session)
+    await engine.wait_idle(session)
 
 
 async def until(engine: Engine, session: str, kind: type, *, after: int) -> list[Any]:
@@ -226,7 +226,7 @@ async def test_a_compaction_keeps_the_users_words_and_the_next_request_begins_an
     (project / "a.txt").write_text("a long line of text\n" * 20_000)
     full = {"prompt": 80_000, "completion": 10}
     steps = (Step(calls=[READ]), Step(calls=[READ]), Step(text="Read.", usage=full), "NOTES: it was read.", "Next.")
-    configured = config_dir()
+    configured = get_config_dir()
     configured.mkdir(parents=True)
     (configured / "config.toml").write_text("[context]\nwindow = 100000\n")
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
@@ -301,9 +301,9 @@ async def test_k1_a_pasted_key_is_stored_for_its_owner_alone_and_used_in_the_nex
         await submitted(engine, session, cmd.ModelSet(session=session, model=model))
         assert (await turn(engine, session, "hi"))[-1].reason == "done"
         assert [each.key for each in server.answered] == ["sk-pasted-0123456789"]
-        kept = state_dir() / "keys.json"
+        kept = get_state_dir() / "keys.json"
         assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o077) == (0o600, 0)
-        chosen = config_dir() / "config.toml"
+        chosen = get_config_dir() / "config.toml"
         assert tomllib.loads(chosen.read_text())["model"] == model
         holding = [path for path in Path.home().rglob("*") if path.is_file() and b"sk-pasted" in path.read_bytes()]
         assert holding == [kept]
@@ -315,7 +315,7 @@ async def test_k1_a_pasted_key_is_stored_for_its_owner_alone_and_used_in_the_nex
 
 
 async def test_n16a_the_theme_is_kept_for_the_next_time_and_nothing_else_is_touched(project):
-    file = config_dir() / "config.toml"
+    file = get_config_dir() / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text('# mine\nmodel = "scripted/demo"\n')
     async with engine_in(project) as engine:
@@ -354,7 +354,7 @@ async def test_m1_a_script_that_calls_every_tool_acts_only_where_its_mode_grants
         statuses = {each.tool: each.status for each in seen if isinstance(each, ev.ToolFinished)}
         assert set(statuses) == set(ARGUMENTS)
         contained = engine.terminal(session).contained
-        refused = {name for name in ARGUMENTS if not granted(mode, TOOLS[name].access, contained=contained)}
+        refused = {name for name in ARGUMENTS if not is_granted(mode, TOOLS[name].access, is_contained=contained)}
         if mode is Mode.DEBUG:  # nothing is confirmed
             refused |= {name for name in ARGUMENTS if TOOLS[name].access is Access.PROPOSE}
         asked = {"run_terminal_cmd", "run_python", "write_terminal", "switch_mode"}

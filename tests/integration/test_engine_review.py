@@ -10,12 +10,12 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.moves import renames
-from core.protocol.review import Change, Choice, Origin
+from core.protocol.renames import find_renames
+from core.protocol.review import Change, ConflictChoice, Origin
 from tests.integration.test_engine_commands import session_of, submitted, turn, until
 from tests.support.agent_case import calls, says
 from tests.support.story import access, project_at
-from tests.unit.shadow.layer import Layer
+from tests.unit.shadow.command_layer import Layer
 
 NEW = "".join(f"line {number}\n" for number in range(6))
 
@@ -47,7 +47,7 @@ async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
         await submitted(engine, session, cmd.HunkSplit(session=session, path="new.txt", hunk=hunk))
         first, second = change_of(engine, session, "new.txt").hunks
         text = await engine.query(q.HunkQuery(session=session, path="new.txt", hunk=second.id))
-        assert isinstance(text, q.HunkText)
+        assert isinstance(text, q.HunkAnswer)
         assert (text.text, text.start) == ("line 3\nline 4\nline 5\n", 4)
         edit = cmd.HunkEdit(session=session, path="new.txt", hunk=second.id, text="mine\n")
         await submitted(engine, session, edit)
@@ -143,10 +143,10 @@ async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
         problem = (await until(engine, session, ev.ErrorRaised))[-1]
         assert (problem.code, problem.path) == ("review_conflict", "a.txt")
         answer = await engine.query(q.ConflictQuery(session=session, path="a.txt"))
-        assert isinstance(answer, q.Conflict)
+        assert isinstance(answer, q.ConflictAnswer)
         assert [(each.mine, each.theirs) for each in answer.sides.clashes] == [(("mine",), ("TWO",))]
-        settle = cmd.ConflictSettle(
-            session=session, path="a.txt", choices=(Choice(take="both"),), mine=answer.sides.mine.blob
+        settle = cmd.ConflictResolve(
+            session=session, path="a.txt", choices=(ConflictChoice(take="both"),), mine=answer.sides.mine.blob
         )
         await submitted(engine, session, settle)
         assert (await engine.query(q.ConflictQuery(session=session, path="a.txt"))).sides is None
@@ -161,19 +161,19 @@ async def test_n16a_a_rename_has_one_verdict_that_is_given_and_taken_back_whole(
     (project / "old.txt").write_text(NEW)
     before = {"a.txt", "old.txt"}
     async with session_of(project, access([])) as (engine, session):
-        layer = Layer(engine._live(session).runtime)
+        layer = Layer(engine._find_session(session).runtime)
         layer.delete("old.txt")
         layer.put("new.txt", NEW.encode())
         layer.absorb()
         state = engine.state(session)
-        assert renames(state.changes) == {"new.txt": "old.txt"}
+        assert find_renames(state.changes) == {"new.txt": "old.txt"}
         await submitted(engine, session, cmd.HunkResolve(session=session, verdict=verdict, **said))
         assert not state.changes
         after = {"a.txt", "new.txt"} if verdict == "accept" else before
         assert {each.name for each in project.iterdir()} == after
         await submitted(engine, session, cmd.VerdictUndo(session=session))
         assert {each.name for each in project.iterdir()} == before
-        assert (renames(state.changes), state.review.verdicts) == ({"new.txt": "old.txt"}, [])
+        assert (find_renames(state.changes), state.review.verdicts) == ({"new.txt": "old.txt"}, [])
         (project / "old.txt").write_text("mine\n")
         await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
         assert {each.name: each.read_text() for each in project.iterdir() if each.name != "a.txt"} == {
@@ -194,7 +194,7 @@ async def test_what_is_not_there_is_refused_with_what_is_wrong(project):
         gone = await refused(engine, cmd.BulkResolve(session=session, root="node_modules", verdict="accept"))
         assert gone.code == "bulk_unknown"
         answer = await engine.query(q.HunkQuery(session=session, path="new.txt", hunk="gone"))
-        assert isinstance(answer, q.Refused)
+        assert isinstance(answer, q.RefusedAnswer)
 
 
 async def test_n16e_accepting_everything_takes_the_clean_hunks_of_a_file_in_conflict_and_leaves_the_clash(project):
@@ -210,7 +210,7 @@ async def test_n16e_accepting_everything_takes_the_clean_hunks_of_a_file_in_conf
         (project / "a.txt").write_text("".join(lines))
         await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict="accept"))
         left = change_of(engine, session, "a.txt")
-        assert (len(left.hunks), left.clean) == (1, ())
+        assert (len(left.hunks), left.clean_hunks) == (1, ())
         for number in (5, 25, 35):
             lines[number - 1] = f"new {number}\n"
         assert (project / "a.txt").read_text() == "".join(lines)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.engine import Engine, EngineOptions
-from core.engine.recovery import with_results
+from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -43,7 +43,7 @@ async def session_of(project: Path, *steps: Step):
         await engine.close()
 
 
-async def until_end(client: Client, session: str, answer: ev.Decision = "reject_once") -> list[ev.AnyEvent]:
+async def until_end(client: Client, session: str, answer: ev.ApprovalDecision = "reject_once") -> list[ev.AnyEvent]:
     seen = []
     stream = client.events(session)
     async for envelope in stream:
@@ -63,7 +63,7 @@ async def test_a_second_prompt_is_rejected_while_a_turn_runs_and_a_message_steer
         second = await engine.submit(cmd.TurnSubmit(session=session, text="two"))
         assert second.code == "turn_running"
         assert isinstance(await engine.submit(cmd.TurnSteer(session=session, text="mind the gap")), cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
         hold.set()
         seen = await until_end(engine, session)
         assert [event.text for event in seen if isinstance(event, ev.TurnSteered)] == ["mind the gap"]
@@ -74,12 +74,12 @@ async def test_a_second_prompt_is_rejected_while_a_turn_runs_and_a_message_steer
 async def test_v9_an_interrupt_does_not_wait_for_the_model_and_leaves_a_valid_history(project):
     async with session_of(project, [asyncio.Event(), *says("never")]) as (engine, session):
         await engine.submit(cmd.TurnSubmit(session=session, text="one"))
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert isinstance(await engine.submit(cmd.TurnInterrupt(session=session)), cmd.Ack)
         seen = await until_end(engine, session)
         assert seen[-1].reason == "interrupted"
         messages = engine.state(session).messages
-        assert with_results(messages) == messages
+        assert complete_results(messages) == messages
         await engine.submit(cmd.TurnSubmit(session=session, text="again"))
 
 
@@ -89,7 +89,7 @@ async def test_the_first_prompt_names_the_session_and_is_kept_for_the_history(pr
         await engine.submit(cmd.TurnSubmit(session=session, text=text))
         await until_end(engine, session)
         assert engine.state(session).title == "Fix the very long thing that is described here in far more…"
-        assert await engine.query(q.PromptHistoryQuery()) == q.PromptHistory(prompts=(text,))
+        assert await engine.query(q.PromptHistoryQuery()) == q.PromptHistoryAnswer(prompts=(text,))
         report = await engine.query(q.ContextQuery(session=session))
         assert {"system prompt", "tools", "your messages", "answers"} <= {part.name for part in report.parts}
         assert report.used > 0
@@ -106,7 +106,7 @@ async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undon
         assert not engine.state(session).unreported
         for _ in range(2):
             await engine.submit(cmd.VerdictUndo(session=session))
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
         assert not (project / "new.txt").exists()
 
@@ -114,11 +114,11 @@ async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undon
 async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_nothing(project, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python would leave a torn one that others load
     async with session_of(project, *story()) as (engine, session):
-        log = engine._live(session).runtime.log
+        log = engine._find_session(session).runtime.log
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         await engine.submit(cmd.ModeSet(session=session, mode="debug"))
-        await engine.settled(session)
+        await engine.wait_idle(session)
         resource.setrlimit(resource.RLIMIT_FSIZE, (log.path.stat().st_size + 900, hard))
         try:
             await engine.submit(cmd.TurnSubmit(session=session, text="go"))
@@ -129,7 +129,7 @@ async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_noth
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             signal.signal(signal.SIGXFSZ, ignored)
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="again")), cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
     again = Engine(project, options=EngineOptions(watch=False), models=access())
     assert isinstance(await again.submit(cmd.SessionResume(session=session)), cmd.Ack)
     assert again.state(session).turns[0].reason == "failed"
@@ -157,7 +157,7 @@ async def test_closing_the_engine_interrupts_and_the_log_says_so(project):
     engine = Engine(project, options=EngineOptions(watch=False), models=access([[asyncio.Event()]]))
     session = (await engine.submit(cmd.SessionOpen())).session
     await engine.submit(cmd.TurnSubmit(session=session, text="go"))
-    await engine.settled(session)
+    await engine.wait_idle(session)
     await engine.close()
     again = Engine(project, options=EngineOptions(watch=False), models=access())
     await again.submit(cmd.SessionResume(session=session))
@@ -193,7 +193,7 @@ def of_the_turn(names: list[str]) -> list[str]:
 def _in_a_process(project: Path) -> list[str]:
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
-        "from core.cli import parse; from core.headless import run_print\n"
+        "from core.cli.arguments import parse; from core.cli.headless import run_print\n"
         "from tests.support.story import access, story\n"
         "run_print(parse(sys.argv[1:]), models=access(story()))"
     )
@@ -207,7 +207,7 @@ def _in_a_process(project: Path) -> list[str]:
 async def test_a_reader_that_leaves_ends_the_run_without_a_traceback(project):
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
-        "import agent_tui, core.engine.models as access, core.headless as headless\n"
+        "import agent_tui, core.engine.models as access, core.cli.headless as headless\n"
         "from tests.support.agent_case import says\n"
         "from tests.support import story\n"
         "run = headless.run_print\n"
@@ -237,7 +237,7 @@ async def test_ctrl_c_ends_a_run_in_good_order(project):
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
         "import asyncio\n"
-        "from core.cli import parse; from core.headless import run_print\n"
+        "from core.cli.arguments import parse; from core.cli.headless import run_print\n"
         "from core.providers.base import TextDelta; from tests.support import story\n"
         "model = story.access([[TextDelta('thinking'), asyncio.Event()]])\n"
         "sys.exit(run_print(parse(sys.argv[1:]), models=model))"

@@ -44,7 +44,7 @@ async def opened(engine: Engine) -> str:
 async def effect_of(engine: Engine, command: cmd.AnyCommand) -> None:
     reply = await engine.submit(command)
     assert isinstance(reply, cmd.Ack), reply
-    await engine.settled(command.session)
+    await engine.wait_idle(command.session)
 
 
 async def code_of(engine: Engine, command: cmd.AnyCommand) -> str:
@@ -54,7 +54,7 @@ async def code_of(engine: Engine, command: cmd.AnyCommand) -> str:
 
 
 def propose(engine: Engine, session: str, path: str, text: str) -> None:
-    engine._live(session).runtime.shadow.write(path, text.encode())
+    engine._find_session(session).runtime.shadow.write(path, text.encode())
 
 
 async def events_of(engine: Engine, session: str) -> list[ev.AnyEvent]:
@@ -72,7 +72,7 @@ async def test_an_ack_comes_before_the_effect(engine):
     reply = await engine.submit(cmd.ModeSet(session=session, mode="plan"))
     assert reply == cmd.Ack(session=session, seq=known)
     assert engine.state(session).mode == "agent"
-    await engine.settled(session)
+    await engine.wait_idle(session)
     assert engine.state(session).mode == "plan"
 
 
@@ -166,7 +166,7 @@ async def test_a_session_in_which_nothing_happened_leaves_nothing_behind(engine,
     await engine.submit(cmd.SessionClose(session=session))
     await engine.close()
     fresh = Engine(project, options=OPTIONS)
-    assert await fresh.query(q.SessionsQuery()) == q.Sessions(sessions=())
+    assert await fresh.query(q.SessionsQuery()) == q.SessionsAnswer(sessions=())
     assert await code_of(fresh, cmd.SessionResume()) == "session_unknown"
     await fresh.close()
 
@@ -176,7 +176,7 @@ async def test_the_tree_shows_what_is_ignored_and_what_is_pending(engine):
     propose(engine, session, "src/main.py", "new\n")
     propose(engine, session, "new/deep.py", "x\n")
     tree = await engine.query(q.TreeQuery(session=session))
-    assert isinstance(tree, q.Tree)
+    assert isinstance(tree, q.TreeAnswer)
     rows = {entry.name: (entry.kind, entry.ignored, entry.mark) for entry in tree.entries}
     assert rows["build"] == ("directory", True, "")
     assert rows["src"] == ("directory", False, "edit")
@@ -214,14 +214,14 @@ async def test_find_ranks_names_and_knows_pending_files(engine):
 async def test_questions_that_can_not_be_answered_are_refused(engine):
     diff = await engine.query(q.DiffQuery(session="ses_x", path="a"))
     context = await engine.query(q.ContextQuery())
-    assert isinstance(diff, q.Refused)
-    assert isinstance(context, q.Refused)
-    assert isinstance(await engine.query(q.TreeQuery(path="../..")), q.Refused)
+    assert isinstance(diff, q.RefusedAnswer)
+    assert isinstance(context, q.RefusedAnswer)
+    assert isinstance(await engine.query(q.TreeQuery(path="../..")), q.RefusedAnswer)
 
 
 async def test_a_plan_is_edited_and_its_todos_are_set(engine):
     session = await opened(engine)
-    plans = engine._live(session).runtime.plans
+    plans = engine._find_session(session).runtime.plans
     path = plans.create(Plan(path="", name="A plan", todos=(Todo(id="a", content="A"),))).path
     await effect_of(engine, cmd.PlanEdit(session=session, path=path, body="# New body"))
     await effect_of(engine, cmd.TodoSet(session=session, plan=path, id="a", status="completed"))

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from core import faults
-from core.engine.faults import explained
+from core import crash_reports as faults
+from core.engine.faults import explain_fault
 from core.protocol import events as ev
 from core.secrets import MASK
-from core.user_dirs import state_dir
+from core.user_dirs import get_state_dir
 from tests.support import recorded
 from tests.support.agent_case import Case, calls, says
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
+from tui.bridge import SessionRequest
 
 KEY = "sk-planted-0123456789abcdef"
 
 
 def kept() -> list[Path]:
-    return sorted((state_dir() / faults.FOLDER).glob("*"))
+    return sorted((get_state_dir() / faults.FOLDER).glob("*"))
 
 
 def broken(*_: object, **__: object) -> None:
@@ -33,33 +33,33 @@ def test_n16e_a_fault_of_the_engine_is_kept_for_its_user_alone_without_keys():
     try:
         broken()
     except KeyError as fault:
-        error = explained(fault)
+        error = explain_fault(fault)
     [path] = kept()
     text = path.read_text()
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
     assert "in broken" in text
     assert MASK in text
-    assert KEY not in text + error.explained()
+    assert KEY not in text + error.format_with_hint()
     assert str(path) in error.hint
 
 
 def test_n16e_the_oldest_faults_go():
-    for number in range(faults.KEPT + 5):
-        faults.keep(ValueError(f"fault {number}"), "a test")
-    assert len(kept()) == faults.KEPT
-    assert f"fault {faults.KEPT + 4}" in "".join(path.read_text() for path in kept())
+    for number in range(faults.MAX_REPORTS + 5):
+        faults.save_crash_report(ValueError(f"fault {number}"), "a test")
+    assert len(kept()) == faults.MAX_REPORTS
+    assert f"fault {faults.MAX_REPORTS + 4}" in "".join(path.read_text() for path in kept())
 
 
 def test_n16e_what_can_not_be_kept_hides_nothing(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "file" / "below"))
-    assert faults.keep(ValueError("x"), "a test") == ""
-    assert explained(ValueError("x")).message == "internal fault: ValueError: x"
+    assert faults.save_crash_report(ValueError("x"), "a test") == ""
+    assert explain_fault(ValueError("x")).message == "internal fault: ValueError: x"
 
 
 async def test_n16e_a_fault_in_a_turn_is_named_in_its_message(tmp_path, monkeypatch):
     case = Case(tmp_path, says("Hello."))
-    monkeypatch.setattr("core.agent.loop.take_in", broken)
+    monkeypatch.setattr("core.agent.turn.loop.append_updates", broken)
     finished = await case.turn()
     [path] = kept()
     assert finished.reason == "failed"
@@ -69,7 +69,7 @@ async def test_n16e_a_fault_in_a_turn_is_named_in_its_message(tmp_path, monkeypa
 
 async def test_n16e_a_fault_in_a_tool_is_kept_and_the_turn_goes_on(tmp_path, monkeypatch):
     case = Case(tmp_path, calls(("list_dir", {})), says("I see."))
-    monkeypatch.setattr("core.tools.list_dir.ListDir.run", broken)
+    monkeypatch.setattr("core.tools.builtin.reading.list_dir.ListDir.run", broken)
     assert (await case.turn()).reason == "done"
     [path] = kept()
     assert path.name in case.results()[0]
@@ -86,8 +86,8 @@ async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys):
     async def connect() -> ScriptedClient:
         return ScriptedClient(recorded.opening())
 
-    app = AgentApp(connect, Wish(model="m"))
-    app.keep = keep
+    app = AgentApp(connect, SessionRequest(model="m"))
+    app.keep_fault = keep
 
     async def failing() -> None:
         async with app.run_test() as pilot:

@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import parse
+from core.cli.arguments import parse
+from core.cli.resuming import with_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Bulk
-from core.resuming import with_session
 from core.sessions.store import SessionStore
 from tests.support.agent_case import says
 from tests.support.program import environment, run
 from tests.support.scripted_client import ScriptedClient
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
-from tui.app import AgentApp, wish_of
-from tui.farewell import farewell
+from tui.app import AgentApp, build_session_request
 from tui.state import ViewState
+from tui.terminal.exit_summary import format_exit_summary
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def held(project: Path) -> str:
     engine = Engine(project, options=EngineOptions(watch=False), models=access([says("Done.")]))
     session = (await engine.submit(cmd.SessionOpen())).session
     await engine.submit(cmd.TurnSubmit(session=session, text="Do it"))
-    await engine.settled(session)
+    await engine.wait_idle(session)
     await engine.close()
     return session
 
@@ -69,7 +69,7 @@ async def test_a_log_that_the_engine_can_not_take_ends_the_screen_with_its_reaso
     async def connect() -> ScriptedClient:
         return ScriptedClient(react=refuse)
 
-    app = AgentApp(connect, wish_of(parse(["-c"])))
+    app = AgentApp(connect, build_session_request(parse(["-c"])))
     async with app.run_test() as pilot:
         while app.return_code is None:
             await pilot.pause(0.01)
@@ -85,11 +85,11 @@ async def test_mode_and_model_of_the_command_line_hold_in_the_session_that_is_re
     async def connect() -> Engine:
         return engine
 
-    app = AgentApp(connect, wish_of(said))
+    app = AgentApp(connect, build_session_request(said))
     async with app.run_test() as pilot:
         while (app.main.state.mode, app.main.state.model) != ("ask", "scripted/other"):
             await pilot.pause(0.01)
-    log = scan(SessionStore(project).sessions / session / "log.jsonl").envelopes
+    log = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
     changed = [each.event for each in log if isinstance(each.event, ev.ModeChanged | ev.ModelChanged)]
     assert [type(each) for each in changed] == [ev.ModeChanged, ev.ModelChanged]
 
@@ -97,18 +97,18 @@ async def test_mode_and_model_of_the_command_line_hold_in_the_session_that_is_re
 def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypatch):
     monkeypatch.setattr("sys.argv", ["bin/agent-tui"])
     monkeypatch.setenv("PATH", "")
-    assert farewell(ViewState(session="ses_1", workspace=str(project)), project) == ""
+    assert format_exit_summary(ViewState(session_id="ses_1", workspace=str(project)), project) == ""
     waits = (
         Bulk(root="out", kind="generated", files=1, bytes=1),
         Bulk(root="big", kind="large", files=1, bytes=1),
     )
-    here = ViewState(session="ses_1", workspace=str(project), turns={"trn_1": 1}, bulks=waits)
-    assert farewell(here, project) == (
+    here = ViewState(session_id="ses_1", workspace=str(project), turn_numbers={"trn_1": 1}, bulks=waits)
+    assert format_exit_summary(here, project) == (
         "Go on: bin/agent-tui -c   (this session: --resume ses_1)\n1 hunk waits for your review.\n"
     )
-    there = ViewState(session="ses_1", workspace="/copy", demo=True, turns={"trn_1": 1})
-    assert farewell(there, project) == (
+    there = ViewState(session_id="ses_1", workspace="/copy", is_demo=True, turn_numbers={"trn_1": 1})
+    assert format_exit_summary(there, project) == (
         "Go on: bin/agent-tui --demo -c   (this session: --resume ses_1)\nThe demo's project: /copy\n"
     )
     monkeypatch.chdir(project.parent)
-    assert farewell(here, project).startswith(f"Go on: bin/agent-tui {project} -c ")
+    assert format_exit_summary(here, project).startswith(f"Go on: bin/agent-tui {project} -c ")

@@ -7,12 +7,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
+from core.cli.headless import read_prompt, run_print
 from core.errors import ProviderError
 from core.exits import ExitCode
-from core.headless import prompt_of, run_print
-from core.response import schema_text
 from core.sessions.store import SessionStore
+from core.transports.response import format_schema
 from tests.support.agent_case import calls, says
 from tests.support.configured import ASKS, configured
 from tests.support.story import MODEL, PROSE, access, planning, project_at, story
@@ -48,7 +48,7 @@ def validated(text: str) -> dict:
 
 
 def test_the_schema_in_docs_is_the_one_of_the_records():
-    assert (ROOT / "docs" / "response.schema.json").read_text() == schema_text()
+    assert (ROOT / "docs" / "response.schema.json").read_text() == format_schema()
 
 
 def test_json_is_the_response_object_and_edits_wait_for_a_review(project, capsys):
@@ -145,7 +145,7 @@ def test_without_a_model_three_lines_say_what_to_do(project, capsys):
 def test_a_prompt_that_fails_for_want_of_a_key_leaves_no_session(project, capsys):
     assert run_print(options(project, model="openai/any")) == ExitCode.FAILED
     assert "paste a key with /login" in capsys.readouterr().err
-    assert SessionStore(project).latest() == ""
+    assert SessionStore(project).find_latest() == ""
 
 
 def test_a_prompt_that_can_not_begin_is_a_response_object_too(project, capsys):
@@ -156,10 +156,10 @@ def test_a_prompt_that_can_not_begin_is_a_response_object_too(project, capsys):
 
 
 def test_what_is_piped_in_is_the_context_or_the_prompt(project):
-    assert prompt_of(options(project), Pipe(b"diff\n")) == "Do it\n\n<stdin>\ndiff\n</stdin>"
-    assert prompt_of(options(project, prompt=None), Pipe(b" all of it \xff\n")) == "all of it �"
-    assert prompt_of(options(project), Pipe(b"", tty=False)) == "Do it"
-    assert prompt_of(options(project), None) == "Do it"
+    assert read_prompt(options(project), Pipe(b"diff\n")) == "Do it\n\n<stdin>\ndiff\n</stdin>"
+    assert read_prompt(options(project, prompt=None), Pipe(b" all of it \xff\n")) == "all of it �"
+    assert read_prompt(options(project), Pipe(b"", tty=False)) == "Do it"
+    assert read_prompt(options(project), None) == "Do it"
 
 
 def test_what_a_project_may_not_configure_is_said_before_the_answer(project, capsys):
@@ -189,8 +189,8 @@ def test_accept_all_names_what_it_left_and_says_so_in_its_exit_code(project, cap
 
 
 def test_every_attempt_at_a_failing_server_is_shown(project, capsys, monkeypatch):
-    monkeypatch.setattr("core.agent.retry.FIRST_PAUSE", 0.0)
-    monkeypatch.setattr("core.agent.retry.FLOOR", 0.0)
+    monkeypatch.setattr("core.agent.turn.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("core.agent.turn.retry.FLOOR", 0.0)
     failing = [ProviderError("It is busy.", code="overloaded", retryable=True)]
     assert run_print(options(project), models=access([failing, says("Hello")])) == ExitCode.DONE
     out, err = capsys.readouterr()

@@ -11,7 +11,7 @@ import pytest
 from core import secrets
 from core.protocol import events as ev
 from core.secrets import MASK
-from core.sessions.door import Door
+from core.sessions.redaction import EventRedactor
 from core.sessions.store import SessionStore
 from tests.support.program import KEY, environment, run
 from tests.support.provider_server import provider_server
@@ -31,7 +31,7 @@ def project(tmp_path) -> Path:
 
 def kept(project: Path) -> dict[str, bytes]:
     """Every file of the sessions of a project."""
-    place = SessionStore(project).sessions
+    place = SessionStore(project).sessions_path
     return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
@@ -107,32 +107,32 @@ async def test_n14_a_key_of_another_provider_is_masked_too(project):
 @pytest.fixture
 def known(monkeypatch):
     monkeypatch.setattr(secrets, "_known", set())
-    secrets.remember(KEY)
-    secrets.remember("ollama")
+    secrets.register_secret(KEY)
+    secrets.register_secret("ollama")
     return KEY
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 11, 40])
 def test_n14_k2_a_key_in_pieces_is_masked_while_it_flows(known, size):
-    door, text = Door(), f"sk sk-test {known} and {known[:9]}! ollama "
+    door, text = EventRedactor(), f"sk sk-test {known} and {known[:9]}! ollama "
     flowed = ""
     for start in range(0, len(text), size):
-        passed = door.passed(ev.DocumentDelta(id="d", text=text[start : start + size]))
+        passed = door.redact_event(ev.DocumentDelta(id="d", text=text[start : start + size]))
         flowed += passed.text if isinstance(passed, ev.DocumentDelta) else ""
     assert flowed == text.replace(known, MASK)
 
 
 def test_n14_two_texts_that_flow_at_once_are_told_apart(known):
-    door = Door()
+    door = EventRedactor()
     half = len(known) // 2
-    assert door.passed(ev.DocumentDelta(id="a", text=known[:half])) is None
-    assert door.passed(ev.ToolOutput(call="b", text=known[half:])) == ev.ToolOutput(call="b", text=known[half:])
-    assert door.passed(ev.DocumentDelta(id="a", text=known[half:])) == ev.DocumentDelta(id="a", text=MASK)
+    assert door.redact_event(ev.DocumentDelta(id="a", text=known[:half])) is None
+    assert door.redact_event(ev.ToolOutput(call="b", text=known[half:])) == ev.ToolOutput(call="b", text=known[half:])
+    assert door.redact_event(ev.DocumentDelta(id="a", text=known[half:])) == ev.DocumentDelta(id="a", text=MASK)
 
 
 def test_n14_a_short_word_that_stands_for_a_key_is_left_in_texts(known):
     event = ev.Notice(level="info", message="ask ollama")
-    assert Door().passed(event) is event
+    assert EventRedactor().redact_event(event) is event
 
 
 HIDDEN = "a\x7f\x9b31m\x85\u202eevil\u2066\u200bz\ufeff\U000e0041 \N{WAVING HAND SIGN} é"

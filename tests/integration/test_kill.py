@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.engine import Engine, EngineOptions
-from core.engine.recovery import with_results
+from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.sessions.fold import fold
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from core.state.fold import fold_events
 from core.transports.stdio_client import StdioClient, connect
 from tests.support.session_log import scan
 from tests.support.story import access, project_at
@@ -63,13 +63,13 @@ async def test_d1_killed_at_any_moment_of_a_turn_nothing_seen_is_lost_and_the_se
         (project / "a.txt").write_bytes(OLD)
         (project / "new.txt").unlink(missing_ok=True)
         session, seen = await killed_after(project, count)
-        found = scan(SessionStore(project).sessions / session / "log.jsonl")
+        found = scan(SessionStore(project).sessions_path / session / "log.jsonl")
         assert found.whole
         assert found.envelopes[: len(seen)] == seen
         assert (project / "a.txt").read_bytes() in {OLD, NEW}
         assert not (project / "new.txt").exists() or (project / "new.txt").read_bytes() == b"fresh\n"
         await resumed(project, session, found.envelopes)
-        cut_off += fold(found.envelopes).turn is not None
+        cut_off += fold_events(found.envelopes).current_turn is not None
     assert cut_off > KILLS / 3
 
 
@@ -78,14 +78,14 @@ async def resumed(project: Path, session: str, before: list[ev.Envelope]) -> Non
     engine = Engine(project, options=EngineOptions(watch=False), models=access())
     reply = await engine.submit(cmd.SessionResume(session=session))
     assert isinstance(reply, cmd.Ack), reply
-    state, prefix = engine.state(session), fold(before, ReviewState())
+    state, prefix = engine.state(session), fold_events(before, ReviewState())
     assert state.messages[: len(prefix.messages)] == prefix.messages
-    assert with_results(state.messages) == state.messages
-    assert state.turn is None
+    assert complete_results(state.messages) == state.messages
+    assert state.current_turn is None
     assert not state.approvals
     for path, change in state.changes.items():
         assert change.pending.kind == "file"
-        assert engine._live(session).runtime.shadow.read(path) is not None
+        assert engine._find_session(session).runtime.shadow.read(path) is not None
     stream = engine.events(session, after=state.seq)
     assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go on")), cmd.Ack)
     async for envelope in stream:

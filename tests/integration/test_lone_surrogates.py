@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -170,6 +170,6 @@ async def test_n16b_the_engine_of_the_screen_outlives_all_of_it(tmp_path):
             await stream.aclose()
         file = await client.query(q.FileQuery(session=opened.session, path="f.py", side="workspace"))
         diff = await client.query(q.DiffQuery(session=opened.session, path="f.py"))
-        assert isinstance(file, q.FileText)
-        assert isinstance(diff, q.Diff)
+        assert isinstance(file, q.FileAnswer)
+        assert isinstance(diff, q.DiffAnswer)
         await client.close()

@@ -59,7 +59,7 @@ async def test_m2_tests_builds_and_writers_in_the_background_change_nothing(tmp_
         case.answer_approvals("allow_once")
         case.shadow.write("pending.txt", b"waits\n")
         case.shadow.write("calc.py", b"def add(a, b):\n    return b + a\n")
-        case.shadow.lowers()
+        case.shadow.prepare_lowers()
         before = everything(case)
         await case.turn()
         await case.session.terminal.close()

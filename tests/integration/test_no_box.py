@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.exits import ExitCode
-from core.user_dirs import config_dir
+from core.user_dirs import get_config_dir
 from tests.contract.test_access_matrix import ARGUMENTS
 from tests.support.box_tiers import offered
 from tests.support.program import PROGRAM, ROOT
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(not offered(), reason="this machine is one anywa
 BARE = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from core.sandbox import seccomp
-seccomp._DENIED_EVERYWHERE["landlock_create_ruleset"] = 444
-seccomp.install(seccomp.filter_program())
+from core.sandbox.inside import seccomp
+seccomp._DENIED_ON_ALL["landlock_create_ruleset"] = 444
+seccomp.install_filter(seccomp.build_filter())
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
@@ -31,8 +31,8 @@ def project(tmp_path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
     (root / "a.py").write_text("x = 1\n")
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n[permissions]\nallow = ["Shell(*)"]\n')
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n[permissions]\nallow = ["Shell(*)"]\n')
     return root
 
 

@@ -7,8 +7,8 @@ import pytest
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.documents import FileEdit
-from core.user_dirs import config_dir
+from core.protocol.documents import FileEditDocument
+from core.user_dirs import get_config_dir
 from tests.integration.test_engine_dialects import EDIT as EDIT_IN_TEXT
 from tests.integration.test_engine_dialects import READ as READ_IN_TEXT
 from tests.integration.test_engine_provider import (
@@ -66,7 +66,7 @@ async def test_a_model_that_refuses_tools_is_carried_on_with_in_the_same_turn(pr
         ]
         assert [event for event in events if isinstance(event, ev.ErrorRaised | ev.StepRetried)] == []
         shown = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
-        assert [each.metadata.status for each in shown if isinstance(each, FileEdit)] == ["success"]
+        assert [each.metadata.status for each in shown if isinstance(each, FileEditDocument)] == ["success"]
         assert "a.txt" in engine.state(session).changes
         again = await turn(engine, session, "And now?")
         assert notices(again) == []
@@ -95,8 +95,8 @@ async def test_it_is_remembered_when_the_session_goes_on_later(project, monkeypa
 
 
 async def test_a_small_window_is_told_where_the_context_is_shown(project, monkeypatch):  # noqa: F811
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text("[context]\nwindow = 8000\n")
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text("[context]\nwindow = 8000\n")
     async with serving(monkeypatch, "So.") as server, engine_in(project) as engine:
         session = await opened(engine, "openai/tiny-1")
         await turn(engine, session)

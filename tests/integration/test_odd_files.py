@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.file_list import _walked
+from core.engine.queries.file_list import _walk_files
 from core.exits import ExitCode
-from core.shadow.disk import walked
-from core.tools.ripgrep import waits_for_rules
+from core.filesystem.removal import remove_tree
+from core.shadow.paths import walk_directory
+from core.tools.builtin.reading.ripgrep import has_unusual_rules
 from core.workspace import Workspace
-from core.workspace.removing import remove_tree
-from core.workspace.withheld import withheld_paths
+from core.workspace.withheld_paths import find_withheld_paths
 from tests.support.deep import deepen
 from tests.support.program import ask, environment, run
 from tests.support.provider_streams import Call, Step
@@ -108,7 +108,7 @@ async def test_n15_directories_as_deep_as_a_path_can_be_are_looked_through(deep)
 
 def test_n15_deep_directories_are_walked_without_recursion(deep):
     workspace = Workspace(deep)
-    assert len(walked(workspace, "d") or ()) == DEPTH + 1
-    assert withheld_paths(workspace) == ()
-    assert any(each.endswith("deep.txt") for each in _walked(deep))
-    assert waits_for_rules(str(deep)) is False
+    assert len(walk_directory(workspace, "d") or ()) == DEPTH + 1
+    assert find_withheld_paths(workspace) == ()
+    assert any(each.endswith("deep.txt") for each in _walk_files(deep))
+    assert has_unusual_rules(str(deep)) is False

@@ -14,17 +14,29 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import ToolMessage
-from core.protocol.review import Choice
-from core.sessions.fold import fold
+from core.protocol.review import ConflictChoice
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from core.state.fold import fold_events
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
-from tests.support.crew import CALC, KNOWN, PATH, PLAN, ROUNDED, crew, edit, play, project_at, statuses, todo_of
 from tests.support.session_log import scan
+from tests.support.subagents import (
+    CALC,
+    KNOWN,
+    PATH,
+    PLAN,
+    ROUNDED,
+    edit,
+    open_build,
+    play,
+    project_at,
+    statuses,
+    todo_of,
+)
 
-boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="commands need a box")
-HOST = Path(__file__).parents[1] / "support" / "crew_host.py"
+boxed = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="commands need a box")
+HOST = Path(__file__).parents[1] / "support" / "subagents_host.py"
 LOOK = calls(("list_dir", {"relative_workspace_path": "."}))
 FOUR = {"rounding", "showing", "docs", "rate"}
 
@@ -40,7 +52,7 @@ async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand
     all_at_work, rounded, plays = asyncio.Event(), asyncio.Event(), play()
     plays["rounding"] = [plays["rounding"][0], [all_at_work, *says("It is rounded.")]]
     plays["rate"] = [plays["rate"][0], [rounded, *says("It knows.")]]
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
 
         def on(_: ev.AnyEvent) -> None:
             if len(team.of(ev.SubagentStarted)) == 4:
@@ -69,7 +81,7 @@ async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand
         assert [each.todo for each in team.of(ev.SubagentStarted)] == ["release"]
         assert set(statuses(engine, team).values()) == {"completed"}
         await engine.submit(cmd.HunkResolve(session=team.session, path="", verdict="accept"))
-        await engine.settled(team.session)
+        await engine.wait_idle(team.session)
         expected = CALC.replace("price * (1 + RATE)", "round(price * 1.19, 2)").replace(
             "str(price)", 'f"{price:.2f} EUR"'
         )
@@ -78,25 +90,25 @@ async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand
         assert (project / PATH).read_text() == PLAN.replace("status: pending", "status: completed")
         session, live = team.session, engine.state(team.session)
         changed = (live.todos, live.usage, live.subagents, live.review.verdicts, live.changes)
-    log = scan(SessionStore(project).sessions / session / "log.jsonl")
-    again = fold(log.envelopes, ReviewState())
+    log = scan(SessionStore(project).sessions_path / session / "log.jsonl")
+    again = fold_events(log.envelopes, ReviewState())
     assert (again.todos, again.usage, again.subagents, again.review.verdicts, again.changes) == changed
-    assert SessionStore(project).latest() == session
+    assert SessionStore(project).find_latest() == session
 
 
 async def settle_by_hand(engine: Engine, session: str, project: Path) -> None:
     """Nothing is accepted before; then the user writes what is to stand there."""
     await engine.submit(cmd.HunkResolve(session=session, path="calc.py", verdict="accept"))
-    await engine.settled(session)
+    await engine.wait_idle(session)
     assert (project / "calc.py").read_text() == CALC
     sides = (await engine.query(q.ConflictQuery(session=session, path="calc.py"))).sides
     assert (sides.mine_is, sides.theirs_is) == ("rounding", "rate")
     assert [(each.mine, each.theirs) for each in sides.clashes] == [((ROUNDED,), (KNOWN,))]
-    choice = Choice(take="text", text="    return round(price * 1.19, 2)")
-    settle = cmd.ConflictSettle(session=session, path="calc.py", choices=(choice,))
+    choice = ConflictChoice(take="text", text="    return round(price * 1.19, 2)")
+    settle = cmd.ConflictResolve(session=session, path="calc.py", choices=(choice,))
     assert isinstance(await engine.submit(settle), cmd.Ack)
-    await engine.settled(session)
-    await engine.settled(session)
+    await engine.wait_idle(session)
+    await engine.wait_idle(session)
 
 
 @pytest.mark.timeout(60)
@@ -105,7 +117,7 @@ async def test_interrupted_they_all_stop_and_the_next_build_goes_on_in_their_ses
     plays["rounding"] = [plays["rounding"][0], [never]]
     plays["rate"] = [[never]]
     plays["docs"] = [plays["docs"][0], [never]]
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
             progress = {each.id: each.changed for each in team.of(ev.SubagentProgressed)}
@@ -140,7 +152,7 @@ async def test_one_that_can_not_go_on_keeps_its_work_and_its_todo(project, how):
     else:
         plays = {"docs": [LOOK] * 40}
     options = {"max_steps": 12} if how == "limited" else {}
-    async with crew(project, plays, **options) as (engine, team):
+    async with open_build(project, plays, **options) as (engine, team):
         end = await team.build(workers=2)
         assert end.reason == ("failed" if how == "failing" else "limit")
         assert statuses(engine, team)["docs"] == "in_progress"
@@ -169,22 +181,22 @@ async def test_what_one_asks_is_answered_in_the_session_above_and_it_may_no_more
             says("Done."),
         ]
     }
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
             if not isinstance(event, ev.QuestionAsked):
                 return None
             assert todo_of(team, event.subagent) == "docs"
             assert event.id in engine.state(team.session).questions
-            engine._live(team.session).runtime.emit(ev.ModeChanged(mode="ask"))
+            engine._find_session(team.session).runtime.emit(ev.ModeChanged(mode="ask"))
             answer = QuestionAnswer(question="q", options=(event.questions[0].options[0].id,))
             return cmd.QuestionReply(session=team.session, id=event.id, answers=(answer,))
 
         await team.build(on=on)
         assert not engine.state(team.session).questions
-        place = SessionStore(project).sessions / team.session / "children"
+        place = SessionStore(project).sessions_path / team.session / "children"
         subagent = next(each.id for each in team.of(ev.SubagentStarted) if each.todo == "docs")
-        child = fold(scan(place / subagent / "log.jsonl").envelopes)
+        child = fold_events(scan(place / subagent / "log.jsonl").envelopes)
         results = [each for each in child.messages if isinstance(each, ToolMessage)]
         assert [each.is_error for each in results] == [False, True, True, True, True]
         assert all("Not run" in each.content for each in results[1:])
@@ -201,7 +213,7 @@ async def test_what_passes_alone_and_fails_when_merged_is_not_completed(project)
     plays |= {"showing": [spoiled, says("Said so.")], "rate": [LOOK, says("It does.")]}
     plays["rounding"] = [plays["rounding"][0], [gate, *says("It is rounded.")]]
     (project / PATH).write_text(PLAN.replace("grep -q 'round(' calc.py", "'! grep -q \"is out\" calc.py'"))
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
             if any(todo_of(team, each.id) == "showing" for each in team.of(ev.SubagentMerged)):
@@ -225,7 +237,7 @@ async def test_a_todo_that_is_cancelled_meanwhile_is_stopped_and_one_that_is_add
     plays, never = play(), asyncio.Event()
     plays["docs"] = [plays["docs"][0], [never]]
     plays["more"] = [calls(("write", {"file_path": "more.txt", "contents": "more\n"})), says("More.")]
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
             doing = isinstance(event, ev.SubagentProgressed) and todo_of(team, event.id) == "docs" and event.changed
@@ -236,7 +248,7 @@ async def test_a_todo_that_is_cancelled_meanwhile_is_stopped_and_one_that_is_add
             text = text[:at] + text[at:].replace("in_progress", "cancelled", 1)
             text = text.replace("---\n# Shop", "  - id: more\n    content: More\n---\n# Shop")
             (project / PATH).write_text(text)
-            engine._live(team.session).runtime.disk_changed((PATH,))
+            engine._find_session(team.session).runtime.on_disk_changed((PATH,))
             return None
 
         await team.build(workers=3, on=on)
@@ -249,7 +261,7 @@ async def test_a_todo_that_is_cancelled_meanwhile_is_stopped_and_one_that_is_add
 
 @pytest.mark.parametrize("workers", [0, 5])
 async def test_how_many_work_at_once_has_bounds(project, workers):
-    async with crew(project) as (engine, team):
+    async with open_build(project) as (engine, team):
         reply = await engine.submit(cmd.PlanBuild(session=team.session, path=PATH, workers=workers))
         assert isinstance(reply, cmd.Reject)
         assert (reply.code, reply.hint) == ("workers_invalid", "From 1 to 4 can.")
@@ -260,7 +272,7 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
     plays, never, gate = play(), asyncio.Event(), asyncio.Event()
     plays["docs"] = [plays["docs"][0], [never]]
     plays["showing"] = [plays["showing"][0], [gate, *says("In euros.")]]
-    async with crew(project, plays) as (_, team):
+    async with open_build(project, plays) as (_, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
             if isinstance(event, ev.SubagentProgressed) and todo_of(team, event.id) == "docs" and event.changed:
@@ -276,7 +288,7 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
         assert (end.reason, end.message) == ("failed", "docs: it was stopped; building again goes on with it")
         ended = {todo_of(team, each.id): each.reason for each in team.of(ev.SubagentFinished)}
         assert ended == {"docs": "interrupted", "showing": "done", "rounding": "done", "rate": "done"}
-        place = SessionStore(project).sessions / team.session / "children"
+        place = SessionStore(project).sessions_path / team.session / "children"
         told = [
             envelope.event.text
             for log in sorted(place.glob("*/log.jsonl"))
@@ -292,7 +304,7 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
 async def test_one_todo_alone_is_merged_with_the_check_that_passed_over_it(project):
     plays = play()
     plays["docs"][1:1] = [calls(("run_terminal_cmd", {"command": "python3 -m compileall -q ."}))]
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
         await team.build(workers=2, todo="docs")
         assert statuses(engine, team) == dict.fromkeys(("rounding", "showing", "rate", "release"), "pending") | {
             "docs": "completed"
@@ -307,7 +319,7 @@ async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_
     plays = play()
     ticks = calls(("search_replace", {"file_path": PATH, "old_string": "Write the README", "new_string": "Done"}))
     plays["docs"] = [plays["docs"][0], says("Shall I go on?"), ticks, says("I did.")]
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
         end = await team.build(workers=2, todo="docs")
         assert (end.reason, end.message) == ("failed", "docs: It asks: Shall I go on?")
         assert statuses(engine, team)["docs"] == "in_progress"
@@ -322,7 +334,7 @@ async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_
 async def test_a_todo_that_is_set_back_is_begun_anew_and_one_that_waits_for_the_user_is_not_worked_again(project):
     never, plays = asyncio.Event(), play()
     plays["docs"] = [plays["docs"][0], [never]]
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
             waits = len(team.of(ev.SubagentMerged)) == 3 and isinstance(event, ev.TodoChanged | ev.Notice)
@@ -333,7 +345,7 @@ async def test_a_todo_that_is_set_back_is_begun_anew_and_one_that_waits_for_the_
         assert statuses(engine, team)["docs"] == "in_progress"
         back = cmd.TodoSet(session=team.session, plan=PATH, id="docs", status="pending")
         assert isinstance(await engine.submit(back), cmd.Ack)
-        await engine.settled(team.session)
+        await engine.wait_idle(team.session)
         plays["docs"] = play()["docs"]
         end = await team.build(
             workers=1, after=engine.state(team.session).seq

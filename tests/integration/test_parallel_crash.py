@@ -14,22 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.review import Choice
-from core.sessions.fold import fold
+from core.protocol.review import ConflictChoice
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from core.state.fold import fold_events
 from core.transports.stdio_client import connect
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
-from tests.support.crew import KNOWN, ROUNDED, Crew, Play, access, crew, play, project_at, statuses
 from tests.support.session_log import scan
+from tests.support.subagents import KNOWN, ROUNDED, Play, SubagentBuild, access, open_build, play, project_at, statuses
 
-boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="commands need a box")
-HOST = Path(__file__).parents[1] / "support" / "crew_host.py"
+boxed = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="commands need a box")
+HOST = Path(__file__).parents[1] / "support" / "subagents_host.py"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def finished(project: Path, plays: Play | None = None) -> tuple[str, Path]
     plays = dict(plays or play())
     gate = asyncio.Event()
     plays["rate"] = [*plays["rate"][:-1], [gate, *says("It knows.")]]
-    async with crew(project, plays) as (engine, team):
+    async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> None:
             if len(team.of(ev.SubagentMerged)) == 3:
@@ -54,7 +54,7 @@ async def finished(project: Path, plays: Play | None = None) -> tuple[str, Path]
 
         await team.build(on=on)
         assert statuses(engine, team)["rate"] == "in_progress"
-        return team.session, SessionStore(project).sessions / team.session
+        return team.session, SessionStore(project).sessions_path / team.session
 
 
 @boxed
@@ -67,7 +67,7 @@ async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(pro
     whole = scan(place / "log.jsonl").envelopes
     begin = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerging))
     end = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerged))
-    wanted = fold([each for each in whole if each.seq <= end], ReviewState())
+    wanted = fold_events([each for each in whole if each.seq <= end], ReviewState())
     assert end - begin >= 3
     lines = (place / "log.jsonl").read_bytes().splitlines(keepends=True)
     kept = tmp_path / "kept"
@@ -99,46 +99,46 @@ async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
         client = await connect(Options(front="screen", directory=project, program=(sys.executable, str(HOST))))
         reply = await client.submit(cmd.SessionResume(session=session) if session else cmd.SessionOpen())
         assert isinstance(reply, cmd.Ack), reply
-        session, team = reply.session, Crew(client, reply.session)
+        session, team = reply.session, SubagentBuild(client, reply.session)
         await team.build(after=reply.seq, until=lambda event, moment=moment: isinstance(event, moment))
         os.kill(client.pid, signal.SIGKILL)
         await client.close()
     async with resumed(project, session) as (engine, team):
         state = engine.state(session)
-        assert state.turn is None
+        assert state.current_turn is None
         if "calc.py" not in state.changes or not state.changes["calc.py"].rivals:
             await team.build(after=state.seq)
         [rival] = state.changes["calc.py"].rivals
         assert {rival.todo} | {each.todo for each in state.changes["calc.py"].hunks} == {"rounding", "rate", "showing"}
-        settle = cmd.ConflictSettle(session=session, path="calc.py", choices=(Choice(take="both"),))
+        settle = cmd.ConflictResolve(session=session, path="calc.py", choices=(ConflictChoice(take="both"),))
         assert isinstance(await engine.submit(settle), cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
         await proofs_done(engine, team)
         if set(statuses(engine, team).values()) != {"completed"}:
             await team.build(after=state.seq)
         assert set(statuses(engine, team).values()) == {"completed"}
         assert set(state.changes) == {"calc.py", "docs/use.md", "NEWS.md"}
-        calc = engine._live(session).runtime.shadow.read("calc.py").decode()
+        calc = engine._find_session(session).runtime.shadow.read("calc.py").decode()
         assert all(calc.count(line) == 1 for line in (ROUNDED, KNOWN, " EUR"))
-    log = scan(SessionStore(project).sessions / session / "log.jsonl")
+    log = scan(SessionStore(project).sessions_path / session / "log.jsonl")
     seen = [envelope.event for envelope in log.envelopes]
     for subagent in {each.id for each in seen if isinstance(each, ev.SubagentStarted)}:
         assert sum(isinstance(each, ev.SubagentMerged) and each.id == subagent for each in seen) <= 1
 
 
-async def proofs_done(engine: Engine, team: Crew) -> None:
+async def proofs_done(engine: Engine, team: SubagentBuild) -> None:
     """Until the command that proves a todo whose conflict was settled has ended."""
-    live = engine._live(team.session)
-    while live.runs_commands:
+    live = engine._find_session(team.session)
+    while live.has_running_commands:
         await asyncio.wait(set(live._commands))
-    await engine.settled(team.session)
+    await engine.wait_idle(team.session)
 
 
 @contextlib.asynccontextmanager
-async def resumed(project: Path, session: str) -> AsyncIterator[tuple[Engine, Crew]]:
+async def resumed(project: Path, session: str) -> AsyncIterator[tuple[Engine, SubagentBuild]]:
     engine = Engine(project, options=EngineOptions(watch=False), models=access())
     assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
     try:
-        yield engine, Crew(engine, session)
+        yield engine, SubagentBuild(engine, session)
     finally:
         await engine.close()

@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from core.agent.capabilities import CommandRunner, Lease
-from core.agent.consent import approval_of
-from core.agent.git_status import git_status
+from core.agent.context.git_status import describe_git_status
+from core.agent.gate.capabilities import CallLease, CommandRunner
+from core.agent.gate.consent import build_approval
 from core.engine import Engine, EngineOptions
 from core.errors import ToolFailed
-from core.permissions.audit import read, verify
-from core.permissions.remembered import Remembered
+from core.permissions.audit import read_entries, verify_log
+from core.permissions.saved_rules import SavedRules
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
-from core.sandbox.proxy import Proxy
+from core.sandbox.network.proxy import Proxy
 from tests.support.agent_case import Case, calls, says
 from tests.support.configured import ASKS, configured
 from tests.support.story import access, project_at
-from tests.unit.sandbox.test_proxy import Outside
-from tui.editor import without_keys
+from tests.unit.sandbox.network.test_proxy import Outside
+from tui.terminal.external_editor import drop_api_keys
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def engine_of(project: Path, *steps, mode: ev.ModeName = "agent", **option
         await engine.close()
 
 
-async def turn(engine: Engine, session: str, *answers: ev.Decision, pattern: str = "") -> list[ev.AnyEvent]:
+async def turn(engine: Engine, session: str, *answers: ev.ApprovalDecision, pattern: str = "") -> list[ev.AnyEvent]:
     """One turn; the approvals get these answers in order, and a no after them."""
     waiting = list(answers)
     before = engine.state(session).seq
@@ -92,7 +92,7 @@ async def test_m6_always_is_for_exactly_this_and_asks_again_for_anything_else(pr
     async with engine_of(project, *steps) as (engine, session):
         assert len(asked(await turn(engine, session, "allow_always"))) == 1
         assert [each.subject for each in asked(await turn(engine, session))] == ["echo 1 ", "echo 2"]
-        assert [each.shown for each in Remembered(project).all()] == ["echo 1"]
+        assert [each.shown for each in SavedRules(project).load()] == ["echo 1"]
 
 
 async def test_m5_an_answer_for_good_does_not_hold_in_another_mode_directory_or_environment(project):
@@ -140,9 +140,9 @@ async def test_m6_a_typed_pattern_is_kept_for_the_next_session(project):
         assert [(each.rule, each.exactly) for each in found.kept] == [("Shell(echo *)", False)]
         removed = cmd.PermissionRemove(session=session, id=found.kept[0].id)
         assert isinstance(await engine.submit(removed), cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert (await engine.submit(removed)).code == "permission_unknown"
-        assert Remembered(project).all() == ()
+        assert SavedRules(project).load() == ()
 
 
 async def test_a_pattern_that_does_not_speak_of_the_command_is_refused_and_the_question_stays(project):
@@ -157,7 +157,7 @@ async def test_a_pattern_that_does_not_speak_of_the_command_is_refused_and_the_q
         query = q.PatternQuery(session=session, pattern="echo *", command="echo 1 && rm a.txt")
         assert "does not allow every part" in (await engine.query(query)).problem
         query = q.PatternQuery(session=session, pattern="echo *", command="echo 1")
-        assert (await engine.query(query)) == q.PatternPreview(example="echo anything")
+        assert (await engine.query(query)) == q.PatternAnswer(example="echo anything")
         assert engine.state(session).approvals
         await engine.submit(cmd.TurnInterrupt(session=session))
 
@@ -171,10 +171,10 @@ async def test_a_no_for_good_is_a_no_the_next_time(project):
 async def test_m4_m5_the_launcher_runs_only_what_was_approved_as_it_was_approved(tmp_path):
     case = Case(tmp_path)
     session = case.session
-    await session.terminal.find()
+    await session.terminal.find_box()
 
-    def runner(lease: Lease | None = None) -> CommandRunner:
-        return CommandRunner(session, Origin(), approval_of(session, "touch x"), lease or Lease())
+    def runner(lease: CallLease | None = None) -> CommandRunner:
+        return CommandRunner(session, Origin(), build_approval(session, "touch x"), lease or CallLease())
 
     approved = runner()
     with pytest.raises(ToolFailed, match="not the command that was approved"):
@@ -190,8 +190,8 @@ async def test_m4_m5_the_launcher_runs_only_what_was_approved_as_it_was_approved
 
 async def test_m14_a_call_that_is_over_runs_nothing(tmp_path):
     case = Case(tmp_path)
-    lease = Lease()
-    runner = CommandRunner(case.session, Origin(), approval_of(case.session, "touch x"), lease)
+    lease = CallLease()
+    runner = CommandRunner(case.session, Origin(), build_approval(case.session, "touch x"), lease)
     lease.end()
     with pytest.raises(ToolFailed, match="over"):
         await runner.run_command("touch x", time_limit=9, on_output=print)
@@ -201,7 +201,7 @@ async def test_m14_a_call_that_is_over_runs_nothing(tmp_path):
 async def test_m13_without_a_user_and_a_box_no_command_runs(tmp_path):
     configured('[commands]\npolicy = "auto"\n[permissions]\nallow = ["Shell(*)"]\n')
     case = Case(tmp_path, command("touch x"))
-    case.session.interactive = False
+    case.session.is_interactive = False
     await case.turn()
     assert "The program refused this call" in case.results()[0]
     assert case.tree() == {}
@@ -221,11 +221,11 @@ async def test_everything_that_was_allowed_and_run_is_in_the_audit_log(project):
     async with engine_of(project, command("echo 1 > b.txt"), says("ok")) as (engine, session):
         await turn(engine, session, "allow_once")
         await engine.submit(cmd.HunkResolve(session=session, path="b.txt", verdict="accept"))
-        await engine.settled(session)
-        path = engine._live(session).runtime.directory.path / "audit.jsonl"
-        kinds = [line.kind for line in read(path)]
+        await engine.wait_idle(session)
+        path = engine._find_session(session).runtime.directory.path / "audit.jsonl"
+        kinds = [line.kind for line in read_entries(path)]
         assert kinds == ["approval.asked", "approval.answered", "command.ended", "file.written"]
-        assert verify(path) == ""
+        assert verify_log(path) == ""
 
 
 # paths
@@ -240,7 +240,7 @@ async def test_p20_a_secret_is_read_only_after_a_yes_and_never_found_by_a_search
     at = calls(("grep", {"pattern": "hunter\\d", "path": ".env"}))
     steps = [search, at, reading("link"), reading("server.pem"), reading(".env"), says("ok")]
     async with engine_of(project, *steps) as (engine, session):
-        answers: list[ev.Decision] = ["reject_once", "reject_once", "reject_once", "allow_once"]
+        answers: list[ev.ApprovalDecision] = ["reject_once", "reject_once", "reject_once", "allow_once"]
         seen = asked(await turn(engine, session, *answers))
         assert [each.kind for each in seen] == ["tool"] * 4
         found = results(engine, session)
@@ -297,7 +297,7 @@ async def test_k1_no_child_is_given_a_key(project, monkeypatch):
         await turn(engine, session, "allow_once")
         assert "exit code" in results(engine, session)[0]
         assert key not in results(engine, session)[0]
-    kept = without_keys(os.environ)
+    kept = drop_api_keys(os.environ)
     assert "PATH" in kept
     assert not {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "WORK_API_KEY", "GITHUB_TOKEN", "LC_SECRET"} & set(kept)
 
@@ -311,11 +311,11 @@ def test_k1_git_and_rg_are_given_no_key(project, monkeypatch, tmp_path):
     subprocess.run(["git", "init", "-q", project], check=True)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setattr("core.engine.file_list.program", lambda: str(programs / "rg"))
-    from core.engine.file_list import _listed
+    monkeypatch.setattr("core.engine.queries.file_list.program", lambda: str(programs / "rg"))
+    from core.engine.queries.file_list import _list_files
 
-    git_status(project)
-    _listed(project)
+    describe_git_status(project)
+    _list_files(project)
     for name in ("git", "rg"):
         assert "PATH=" in (tmp_path / f"{name}.env").read_text()
         assert "sk-planted" not in (tmp_path / f"{name}.env").read_text()
@@ -337,7 +337,7 @@ async def outside(monkeypatch):
         return [ipaddress.ip_address("127.0.0.1")]
 
     reaching = functools.partial(Proxy, public=lambda _: True, resolve=resolve)
-    monkeypatch.setattr("core.agent.way_out.Proxy", reaching)
+    monkeypatch.setattr("core.shell.network_grants.Proxy", reaching)
     yield made
     server.close()
 
@@ -360,7 +360,7 @@ async def test_s5_the_network_is_asked_about_afterwards_and_the_command_runs_aga
         assert "hello" in first
         assert "hello" not in second
         assert "It was not allowed to." in second
-        lines = read(engine._live(session).runtime.directory.path / "audit.jsonl")
+        lines = read_entries(engine._find_session(session).runtime.directory.path / "audit.jsonl")
         network = [line.data["host"] for line in lines if line.kind.startswith("network.")]
         assert network == ["example.test"] * 3
 
@@ -369,7 +369,7 @@ async def test_a_host_that_is_granted_for_good_is_not_asked_about_again(project,
     fetch = command(FETCH.format(outside.port))
     async with engine_of(project, fetch, says("ok")) as (engine, session):
         await turn(engine, session, "allow_once", "allow_always")
-        assert [str(rule) for rule in Remembered(project).rules()] == ["WebFetch(example.test)"]
+        assert [str(rule) for rule in SavedRules(project).parse_rules()] == ["WebFetch(example.test)"]
     async with engine_of(project, fetch, says("ok")) as (engine, session):
         seen = asked(await turn(engine, session, "allow_once"))
         assert [each.kind for each in seen] == ["command"]

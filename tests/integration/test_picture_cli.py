@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import parse
+from core.cli.arguments import parse
+from core.cli.image import kept
 from core.exits import ExitCode
-from core.picture_print import kept
 from tests.support.pictures import picture
 from tests.support.program import environment, run
 from tests.support.story import project_at

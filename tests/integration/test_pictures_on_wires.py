@@ -47,8 +47,8 @@ async def test_pictures_reach_the_server_byte_for_byte_and_the_history_only_grow
         try:
             session = (await engine.submit(cmd.SessionOpen(model=model))).session
             await engine.submit(cmd.AttachmentAdd(session=session, data=SHOT, name="shot.png"))
-            await engine.settled(session)
-            (label,) = engine.state(session).attached
+            await engine.wait_idle(session)
+            (label,) = engine.state(session).attachments
             for text in (f"Compare {label} with icon.png", "And now?"):
                 await one_turn(engine, session, text)
         finally:

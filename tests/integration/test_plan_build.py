@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -25,7 +25,7 @@ from tests.support.session_log import scan
 from tests.support.trust import trust
 
 HOST = Path(__file__).parents[1] / "support" / "builder_host.py"
-boxed = pytest.mark.skipif(not any(tier.contains for tier in offered()), reason="a proof needs a box")
+boxed = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="a proof needs a box")
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ async def test_a_build_is_killed_in_the_middle_and_goes_on_where_it_was(project)
         session = opened.session
         assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
         state = engine.state(session)
-        assert state.turn is None
+        assert state.current_turn is None
         assert sum(todo.status == "completed" for todo in state.todos) >= 5
         second = await build(engine, session, after=state.seq)
         assert isinstance(second[-1], ev.TurnFinished)
         assert second[-1].reason == "done"
         # The engine may have gone on for a moment after the last event that the client saw: the log knows all of it.
-        log = scan(SessionStore(project).sessions / session / "log.jsonl")
+        log = scan(SessionStore(project).sessions_path / session / "log.jsonl")
         whole = [envelope.event for envelope in log.envelopes]
         assert len(begun(first)) >= 5
         order = begun(whole)
@@ -128,7 +128,9 @@ async def test_one_todo_is_built_alone_and_not_before_its_time(project):
 
 async def test_a_build_with_a_fresh_context_sends_nothing_of_the_conversation(project):
     async with opened(project) as (engine, session):
-        engine._live(session).runtime.emit(ev.PlanUpdated(plan=engine._live(session).runtime.plans.load(PATH)))
+        engine._find_session(session).runtime.emit(
+            ev.PlanUpdated(plan=engine._find_session(session).runtime.plans.load(PATH))
+        )
         before = engine.state(session).seq
         await engine.submit(cmd.TurnSubmit(session=session, text="a word that is not to be sent again"))
         async with contextlib.aclosing(engine.events(session, after=before)) as stream:
@@ -137,7 +139,7 @@ async def test_a_build_with_a_fresh_context_sends_nothing_of_the_conversation(pr
                     break
         reply = await engine.submit(cmd.PlanBuild(session=session, path=PATH, fresh=True))
         assert isinstance(reply, cmd.Ack), reply
-        await engine.settled(session)
+        await engine.wait_idle(session)
         await engine.submit(cmd.TurnInterrupt(session=session))
         messages = engine.state(session).messages
         assert not any("not to be sent again" in message.content for message in messages)
@@ -146,17 +148,17 @@ async def test_a_build_with_a_fresh_context_sends_nothing_of_the_conversation(pr
 
 async def test_an_edit_outside_shows_and_a_broken_file_is_told(project):
     async with opened(project) as (engine, session):
-        runtime = engine._live(session).runtime
+        runtime = engine._find_session(session).runtime
         plan = runtime.plans.load(PATH)
         runtime.emit(ev.PlanUpdated(plan=plan))
         runtime.emit(ev.TodoChanged(todos=plan.todos, plan=PATH))
         (project / PATH).write_text(plan_text().replace("'Make l'", "Make l well"))
-        runtime.disk_changed((PATH,))
+        runtime.on_disk_changed((PATH,))
         assert engine.state(session).todos[0].content == "Make l well"
         (project / PATH).write_text(plan_text().replace("id: a", "id: b"))
         seq = engine.state(session).seq
-        runtime.disk_changed((PATH,))
-        runtime.disk_changed((PATH,))
+        runtime.on_disk_changed((PATH,))
+        runtime.on_disk_changed((PATH,))
         async with contextlib.aclosing(engine.events(session, after=seq)) as stream:
             told = await anext(stream)
         assert isinstance(told.event, ev.Notice)
@@ -194,7 +196,7 @@ async def test_the_user_completes_a_todo_when_its_command_passes(project):
 
 async def submitted(engine, session: str, command: cmd.Command) -> cmd.Reply:
     reply = await engine.submit(command)
-    await engine.settled(session)
+    await engine.wait_idle(session)
     return reply
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import parse
+from core.cli.arguments import parse
+from core.cli.plan import plans
 from core.errors import AgentTuiError
-from core.plan_print import plans
 from tests.support.box_tiers import offered
 
 TEXT = """---
@@ -79,7 +79,7 @@ def test_a_todo_that_waits_is_not_begun_and_only_completed_by_force(project, cap
 def test_a_todo_with_a_command_is_completed_when_that_passes(project):
     with pytest.raises(AgentTuiError) as refused:
         run("set", "login", "a", "completed")
-    if not any(tier.contains for tier in offered()):
+    if not any(tier.is_contained for tier in offered()):
         assert refused.value.code == "not_contained"
         return
     assert "did not pass (exit code 1)" in refused.value.message
@@ -111,7 +111,7 @@ def test_n1_no_other_file_is_read_or_written_as_a_plan(project, words, target):
     (project / ".cursor/plans/l.plan.md").symlink_to("../rules/a.mdc")
     with pytest.raises(AgentTuiError) as refused:
         run(words[0], str(project / target), *(("a", "in_progress") if words[0] == "set" else ()))
-    assert "plan" in refused.value.explained()
+    assert "plan" in refused.value.format_with_hint()
     assert {(project / path).read_text() for path in ("docs/a.plan.md", ".cursor/rules/a.mdc")} == {TEXT}
 
 

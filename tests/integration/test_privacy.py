@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core import faults
-from core.engine import Engine, EngineOptions, runtime
+from core import crash_reports as faults
+from core.engine import Engine, EngineOptions
 from core.engine.models import ModelAccess
+from core.engine.session import session as runtime
 from core.exits import ExitCode
-from core.permissions.remembered import Remembered
+from core.filesystem.overlay_support import SHARED_MEMORY
+from core.permissions.saved_rules import SavedRules
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.sessions.private import PREFIX, PrivatePlace, abandoned
+from core.sessions.private_directory import PREFIX, PrivateDirectory, find_abandoned
 from core.sessions.store import SessionStore
 from core.shadow import Shadow
-from core.workspace.uppers import MEMORY
 from tests.integration.test_promotion_crash import crash_at
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
@@ -63,11 +64,11 @@ def places(tmp_path, monkeypatch) -> list[Path]:
 @pytest.fixture
 def own_memory(monkeypatch) -> Iterator[None]:
     """A place in memory that no engine of another test looks through, and mends, meanwhile."""
-    if not MEMORY.is_dir():
+    if not SHARED_MEMORY.is_dir():
         yield
         return
-    with tempfile.TemporaryDirectory(dir=MEMORY) as own:
-        monkeypatch.setattr("core.sessions.private.MEMORY", Path(own))
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as own:
+        monkeypatch.setattr("core.sessions.private_directory.SHARED_MEMORY", Path(own))
         yield
 
 
@@ -75,7 +76,7 @@ def holding(places: list[Path], word: str = WORD) -> list[str]:
     """The files in which a word stands, and the private places that are left."""
     found = [str(each) for place in places for each in files_below(place) if word.encode() in each.read_bytes()]
     return found + [
-        str(each) for place in MEMORY.glob(f"{PREFIX}*") for each in files_below(place) if holds(each, word)
+        str(each) for place in SHARED_MEMORY.glob(f"{PREFIX}*") for each in files_below(place) if holds(each, word)
     ]
 
 
@@ -100,7 +101,7 @@ async def test_after_a_private_run_no_word_of_it_is_left_and_what_waits_is_kept_
     assert (project / "new.txt").exists() is False
     shown = await run(project, "review", "--print", env=environment(None))
     assert ("+made" in shown.out, WORD in shown.out) == (True, False)
-    assert {each.name for each in SessionStore(project).directories()[0].iterdir()} >= {"log.jsonl", "blobs"}
+    assert {each.name for each in SessionStore(project).list_directories()[0].iterdir()} >= {"log.jsonl", "blobs"}
 
 
 async def test_a_private_run_that_leaves_nothing_to_review_leaves_no_session(project, places):
@@ -108,7 +109,7 @@ async def test_a_private_run_that_leaves_nothing_to_review_leaves_no_session(pro
     async with provider_server([f"{WORD} ends."]) as server:
         ended = await run(project, "-p", f"{WORD} begins", "--model", "openai/m", env=environment(server))
     assert ended.code == ExitCode.DONE
-    assert (holding(places), SessionStore(project).directories()) == ([], [])
+    assert (holding(places), SessionStore(project).list_directories()) == ([], [])
 
 
 async def test_what_a_killed_one_left_in_memory_is_gone_at_the_next_start(project, places):
@@ -150,7 +151,7 @@ def private_engine(project: Path, *steps) -> tuple[Engine, DirectedModel]:
     return Engine(project, options=EngineOptions(watch=False, private=True), models=access), model
 
 
-async def turn(engine: Engine, session: str, answer: ev.Decision = "allow_always") -> None:
+async def turn(engine: Engine, session: str, answer: ev.ApprovalDecision = "allow_always") -> None:
     stream = engine.events(session, after=engine.state(session).seq)
     await engine.submit(cmd.TurnSubmit(session=session, text=f"{WORD} begins"))
     async for envelope in stream:
@@ -166,17 +167,17 @@ async def test_every_request_of_a_private_session_says_so_and_answers_for_good_e
     configured('[commands]\npolicy = "confirm"\n')
     engine, model = private_engine(project, calls(("run_terminal_cmd", {"command": f"echo {WORD}"})), says("Done"))
     session = (await engine.submit(cmd.SessionOpen())).session
-    assert engine.state(session).private
+    assert engine.state(session).is_private
     await turn(engine, session)
     await engine.submit(cmd.ContextCompact(session=session))
-    await engine.settled(session)
-    assert faults.keep(RuntimeError(WORD), "a test") == ""
+    await engine.wait_idle(session)
+    assert faults.save_crash_report(RuntimeError(WORD), "a test") == ""
     await engine.close()
     assert model.requests
     assert all(request.private for request in model.requests)
-    assert Remembered(project).all() == ()
+    assert SavedRules(project).load() == ()
     assert holding(places) == []
-    assert (Path(faults.keep(RuntimeError("x"), "a test")).name != "", abandoned()) == (True, [])
+    assert (Path(faults.save_crash_report(RuntimeError("x"), "a test")).name != "", find_abandoned()) == (True, [])
 
 
 async def test_what_waits_is_dropped_with_a_private_session_unless_it_is_to_be_kept(project):
@@ -187,7 +188,7 @@ async def test_what_waits_is_dropped_with_a_private_session_unless_it_is_to_be_k
         await turn(engine, session)
         reply = await engine.submit(cmd.PendingKeep(session=session)) if keep else None
         await engine.close()
-        found = SessionStore(project).directories()
+        found = SessionStore(project).list_directories()
         assert [each.name for each in found] == ([reply.session] if reply else [])
     again = Engine(project, options=EngineOptions(watch=False))
     await again.submit(cmd.SessionResume(session=reply.session))
@@ -196,7 +197,7 @@ async def test_what_waits_is_dropped_with_a_private_session_unless_it_is_to_be_k
         "new.txt": "file",
         "a.txt": "absent",
     }
-    assert (state.turns, state.messages, state.private) == ([], [], False)
+    assert (state.turns, state.messages, state.is_private) == ([], [], False)
     await again.close()
 
 
@@ -206,11 +207,11 @@ async def test_what_waits_in_a_private_session_that_was_closed_can_be_kept_too(p
     await turn(engine, first)
     await engine.submit(cmd.SessionClose(session=first))
     while engine._closing:
-        await engine._closing.pop().settled()
+        await engine._closing.pop().wait_idle()
     reply = await engine.submit(cmd.PendingKeep(session=first))
     await engine.close()
     assert isinstance(reply, cmd.Ack), reply
-    assert [each.name for each in SessionStore(project).directories()] == [reply.session]
+    assert [each.name for each in SessionStore(project).list_directories()] == [reply.session]
 
 
 async def test_a_session_that_is_kept_anyway_is_not_kept_twice(project):
@@ -232,8 +233,8 @@ async def test_nothing_to_keep_is_said(project):
 
 
 def test_a_place_that_is_in_use_is_left_alone():
-    place = PrivatePlace.make()
-    assert place.path not in abandoned()
+    place = PrivateDirectory.create()
+    assert place.path not in find_abandoned()
     assert place.path.stat().st_mode & 0o777 == 0o700
     place.remove()
     assert not place.path.exists()
@@ -278,7 +279,7 @@ async def accept_two(project: Path) -> None:
     session = (await engine.submit(cmd.SessionOpen())).session
     await turn(engine, session)
     await engine.submit(cmd.HunkResolve(session=session, path="", verdict="accept"))
-    await engine.settled(session)
+    await engine.wait_idle(session)
 
 
 @pytest.mark.usefixtures("own_memory")
@@ -295,7 +296,7 @@ def test_a_write_that_a_kill_cut_off_is_whole_or_undone_after_the_next_start(pro
     asyncio.run(opened_once(project))
     found = sorted((each.name, each.read_bytes()) for each in project.iterdir() if each.name != "a.txt")
     assert found in ([], [("b.txt", b"new\n"), ("c.txt", b"new\n")])
-    assert abandoned() == []
+    assert find_abandoned() == []
 
 
 async def opened_once(project: Path) -> None:

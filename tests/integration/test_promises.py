@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.engine import Engine, EngineOptions
-from core.git.short_lived import short_lived, sweep_abandoned
+from core.git.temporary_directories import make_temporary_directory, remove_abandoned
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Change, FileState, Hunk
@@ -144,18 +144,18 @@ async def begun(project: Path) -> tuple[Engine, str]:
 async def test_n18_a_session_that_was_rewound_to_its_beginning_is_there_after_leaving(tmp_path):
     engine, session = await begun(project_at(tmp_path / "project"))
     await until(engine, session, ev.TurnFinished, cmd.TurnSubmit(session=session, text="Do it"))
-    first = min(engine.state(session).review.points)
+    first = min(engine.state(session).review.checkpoints)
     await until(engine, session, ev.CheckpointRestored, cmd.CheckpointRestore(session=session, id=first))
     assert (engine.state(session).turns, engine.state(session).review.changes) == ([], {})
     await engine.close()
-    assert SessionStore(tmp_path / "project").holds(session)
+    assert SessionStore(tmp_path / "project").has_session(session)
 
 
 async def test_n18_a_session_in_which_only_the_user_ran_a_command_is_there_after_leaving(tmp_path):
     engine, session = await begun(project_at(tmp_path / "project"))
     await until(engine, session, ev.CommandRan, cmd.CommandRun(session=session, command="echo seen"))
     await engine.close()
-    assert SessionStore(tmp_path / "project").holds(session)
+    assert SessionStore(tmp_path / "project").has_session(session)
 
 
 def test_n18_what_a_killed_process_was_writing_in_a_session_is_gone_when_that_is_opened(tmp_path):
@@ -164,9 +164,9 @@ def test_n18_what_a_killed_process_was_writing_in_a_session_is_gone_when_that_is
     left = [
         directory.path / ".prefix.json.12.tmp",
         directory.path / "layers" / "pending.json.tmp",
-        directory.blobs / "ab" / ".0123.tmp",
+        directory.blobs_path / "ab" / ".0123.tmp",
     ]
-    kept = [directory.path / "layers" / "one" / "made.tmp", directory.log]
+    kept = [directory.path / "layers" / "one" / "made.tmp", directory.log_path]
     for path in (*left, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
@@ -180,9 +180,9 @@ def test_n18_directories_for_git_of_a_killed_process_are_swept_and_those_of_a_li
     abandoned, strange = tmp_path / "agent-tui-git-abandoned", tmp_path / "somebody-else"
     for each in (abandoned, strange):
         (each / "objects").mkdir(parents=True)
-    with short_lived() as used:
+    with make_temporary_directory() as used:
         (used / "config").write_text("")
-        sweep_abandoned()
+        remove_abandoned()
         assert sorted(tmp_path.iterdir()) == sorted([strange, used])
         assert (used / "config").is_file()
     assert list(tmp_path.iterdir()) == [strange]

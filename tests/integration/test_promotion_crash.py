@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from core.protocol.events import AnyEvent
-from tests.unit.shadow.desk import Desk
+from tests.unit.shadow.project_fixture import Desk
 
 OLD = {"a": b"a1\na2\na3\n", "gone": b"gone\n", "pic": b"\0old", "run": b"#!/bin/sh\n"}
 NEW = {"a": b"A1\na2\nA3\n", "made/deep/n": b"new\n", "pic": b"\0new!", "run": b"#!/bin/sh\n"}
@@ -106,10 +106,10 @@ def test_d3_d6_d1_a_crash_at_any_step_ends_before_or_after_and_never_between(wor
 
     first = ready("untouched")
     old = look(LoggedDesk(first, lambda _: None))
-    pending_before = LoggedDesk(first, lambda _: None).shadow.changes()
+    pending_before = LoggedDesk(first, lambda _: None).shadow.list_changes()
     work(LoggedDesk(first, lambda _: None))
     after = LoggedDesk(first, lambda _: None)
-    new, pending_after, verdicts_after = look(after), after.shadow.changes(), len(after.state.verdicts)
+    new, pending_after, verdicts_after = look(after), after.shadow.list_changes(), len(after.state.verdicts)
 
     ends = []
     for at in range(1000):
@@ -122,7 +122,7 @@ def test_d3_d6_d1_a_crash_at_any_step_ends_before_or_after_and_never_between(wor
         desk = LoggedDesk(place, lambda _: None)
         desk.shadow.recover()
         assert desk.shadow.recover() == []
-        found, pending = look(desk), desk.shadow.changes()
+        found, pending = look(desk), desk.shadow.list_changes()
         if found == old:
             assert pending == pending_before
         else:

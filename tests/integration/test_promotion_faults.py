@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import ReviewConflict
+from core.filesystem import renaming
 from core.protocol.events import Notice
-from core.shadow import swapping
-from core.shadow.promote import PromotionFailed
-from core.workspace import renaming
-from tests.unit.shadow.desk import Desk
+from core.shadow.promotion import file_swap as swapping
+from core.shadow.promotion.promotion import PromotionFailed
+from tests.unit.shadow.project_fixture import Desk
 
 NOBODY = 65_534
 PATHS = [f"d{number}/f" for number in range(1, 6)]
@@ -254,7 +254,7 @@ def test_n15_a_crash_between_the_exchange_and_the_look_gives_the_user_s_bytes_ba
         desk = racing(place, "verified a", lambda: (root / "a").write_bytes(b"mine\n"), {"a": b"old\n"})
         desk.shadow.write("a", b"new\n")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(swapping, "_holds", lambda *_: os._exit(0))
+            patch.setattr(swapping, "_has_state", lambda *_: os._exit(0))
             desk.shadow.resolve("a")
         return "not reached"
 
@@ -292,8 +292,8 @@ def test_n15_temporary_files_go_also_when_their_directory_was_moved_away_meanwhi
 
 
 def test_n15_without_the_call_that_exchanges_names_a_file_is_still_replaced_and_taken_back(place, monkeypatch):
-    monkeypatch.setattr(swapping, "exchange", lambda *_: False)
-    monkeypatch.setattr(renaming, "_call", lambda: None)
+    monkeypatch.setattr(swapping, "exchange_names", lambda *_: False)
+    monkeypatch.setattr(renaming, "_load_rename_call", lambda: None)
     desk = proposed(place)
     desk.shadow.write("fresh", b"fresh\n")
     desk.shadow.delete(PATHS[4])

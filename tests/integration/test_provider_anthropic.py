@@ -8,8 +8,8 @@ import pytest
 from core.errors import ProviderError
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage, WireAnswer
 from core.providers.base import ReasoningDelta, RequestReport
-from core.providers.catalog import told
-from core.providers.catalog.capabilities import capabilities_of
+from core.providers.catalog import reported as told
+from core.providers.catalog.capabilities import find_capabilities
 from tests.support.model_server.step import Call, Say, Step, Think
 from tests.support.provider_calls import Answer, ask, connect, request
 from tests.support.provider_server import provider_server
@@ -226,15 +226,15 @@ async def test_a_refusal_of_thoughts_has_a_code_of_its_own(message):
 
 
 async def test_after_the_first_answer_the_api_is_asked_what_the_model_can_do(monkeypatch):
-    heard, loop, remember = asyncio.Event(), asyncio.get_running_loop(), told.remember
+    heard, loop, save_reported = asyncio.Event(), asyncio.get_running_loop(), told.save_reported
 
     def remembered(*told_of, **fields):
-        remember(*told_of, **fields)
+        save_reported(*told_of, **fields)
         loop.call_soon_threadsafe(heard.set)
 
-    monkeypatch.setattr(told, "remember", remembered)
+    monkeypatch.setattr(told, "save_reported", remembered)
     async with provider_server(["One.", "Two.", "Three."], models=["claude-opus-5-5", "claude-haiku-5-5"]) as server:
-        able = partial(capabilities_of, "anthropic", "claude-haiku-5-5", wire="messages", origin=server.anthropic_url)
+        able = partial(find_capabilities, "anthropic", "claude-haiku-5-5", wire="messages", origin=server.anthropic_url)
         assert able().context_window == 1_000_000
         provider = connect(server, "anthropic")
         await ask(provider, request(model="claude-opus-5-5"))

@@ -14,7 +14,7 @@ from core.protocol.messages import AssistantMessage, Attachment, ToolCall, ToolM
 from core.providers.base import ToolCallDelta
 from core.providers.connection.failures import Api
 from core.providers.openai.chat_answer import ChatAnswer
-from core.providers.openai.chat_request import short_id
+from core.providers.openai.chat_request import shorten_id
 from tests.support.model_server.step import Say, Think
 from tests.support.provider_calls import ask, connect, request
 from tests.support.provider_server import provider_server
@@ -94,7 +94,7 @@ async def test_a_host_that_refuses_its_own_field_is_not_sent_it_again():
         ),
         (
             "Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9.",
-            {"id": short_id("c1")},
+            {"id": shorten_id("c1")},
         ),
         (
             "Function call is missing a thought_signature in functionCall parts.",
@@ -115,8 +115,10 @@ async def test_a_host_that_wants_something_with_every_call_gets_it_with_those_of
 
 
 def test_a_short_id_is_nine_letters_and_digits_and_always_the_same():
-    assert short_id("call_1") == short_id("call_1") != short_id("call_2")
-    assert all(len(found) == 9 and found.isalnum() and found.isascii() for found in map(short_id, ("", "a", "call_ü")))
+    assert shorten_id("call_1") == shorten_id("call_1") != shorten_id("call_2")
+    assert all(
+        len(found) == 9 and found.isalnum() and found.isascii() for found in map(shorten_id, ("", "a", "call_ü"))
+    )
 
 
 async def test_a_name_that_no_api_takes_goes_back_mended():

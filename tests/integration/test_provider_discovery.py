@@ -9,12 +9,13 @@ import sys
 import pytest
 
 from core.config import ProviderSettings, Settings
-from core.providers.catalog import listing, told
-from core.providers.catalog.capabilities import capabilities_of
-from core.providers.catalog.listing import learn
+from core.providers.catalog import listing
+from core.providers.catalog import reported as told
+from core.providers.catalog.capabilities import find_capabilities
+from core.providers.catalog.listing import fetch_capabilities
 from core.providers.catalog.presets import KNOWN
 from core.providers.connection.endpoint import Endpoint
-from core.providers.registry import discover
+from core.providers.registry import discover_models
 from tests.support.provider_server import provider_server
 
 LIMIT = listing.LOCAL_SECONDS
@@ -75,7 +76,7 @@ def status(found, name):
 
 
 async def test_when_nothing_is_there_nothing_is_waited_for(nothing):
-    found = await discover(nothing)
+    found = await discover_models(nothing)
     assert (found.models, found.default) == ((), "")
     assert {each.id for each in found.providers} == set(KNOWN)
     assert all(status(found, name).problem == "Nothing listens there." for name in LOCAL)
@@ -84,7 +85,7 @@ async def test_when_nothing_is_there_nothing_is_waited_for(nothing):
 
 async def test_a_local_server_is_found_with_its_models():
     async with provider_server(models=["qwen3:8b", "nomic-embed-text", "llama3"]) as server:
-        found = await discover(settings(ollama=server.openai_url))
+        found = await discover_models(settings(ollama=server.openai_url))
     assert [each.id for each in found.models if each.id.startswith("ollama/")] == ["ollama/qwen3:8b", "ollama/llama3"]
     assert status(found, "ollama").local
     assert status(found, "ollama").problem == ""
@@ -94,7 +95,7 @@ async def test_a_local_server_is_found_with_its_models():
 async def test_no_server_is_waited_for_before_the_next_is_asked():
     answer = b'HTTP/1.0 200 OK\r\n\r\n{"data": [{"id": "m"}]}'
     async with listening(answer, together=len(LOCAL)) as url:
-        found = await discover(settings(**dict.fromkeys(LOCAL, url)))
+        found = await discover_models(settings(**dict.fromkeys(LOCAL, url)))
     assert len(LOCAL) > 1
     assert {each.id for each in found.models} >= {f"{name}/m" for name in LOCAL}
 
@@ -102,7 +103,7 @@ async def test_no_server_is_waited_for_before_the_next_is_asked():
 async def test_a_silent_server_is_given_up_in_time(monkeypatch):
     monkeypatch.setattr(listing, "LOCAL_SECONDS", 0.05)
     async with listening(None) as silent:
-        found = await discover(settings(**dict.fromkeys(LOCAL, silent)))
+        found = await discover_models(settings(**dict.fromkeys(LOCAL, silent)))
     assert found.models == ()
     assert LIMIT <= 0.5
     assert {status(found, name).problem for name in LOCAL} == {"It does not answer in time."}
@@ -123,14 +124,14 @@ async def test_a_silent_server_is_given_up_in_time(monkeypatch):
 )
 async def test_whatever_else_listens_there_is_no_model_server(answer, problem):
     async with listening(answer) as url:
-        found = await discover(settings(llamacpp=url))
+        found = await discover_models(settings(llamacpp=url))
     assert status(found, "llamacpp").problem == problem
     assert not [each for each in found.models if each.id.startswith("llamacpp/")]
 
 
 async def test_a_key_makes_a_provider_usable_and_is_not_shown(monkeypatch, nothing):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    found = await discover(nothing, probe=False)
+    found = await discover_models(nothing, probe=False)
     assert status(found, "openai").key == "environment variable OPENAI_API_KEY"
     assert [each.id for each in found.models] == [f"openai/{name}" for name in KNOWN["openai"].suggested]
     assert all(each.source == "environment variable OPENAI_API_KEY" for each in found.models)
@@ -144,7 +145,7 @@ async def test_a_compatible_server_is_asked_with_the_key_of_the_environment(monk
         monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789")
-        found = await discover(nothing)
+        found = await discover_models(nothing)
         keys = sorted(each.key for each in server.requests)
     assert keys == ["sk-ant-planted-0123456789", "sk-planted-0123456789"]
     assert {each.id for each in found.models} == {"openai/a", "openai/b", "anthropic/a", "anthropic/b"}
@@ -152,7 +153,7 @@ async def test_a_compatible_server_is_asked_with_the_key_of_the_environment(monk
 
 async def test_a_bad_address_is_the_problem_of_its_provider_alone(monkeypatch, nothing):
     monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
-    found = await discover(nothing)
+    found = await discover_models(nothing)
     assert "OPENAI_BASE_URL" in status(found, "openai").problem
     assert len(found.providers) == len(KNOWN)
 
@@ -186,8 +187,8 @@ async def test_ollama_is_asked_of_one_model_and_openai_of_none():
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         for name, url in (("ollama", origin), ("openai", "https://api.openai.com/v1")):
-            await learn(Endpoint(id=name, label=name, base_url=url), None, "openai", "tiny")
+            await fetch_capabilities(Endpoint(id=name, label=name, base_url=url), None, "openai", "tiny")
             assert not told.is_due(url, "tiny")
     assert asked == [(b"POST /api/show HTTP/1.0", b'{"model": "tiny"}')]
-    able = capabilities_of("ollama", "tiny", wire="chat", origin=origin)
+    able = find_capabilities("ollama", "tiny", wire="chat", origin=origin)
     assert (able.tools, able.images) == (True, False)

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import ContextOverflow, ProviderError
 from core.providers.base import TextDelta
-from core.providers.catalog import told
+from core.providers.catalog import reported as told
 from tests.support.provider_calls import KEY, Answer, ask, connect, request
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -111,10 +111,10 @@ async def test_a_rejected_key_says_where_it_is_from(dialect):
 
 async def test_v10_k2_a_key_that_the_server_echoes_is_taken_out(dialect):
     error, _ = await failure_of(dialect, Step(status=401, echo_key=True))
-    assert KEY not in error.explained()
+    assert KEY not in error.format_with_hint()
     page = "<html><title>Denied {key}</title></html>"
     error, _ = await failure_of(dialect, Step(status=400, body=page))
-    assert KEY not in error.explained()
+    assert KEY not in error.format_with_hint()
     assert "Denied" in error.message
 
 
@@ -231,7 +231,7 @@ async def test_one_connection_serves_the_calls_of_a_turn(dialect):
     async with playing(dialect, FULL, FULL, FULL) as (server, provider):
         # What its models can do is asked on a connection of its own, once a week.
         for url in (server.openai_url, server.anthropic_url):
-            told.remember(url, [], asked=request().model)
+            told.save_reported(url, [], asked=request().model)
         for _ in range(3):
             await ask(provider)
         assert len(server.answered) == 3

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
+from core.cli.headless import run_print
 from core.engine import Engine, EngineOptions
 from core.exits import ExitCode
-from core.headless import run_print
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.documents import Clarification, QuestionAnswer
-from core.sessions.fold import fold
+from core.protocol.documents import ClarificationDocument, QuestionAnswer
 from core.sessions.store import SessionStore
+from core.state.fold import fold_events
 from core.transports.stdio_client import connect
 from tests.integration.test_engine_provider import (
     KEY,
@@ -88,7 +88,7 @@ async def test_an_answer_after_the_interrupt_begins_a_turn_that_knows_question_a
         state = engine.state(session)
         assert stopped[-1].reason == "interrupted"
         (shown,) = (e.document for e in stopped if isinstance(e, ev.DocumentFinished))
-        assert isinstance(shown, Clarification)
+        assert isinstance(shown, ClarificationDocument)
         assert (shown.content, shown.metadata.answers) == ("Before I plan", ())
         assert list(state.questions) == [asked.id]
         seen = await turn(engine, session, reply(session, asked, *ANSWERS))
@@ -132,8 +132,8 @@ async def test_a_question_is_there_again_after_a_kill_and_its_answer_begins_a_tu
             assert "lite (SQLite)" in texts(server)
             assert_valid(server.requests[-1])
             assert faults(state.messages) == []
-        again = fold(scan(SessionStore(project).sessions / session / "log.jsonl").envelopes)
-        assert (again.questions, again.untold_answers, again.messages) == ({}, {}, state.messages)
+        again = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes)
+        assert (again.questions, again.unreported_answers, again.messages) == ({}, {}, state.messages)
 
 
 def directed(project: Path, *steps) -> Engine:
@@ -148,16 +148,16 @@ async def test_an_answer_that_was_given_and_not_told_is_told_at_the_next_step_th
     session = await opened(engine, "")
     asked = await asked_in(engine, session)
     await turn(engine, session, cmd.TurnInterrupt(session=session))
-    runtime = engine._live(session).runtime
+    runtime = engine._find_session(session).runtime
     runtime.emit(ev.QuestionAnswered(id=asked.id, answers=ANSWERS))  # and then the program is killed
     await engine.close()
     engine = directed(project, says("Third."))
     await engine.submit(cmd.SessionResume(session=session))
-    assert list(engine.state(session).untold_answers) == [asked.id]
+    assert list(engine.state(session).unreported_answers) == [asked.id]
     await turn(engine, session, "Hello")
     history = engine.state(session).messages
     assert [("lite (SQLite)" in each.content) for each in history[-3:]] == [False, True, False]
-    assert engine.state(session).untold_answers == {}
+    assert engine.state(session).unreported_answers == {}
     await engine.close()
 
 
@@ -173,7 +173,7 @@ async def test_an_answer_that_follows_the_interrupt_at_once_is_the_beginning_of_
             if isinstance(envelope.event, ev.TurnFinished) and envelope.event.reason == "done":
                 break
     assert [each.reason for each in state.turns] == ["interrupted", "done"]
-    assert (state.turns[-1].prompt, state.untold_answers) == (SHORT, {})
+    assert (state.turns[-1].prompt, state.unreported_answers) == (SHORT, {})
     assert faults(state.messages) == []
     await engine.close()
 
@@ -201,9 +201,9 @@ async def test_a_rewind_to_before_the_answer_opens_the_question_again_and_one_to
     await turn(engine, session, cmd.TurnInterrupt(session=session))
     await turn(engine, session, reply(session, asked, *ANSWERS))
     state = engine.state(session)
-    first, second = state.marks
+    first, second = state.checkpoints
     await submitted(engine, session, cmd.CheckpointRestore(session=session, id=second, what="conversation"))
-    assert (list(state.questions), state.untold_answers) == ([asked.id], {})
+    assert (list(state.questions), state.unreported_answers) == ([asked.id], {})
     await submitted(engine, session, cmd.CheckpointRestore(session=session, id=first, what="conversation"))
     assert (state.questions, state.messages) == ({}, [])
     await engine.close()

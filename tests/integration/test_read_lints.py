@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.config import Commands, PermissionSettings, Settings
+from core.config import CommandSettings, PermissionSettings, Settings
 from core.protocol import events as ev
 from tests.support.agent_case import Case, Step, calls, says
 from tests.support.boxes import AUTO, boxed
@@ -82,7 +82,7 @@ async def test_they_run_in_every_mode_and_nothing_stays(tmp_path, mode):
 @pytest.mark.parametrize(
     ("settings", "trusted", "why"),
     [
-        (Settings(commands=Commands(policy="human")), True, "The user runs the commands here"),
+        (Settings(commands=CommandSettings(policy="human")), True, "The user runs the commands here"),
         (replace(AUTO, permissions=PermissionSettings(deny=("Shell(ruff *)",))), True, "The rule"),
         (replace(AUTO, permissions=PermissionSettings(ask=("Shell(ruff *)",))), True, "The rule"),
         (AUTO, False, "trust this project"),
@@ -92,7 +92,7 @@ async def test_they_run_in_every_mode_and_nothing_stays(tmp_path, mode):
 async def test_they_are_not_run_unasked_where_the_user_wants_it_otherwise(tmp_path, settings, trusted, why):
     async with boxed(tmp_path, WRITE, read_lints(), says("."), settings=settings) as case:
         with_ruff(case)
-        case.session.trusted = trusted
+        case.session.is_trusted = trusted
         await case.turn()
         assert case.results()[-1].startswith("ruff was not run: ")
         assert why in case.results()[-1]

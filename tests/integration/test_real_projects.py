@@ -196,17 +196,17 @@ async def test_a_bug_is_fixed_in_the_shadow_and_the_disk_follows_each_verdict(tm
         assert list(state.changes) == [recipe.source]
         check = state.changes[recipe.source].check
         assert check is not None
-        assert check.passed
+        assert check.has_passed
 
         answer = await engine.query(q.DiffQuery(session=session, path=recipe.source))
-        assert isinstance(answer, q.Diff)
+        assert isinstance(answer, q.DiffAnswer)
         assert answer.diff is not None
         hunks = tuple(hunk.id for hunk in answer.diff.change.hunks)
         assert len(hunks) == 3
         for given, expected in ((hunks[:2], [True, True, False]), (hunks[2:], [True] * 3)):
             verdict = cmd.HunkResolve(session=session, path=recipe.source, verdict="accept", hunks=given)
             assert isinstance(await engine.submit(verdict), cmd.Ack)
-            await engine.settled(session)
+            await engine.wait_idle(session)
             assert [passes(project, each) for each in recipe.tests] == expected
         assert git(project, "status", "--porcelain") == f" M {recipe.source}\n"
         assert state.changes == {}

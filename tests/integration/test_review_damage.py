@@ -11,7 +11,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.review import Change
-from core.user_dirs import state_dir
+from core.user_dirs import get_state_dir
 from tests.integration.test_engine_commands import session_of, submitted, turn, until
 from tests.support.agent_case import calls, says
 from tests.support.story import access, project_at
@@ -35,7 +35,7 @@ def changes(engine: Engine, session: str) -> dict[str, Change]:
 
 
 def damage(blob: str, how: str) -> None:
-    (path,) = state_dir().rglob(f"blobs/{blob[:2]}/{blob[2:]}")
+    (path,) = get_state_dir().rglob(f"blobs/{blob[:2]}/{blob[2:]}")
     path.unlink() if how == "gone" else path.write_bytes(b"other")
 
 

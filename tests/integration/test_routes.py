@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from core.agent import fallback, model_calls, retry
+from core.agent.turn import fallback, model_calls, retry
 from core.config import LoadedSettings, ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable, Settings
 from core.engine import Engine, EngineOptions
-from core.engine.routes import clamped
+from core.engine.session.model_routes import clamp_effort
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -43,13 +43,13 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
         assert (taken.model, taken.instead_of) == ("second/n", "first/m")
         assert "verloaded" in taken.reason
         assert any("second/n goes on with this turn" in each.message for each in of(events, ev.Notice))
-        assert round(sum(waited), 6) <= fallback.PATIENCE
+        assert round(sum(waited), 6) <= fallback.FALLBACK_BUDGET
         assert [each.model for each in of(events, ev.StepFinished)] == ["second/n"]
         asked = len(first.answered)
         events = await turn(engine, session)
         assert of(events, ev.RouteTaken)[0].model == "first/m"
         assert len(first.answered) > asked
-        taken = engine.state(session).chosen.taken
+        taken = engine.state(session).model_choices.usage
         assert set(taken) == {"chat second/n"}
         assert taken["chat second/n"].completion_tokens > 0
         await engine.close()
@@ -114,8 +114,8 @@ async def test_a_mode_has_a_model_and_an_effort_of_its_own_and_switching_back_re
         engine, session = await engine_of(tmp_path, settings)
         await turn(engine, session)
         await engine.submit(cmd.ModeSet(session=session, mode="plan"))
-        await engine.settled(session)
-        route = engine.state(session).chosen.route
+        await engine.wait_idle(session)
+        route = engine.state(session).model_choices.route
         assert (route.model, route.effort) == ("second/gpt-5.4-mini", "high")
         await turn(engine, session)
         await engine.submit(cmd.ModeSet(session=session, mode="agent"))
@@ -125,7 +125,7 @@ async def test_a_mode_has_a_model_and_an_effort_of_its_own_and_switching_back_re
             "low",
             "high",
         ]
-        assert set(engine.state(session).chosen.taken) == {"chat first/gpt-5.4", "chat second/gpt-5.4-mini"}
+        assert set(engine.state(session).model_choices.usage) == {"chat first/gpt-5.4", "chat second/gpt-5.4-mini"}
         await engine.close()
 
 
@@ -138,7 +138,7 @@ async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_rest
         await turn(engine, session)
         await engine.close()
         again = Engine(tmp_path, options=EngineOptions(watch=False))
-        again._take_settings(again._ready(), LoadedSettings(settings=settings))
+        again._apply_settings(again._load_project(), LoadedSettings(settings=settings))
         await sent(again, cmd.SessionResume(session=session))
         await turn(again, session)
         assert [each.json.get("reasoning_effort") for each in first.answered] == [None, "high", "high"]
@@ -153,7 +153,7 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         await sent(engine, cmd.EffortSet(session=session, effort="max"))
         await turn(engine, session)
         await turn(engine, session)
-        route = engine.state(session).chosen.route
+        route = engine.state(session).model_choices.route
         assert (route.effort, route.wanted) == ("xhigh", "max")
         said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
         assert len(said) == 1
@@ -192,11 +192,11 @@ async def test_a_turn_that_runs_goes_on_as_it_began(tmp_path, waited):
         await sent(engine, cmd.TurnSubmit(session=session, text="Do it"))
         await first.hanging.wait()
         await sent(engine, cmd.EffortSet(session=session, effort="low"))
-        assert engine.state(session).chosen.route is None
+        assert engine.state(session).model_choices.route is None
         await sent(engine, cmd.TurnInterrupt(session=session))
-        await engine._live(session).turns.ended()
+        await engine._find_session(session).turns.wait_ended()
         await turn(engine, session)
-        assert engine.state(session).chosen.route.effort == "low"
+        assert engine.state(session).model_choices.route.effort == "low"
         await engine.close()
 
 
@@ -260,4 +260,4 @@ async def test_the_table_is_printed_and_is_json_on_demand(tmp_path):
     ],
 )
 def test_an_effort_becomes_the_nearest_that_the_model_has(effort, has, taken):
-    assert clamped(effort, Capabilities(efforts=has)) == taken
+    assert clamp_effort(effort, Capabilities(efforts=has)) == taken

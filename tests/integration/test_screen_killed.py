@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.sessions.fold import fold
 from core.sessions.store import SessionStore
 from core.shadow import ReviewState
+from core.state.fold import fold_events
 from tests.support.session_log import scan
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def engine_of(screen: Terminal) -> int | None:
 
 def killed_at(project: Path, script: Path, size: int) -> None:
     """Start, send a prompt, and kill the screen once its log has that size, or the turn has ended."""
-    sessions = SessionStore(project).sessions
+    sessions = SessionStore(project).sessions_path
     known = set(sessions.iterdir()) if sessions.is_dir() else set()
 
     def reached(screen: Terminal) -> bool:
@@ -85,11 +85,11 @@ def test_d1_the_screen_is_killed_at_any_moment_and_its_engine_ends_cleanly(tmp_p
         assert sorted(path.name for path in project.iterdir()) == ["a.txt"]
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
     turns = 0
-    for path in SessionStore(project).directories():
+    for path in SessionStore(project).list_directories():
         found = scan(path / "log.jsonl")
         assert found.whole
-        state = fold(found.envelopes, ReviewState())
-        assert state.turn is None
+        state = fold_events(found.envelopes, ReviewState())
+        assert state.current_turn is None
         assert set(state.changes) <= {"a.txt", "new.txt"}
         turns += len(state.turns)
     assert turns >= KILLS * 0.6

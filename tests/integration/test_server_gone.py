@@ -12,14 +12,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from core.agent import model_calls, retry
-from core.agent.session import Route
+from core.agent.turn import model_calls, retry
+from core.agent.turn.turn_context import Route
 from core.errors import ProviderError
 from core.exits import ExitCode
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage
 from core.providers.connection import event_stream
-from core.providers.connection.failures import Api, from_exception
+from core.providers.connection.failures import Api, build_exception_error
 from core.sessions.store import SessionStore
 from tests.support.agent_case import Case
 from tests.support.program import PROGRAM, environment
@@ -215,7 +215,7 @@ def test_n16c_a_certificate_that_is_not_trusted_is_no_permission_error():
     refused.verify_message = "self-signed certificate"
     wrapped = type("ConnectError", (Exception,), {})("TLS")
     wrapped.__cause__ = refused
-    found = from_exception(wrapped, Api(label="It", base_url="https://x"))
+    found = build_exception_error(wrapped, Api(label="It", base_url="https://x"))
     assert (found.code, found.retryable) == ("tls_failed", False)
     assert "self-signed certificate" in found.message
 
@@ -233,7 +233,7 @@ async def test_n16c_a_signal_ends_a_prompt_as_the_keyboard_does(tmp_path, number
         out, err = await process.communicate()
         assert (process.returncode, b"Traceback" in out + err) == (130, False)
         store = SessionStore(tmp_path)
-        log = scan(store.sessions / store.wanted("") / "log.jsonl")
+        log = scan(store.sessions_path / store.resolve_id("") / "log.jsonl")
         assert log.whole
         assert [each.event.reason for each in log.envelopes if isinstance(each.event, ev.TurnFinished)] == [
             "interrupted"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import EngineGone
-from core.transports.stdio_client import command_line, connect
+from core.transports.stdio_client import build_command_line, connect
 from tests.support.trust import trust
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ async def test_the_engine_ignores_the_terminals_signals_and_ends_with_its_client
     session = await opened(client)
     for number in (signal.SIGINT, signal.SIGHUP):
         os.kill(client.pid, number)
-    assert isinstance(await client.query(q.TreeQuery(session=session)), q.Tree)
+    assert isinstance(await client.query(q.TreeQuery(session=session)), q.TreeAnswer)
     assert os.getsid(client.pid) == client.pid
     await client.close()
     assert not alive(client.pid)
@@ -169,7 +169,7 @@ asyncio.run(main())
 
 async def test_what_is_no_line_of_the_protocol_is_answered_and_the_engine_goes_on(project):
     process = await asyncio.create_subprocess_exec(
-        *command_line(options(project)), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        *build_command_line(options(project)), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     lines = [b"\xff junk\n", b'{"id":1,"submit":{"type":"no.such"}}\n', b'{"id":2,"query":{"type":"tree"}}\n']
     lines.append(b'{"id":3,"subscribe":{"session":"ses_x"}}\n')

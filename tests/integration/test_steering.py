@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import Options
+from core.cli.arguments import Options
 from core.engine import Engine, EngineOptions
 from core.errors import ProviderError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
-from core.sessions.fold import fold
 from core.sessions.store import SessionStore
+from core.state.fold import fold_events
 from core.transports.stdio_client import connect
 from tests.support.agent_case import Step, calls, says
 from tests.support.configured import configured
@@ -36,7 +36,7 @@ class Talk:
 
     async def say(self, command: cmd.AnyCommand) -> cmd.Reply:
         reply = await self.engine.submit(command)
-        await self.engine.settled(self.session)
+        await self.engine.wait_idle(self.session)
         return reply
 
     async def submit(self, text: str) -> None:
@@ -110,7 +110,7 @@ async def test_n6_what_an_interrupt_overtook_is_given_back_and_never_outranks_a_
         await talk.submit("no, keep the old parser")
         await talk.end(2)
         assert talk.told == ["rewrite it", "no, keep the old parser"]
-        assert not talk.engine.state(talk.session).steers
+        assert not talk.engine.state(talk.session).pending_steers
 
 
 async def test_n6_several_messages_come_back_or_are_sent_in_the_order_of_typing(project):
@@ -196,13 +196,13 @@ async def test_n6_what_a_killed_engine_had_not_sent_is_given_back_when_the_sessi
             break
     os.kill(client.pid, signal.SIGKILL)
     await client.close()
-    log = SessionStore(project).sessions / opened.session / "log.jsonl"
-    assert list(fold(scan(log).envelopes).steers.values()) == ["delete the old parser"]
+    log = SessionStore(project).sessions_path / opened.session / "log.jsonl"
+    assert list(fold_events(scan(log).envelopes).pending_steers.values()) == ["delete the old parser"]
     async with talking(project) as talk:
         reply = await talk.engine.submit(cmd.SessionResume(session=opened.session))
         assert isinstance(reply, cmd.Ack)
         state = talk.engine.state(opened.session)
-        assert not state.steers
+        assert not state.pending_steers
         assert returned([each.event for each in scan(log).envelopes]) == ["delete the old parser"]
         assert "delete the old parser" not in str(state.messages)
 
@@ -213,4 +213,4 @@ async def test_n6_a_log_of_an_older_program_leaves_nothing_waiting(project):
         await talk.end()
         state = talk.engine.state(talk.session)
         state.apply(ev.Envelope(seq=state.seq + 1, session=talk.session, at=1, event=ev.TurnSteered(text="old")))
-        assert not state.steers
+        assert not state.pending_steers

@@ -87,7 +87,7 @@ async def test_the_shell_remembers_its_directory_and_its_variables_but_writes_no
         moved = case.of(ev.ShellMoved)
         assert (moved[0].directory, moved[0].environment, moved[0].removed) == ("sub", {"A": "x y"}, ("LANG",))
         assert "geheim" not in repr(moved)
-        case.session.terminal.reset()
+        case.session.terminal.reset_shell()
         assert case.state.shell == ev.ShellMoved()
 
 
@@ -120,23 +120,23 @@ async def test_s9_jobs_end_with_the_session_and_ctrl_c_reaches_them(tmp_path):
     async with boxed(tmp_path, *steps) as case:
         await case.turn()
         assert "interrupted" in case.results()[1]
-        assert [job.id for job in case.session.terminal.jobs.alive] == ["job_1"]
+        assert [job.id for job in case.session.terminal.jobs.running_jobs] == ["job_1"]
         await case.session.terminal.close()
-        assert case.session.terminal.jobs.alive == []
+        assert case.session.terminal.jobs.running_jobs == []
         assert case.of(ev.JobEnded)[0].ended == "stopped"
 
 
 async def test_the_model_is_told_of_a_job_that_ended_by_itself(tmp_path):
     async with boxed(tmp_path, command("read line; touch done", is_background=True), says(".")) as case:
         await case.turn()
-        job = case.session.terminal.job("job_1")
+        job = case.session.terminal.get_job("job_1")
         await case.session.terminal.jobs.end("job_1")
-        assert not job.alive
+        assert not job.is_alive
         case.model.steps = [says("noted")]
         await case.turn("Go on")
         told = [message.content for message in case.messages if "job_1 has ended" in str(message.content)]
         assert len(told) == 1
-        assert case.state.terminal_news == {}
+        assert case.state.unreported_commands == {}
 
 
 async def test_s14_two_commands_at_once_have_layers_of_their_own_and_a_clash_is_a_conflict(tmp_path):
@@ -174,7 +174,7 @@ async def test_a_stopped_command_is_dropped_and_the_model_and_the_user_are_told(
         assert case.of(ev.EffectsRecorded)[0].discarded
         await case.session.terminal.close()
         assert pending(case) == {}
-        assert case.shadow.layers.open == ()
+        assert case.shadow.layers.open_layers == ()
 
 
 async def test_a_long_output_is_shortened_for_the_model_and_kept_whole(tmp_path):
@@ -204,7 +204,7 @@ async def test_checks_are_recorded_for_what_was_pending_all_the_time(tmp_path):
 
 async def test_s12_a_box_that_can_not_start_a_command_is_an_error_and_nothing_runs(tmp_path):
     async with boxed(tmp_path, command("touch made"), says(".")) as case:
-        box = await case.session.terminal.ground.box.find()
+        box = await case.session.terminal.host.box.find()
 
         async def refuses(_spec, _on_output, _on_errors=None):
             raise ToolFailed("The box could not be set up: no more namespaces.")
@@ -215,12 +215,12 @@ async def test_s12_a_box_that_can_not_start_a_command_is_an_error_and_nothing_ru
         assert "no more namespaces" in case.results()[0]
         assert case.tree() == {}
         assert case.state.changes == {}
-        assert case.shadow.layers.open == ()
+        assert case.shadow.layers.open_layers == ()
 
 
 async def test_m13_without_a_box_and_without_a_user_no_command_runs(tmp_path):
     case = Case(tmp_path, command("touch made"), says("."))
-    case.session.interactive = False
+    case.session.is_interactive = False
     await case.turn()
     assert case.of(ev.ToolFinished)[0].status == "denied"
     assert case.tree() == {}

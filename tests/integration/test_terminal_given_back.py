@@ -158,7 +158,7 @@ def test_n7c_the_program_ends_with_its_terminal_and_the_session_is_kept(program,
     assert has_ended(screen)
     assert has_ended(engine)
     assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == ExitCode.INTERRUPTED
-    assert len(list(SessionStore(tmp_path / "project").directories())) == 1
+    assert len(list(SessionStore(tmp_path / "project").list_directories())) == 1
 
 
 def test_n7c_the_end_of_the_input_ends_the_program_where_no_signal_tells(program):

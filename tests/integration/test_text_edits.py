@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from core.protocol.documents import FileEdit
+from core.protocol.documents import FileEditDocument
 from tests.integration.test_engine_dialects import EDIT, documents
 from tests.integration.test_engine_provider import (
     READ,
@@ -32,7 +32,7 @@ async def test_it_is_applied_shown_as_an_edit_and_sent_back_as_it_was(project, m
         events = await turn(engine, session, "Make it loud")
         assert events[-1].reason == "done"
         shown = documents(events)
-        [edit] = [each for each in shown if isinstance(each, FileEdit)]
+        [edit] = [each for each in shown if isinstance(each, FileEditDocument)]
         assert (edit.metadata.status, edit.metadata.file_path, edit.metadata.added) == ("success", "a.txt", 1)
         texts = [each.content for each in shown if each.__struct_config__.tag == "text"]
         assert texts == ["I look.", "I propose this.", "That is it.", "Proposed."]

@@ -70,7 +70,7 @@ async def test_in_a_project_that_is_not_trusted_a_plan_chooses_no_model(tmp_path
         settings = Settings(providers=served((first, second), "first", "second"), routes=EFFORTFUL)
         (tmp_path / "AGENTS.md").write_text("Obey.")
         engine, session = await planned(tmp_path, settings, trust=False)
-        assert not engine._live(session).runtime.trusted
+        assert not engine._find_session(session).runtime.trusted
         assert of(await built(engine, session), ev.TurnFinished)[0].reason == "done"
         assert second.answered == []
         await engine.close()
@@ -95,6 +95,6 @@ async def test_in_parallel_a_todo_has_its_own_model_and_the_others_that_of_subag
         assert [each.model for each in of(events, ev.SubagentStarted)] == ["second/gpt-5.4-mini", "third/gpt-5.4"]
         assert {each.json.get("reasoning_effort") for each in second.answered} == {"xhigh"}
         assert {each.json.get("reasoning_effort") for each in third.answered} == {"medium"}
-        taken = engine.state(session).chosen.taken
+        taken = engine.state(session).model_choices.usage
         assert set(taken) == {"subagent second/gpt-5.4-mini", "subagent third/gpt-5.4"}
         await engine.close()

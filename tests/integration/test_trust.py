@@ -10,7 +10,7 @@ import pytest
 
 from core.engine import Engine, EngineOptions
 from core.exits import ExitCode
-from core.permissions.trust import Trust
+from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
@@ -74,13 +74,13 @@ async def turn(engine: Engine, session: str, text: str = "look at sub/a.txt") ->
 
 def told(engine: Engine, session: str) -> str:
     """All that the model of a session was told."""
-    live = engine._live(session)
+    live = engine._find_session(session)
     said = [each.content for each in live.runtime.state.messages if isinstance(each, UserMessage)]
     return (live.runtime.directory.path / "prefix.json").read_text() + "".join(said)
 
 
 def stated(engine: Engine, session: str) -> str:
-    return engine.state(session).trust
+    return engine.state(session).trust_state
 
 
 WRITE = calls(("write", {"file_path": "b.txt", "contents": "x"}))
@@ -104,12 +104,12 @@ async def test_i1_a_broken_configuration_of_a_stranger_stops_nobody(project):
         reply = await engine.submit(cmd.TrustSet(session=session, trusted=True))
         assert isinstance(reply, cmd.Reject)
         assert "config.toml" in reply.message
-        assert not Trust(project).given()
+        assert not TrustStore(project).is_given()
 
 
 async def test_i1_a_yes_before_the_first_prompt_gives_the_rules_their_place(project):
     async with engine_of(project, WRITE, says("ok")) as (engine, session):
-        await engine._live(session).turns._warming
+        await engine._find_session(session).turns._warming
         assert isinstance(await engine.submit(cmd.TrustSet(session=session, trusted=True)), cmd.Ack)
         assert stated(engine, session) == "trusted"
         await engine.submit(cmd.TurnSubmit(session=session, text="look at sub/a.txt", open_files=("sub/a.txt",)))
@@ -148,14 +148,14 @@ async def test_an_empty_directory_is_not_asked_about(tmp_path):
 
 
 async def test_i1_without_trust_a_command_that_nothing_holds_does_not_run(project, monkeypatch):
-    from core.engine.boxes import Boxes, Found
+    from core.engine.shared_box import BoxSearchResult, SharedBox
     from core.sandbox.box import Tier
 
     async def none(_wanted):
-        return Found(box=None, tier=Tier.NONE)
+        return BoxSearchResult(box=None, tier=Tier.NONE)
 
     models = access([calls(("run_terminal_cmd", {"command": "touch x"})), says("ok")])
-    engine = Engine(project, options=EngineOptions(watch=False), models=models, boxes=Boxes(none))
+    engine = Engine(project, options=EngineOptions(watch=False), models=models, boxes=SharedBox(none))
     session = (await engine.submit(cmd.SessionOpen())).session
     seen = await turn(engine, session)
     assert not any(isinstance(each, ev.ApprovalRequested) for each in seen)
@@ -189,7 +189,7 @@ def say(project: Path, path: str, text: str = OTHER) -> None:
 
 
 def changed(engine: Engine) -> tuple[str, ...]:
-    stated = engine._house.trusting.question()
+    stated = engine._project.trusting.build_question()
     return () if stated is None else stated.changed
 
 
@@ -218,9 +218,9 @@ async def test_n3_settings_that_were_changed_from_outside_do_not_hold_until_a_ne
     (project / ".agent-tui" / "config.toml").write_text('[permissions]\ndeny = ["Write(**)"]\n')
     async with engine_of(project, says("ok")) as (engine, session):
         assert changed(engine) == (".agent-tui/config.toml",)
-        assert engine._house.around.settings.permissions.deny == ()
+        assert engine._project.around.settings.permissions.deny == ()
         await engine.submit(cmd.TrustSet(session=session, trusted=True))
-        assert list(engine._house.around.settings.permissions.deny) == ["Write(**)"]
+        assert list(engine._project.around.settings.permissions.deny) == ["Write(**)"]
     (project / ".agent-tui" / "config.toml").write_text("[[[")
     async with engine_of(project, says("ok")) as (engine, session):
         reply = await engine.submit(cmd.TrustSet(session=session, trusted=True))
@@ -237,7 +237,7 @@ async def test_n3_a_no_to_what_was_changed_keeps_the_rest_and_asks_again_next_ti
         await turn(engine, session)
         assert (OTHER in told(engine, session), told(engine, session).count(RULE)) == (False, 2)
         assert changed(engine) == ()
-    assert Trust(project).given()
+    assert TrustStore(project).is_given()
     async with engine_of(project) as (engine, session):
         assert changed(engine) == ("AGENTS.md",)
 
@@ -272,7 +272,7 @@ async def test_n3_what_the_user_accepted_in_the_review_is_not_asked_about(projec
         for path in (".cursor/rules/b.mdc", "AGENTS.md"):
             command = cmd.HunkResolve(session=session, path=path, verdict="accept", confirmed=True)
             assert isinstance(await engine.submit(command), cmd.Ack)
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert "parrot" in (project / "AGENTS.md").read_text()
     async with engine_of(project, says("ok")) as (engine, session):
         assert changed(engine) == ()
@@ -292,7 +292,7 @@ async def test_n3_accepting_a_change_does_not_make_unheard_words_around_it_heard
     async with engine_of(project, edit, says("ok")) as (engine, session):
         await turn(engine, session)
         await engine.submit(cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept", confirmed=True))
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert "parrot" in (project / "AGENTS.md").read_text()
     async with engine_of(project, says("ok")) as (engine, session):
         assert changed(engine) == ("AGENTS.md",)
@@ -324,4 +324,4 @@ async def test_the_flag_trusts_for_one_run(project):
     ended, requests = await ask(project, "ok", arguments=("--trust",))
     assert (ended.code, ended.err) == (ExitCode.DONE, "")
     assert RULE in str(requests[0].json)
-    assert not Trust(project).given()
+    assert not TrustStore(project).is_given()

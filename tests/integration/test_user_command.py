@@ -33,7 +33,7 @@ async def engine_on(project: Path, models: ModelAccess | None = None) -> AsyncIt
 async def taken(engine: Engine, command: cmd.AnyCommand) -> str:
     reply = await engine.submit(command)
     assert isinstance(reply, cmd.Ack), reply
-    await engine.settled(reply.session)
+    await engine.wait_idle(reply.session)
     return reply.session
 
 
@@ -70,9 +70,9 @@ async def test_a_command_of_the_users_runs_in_the_box_unasked_and_the_next_promp
         told = [m.content for m in state.messages if isinstance(m, UserMessage) and "$ cat a.txt" in m.content]
         assert len(told) == 1
         assert "exit code 3" in told[0]
-        assert state.terminal_news == {}
+        assert state.unreported_commands == {}
         assert state.turns[-1].tool_count == 0
-        assert [document.sequence for document in state.turns[-1].finished_documents()] == [1]
+        assert [document.sequence for document in state.turns[-1].list_finished_documents()] == [1]
         assert faults(state.messages) == []
 
 
@@ -105,14 +105,14 @@ async def test_the_shell_stands_where_it_stood_when_the_session_goes_on(project)
 
 
 def log_of(_project: Path) -> list[Path]:
-    from core.user_dirs import state_dir
+    from core.user_dirs import get_state_dir
 
-    return [path for path in state_dir().rglob("log.jsonl") if path.is_file()]
+    return [path for path in get_state_dir().rglob("log.jsonl") if path.is_file()]
 
 
 async def test_s9_a_job_that_a_dead_engine_left_is_told_as_ended(project):
-    from core.engine.recovery import close_open_turn
-    from core.sessions.fold import SessionState
+    from core.engine.session.recovery import close_open_turn
+    from core.state.fold import SessionState
 
     state = SessionState()
     seen: list[ev.AnyEvent] = []

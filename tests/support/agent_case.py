@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from core.agent.execution import BoxSource, Ground
-from core.agent.loop import Turn
-from core.agent.session import Route, SessionContext
-from core.agent.terminal import Terminal, Unboxed
+from core.agent.turn.loop import Turn
+from core.agent.turn.turn_context import Route, TurnContext
 from core.config import Settings
 from core.ids import new_id
-from core.plans.store import PlanStore
+from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.messages import Message, ToolMessage, Usage
-from core.providers.base import Delta, Finished, ModelInfo, ModelRequest, TextDelta, ToolCallDelta, UsageReport
-from core.sessions.fold import SessionState
+from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd, TextDelta, ToolCallDelta, UsageReport
 from core.shadow import BlobStore, ReviewState, Shadow
+from core.shell.execution import BoxSource, CommandHost
+from core.shell.terminal import NoBox, Terminal
+from core.state.fold import SessionState
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
@@ -28,7 +28,7 @@ Step = Sequence[Delta | Exception | asyncio.Event | Callable[[], None]]
 
 
 def says(text: str, *, usage: Usage | None = None) -> Step:
-    return [TextDelta(text), UsageReport(usage or Usage(prompt_tokens=100, completion_tokens=10)), Finished("stop")]
+    return [TextDelta(text), UsageReport(usage or Usage(prompt_tokens=100, completion_tokens=10)), StreamEnd("stop")]
 
 
 def calls(*requests: tuple[str, dict[str, Any] | str], text: str = "", reason: str = "tool_calls") -> Step:
@@ -38,7 +38,7 @@ def calls(*requests: tuple[str, dict[str, Any] | str], text: str = "", reason: s
         deltas.append(ToolCallDelta(index, id=f"id{index}", name=name))
         deltas.append(ToolCallDelta(index, arguments=written))
     deltas.append(UsageReport(Usage(prompt_tokens=100, completion_tokens=10)))
-    return [*deltas, Finished(reason)]
+    return [*deltas, StreamEnd(reason)]
 
 
 async def played(step: Step) -> AsyncIterator[Delta]:
@@ -98,7 +98,7 @@ class Case:
         self.model = DirectedModel(steps)
         workspace = Workspace(self.project, state_dir=self.directory)
         self.shadow = Shadow(workspace, BlobStore(self.directory / "blobs"), self.emit, self.review)
-        self.session = SessionContext(
+        self.session = TurnContext(
             id="ses_1",
             workspace=workspace,
             shadow=self.shadow,
@@ -108,19 +108,19 @@ class Case:
             settings=settings or Settings(),
             route=Route(provider=self.model, model="m", id="directed/m", window=100_000),
             directory=self.directory / "session",
-            terminal=self.terminal_on(workspace, box or Unboxed()),
+            terminal=self.terminal_on(workspace, box or NoBox()),
         )
         self.emit(ev.SessionStarted(workspace=str(self.project), mode="agent", model="directed/m"))
         if mode != "agent":
             self.emit(ev.ModeChanged(mode=mode))
 
     def terminal_on(self, workspace: Workspace, box: BoxSource) -> Terminal:
-        ground = Ground(
+        ground = CommandHost(
             workspace=workspace,
             shadow=self.shadow,
             state=self.state,
             emit=self.emit,
-            emit_apart=self.emit_apart,
+            emit_outside_turn=self.emit_apart,
             directory=self.directory / "session",
             box=box,
             hidden=(self.directory,),
@@ -142,10 +142,10 @@ class Case:
         self.on_event(event)
 
     def session_turn(self) -> str:
-        return self.session.turn if hasattr(self, "session") else ""
+        return self.session.turn_id if hasattr(self, "session") else ""
 
     async def turn(self, prompt: str = "Do it", open_files: Sequence[str] = ()) -> ev.TurnFinished:
-        self.session.turn = new_id("turn")
+        self.session.turn_id = new_id("turn")
         return await Turn(self.session, prompt, open_files).run()
 
     def answer_approvals(self, decision: str) -> None:

@@ -23,11 +23,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from core.sandbox import landlock
-from core.sandbox.box import Box, BoxSpec, Exit, Limits, Tier
-from core.sandbox.landlocked import LEAST_ABI
-from core.sandbox.tiers import ORDER, make_box
-from core.workspace.removing import remove_tree
+from core.filesystem.removal import remove_tree
+from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, Tier
+from core.sandbox.inside import landlock
+from core.sandbox.tiers.landlock_box import MINIMUM_ABI
+from core.sandbox.tiers.selection import TIERS_BY_STRENGTH, make_box
 from tests.support.box_tiers import offered
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ ORDINARY = 45_678
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 # One for each tier that a machine may offer: from a state directory to the box.
-MAKERS: dict[Tier, Callable[[Path], Box]] = {tier: partial(make_box, tier) for tier in ORDER}
+MAKERS: dict[Tier, Callable[[Path], Box]] = {tier: partial(make_box, tier) for tier in TIERS_BY_STRENGTH}
 
 
 class Apart(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Apart(Struct, frozen=True):
 class Ran(Struct, frozen=True):
     """How a command ended, all that it printed, and the layer that holds what it changed."""
 
-    exit: Exit
+    exit: BoxResult
     output: str
     upper: Path | None = None
     apart: Apart | None = None
@@ -109,17 +109,17 @@ class Boxed(Struct):
             self.give(place)
         return pair
 
-    def spec(self, command: str, **changes: Any) -> BoxSpec:
+    def spec(self, command: str, **changes: Any) -> BoxRequest:
         """What to run: by default with a fresh layer, in the workspace, with our state hidden."""
         if "upper" not in changes:
             changes["upper"], changes["work"] = self.layer()
         changes.setdefault("env", self.env())
         changes.setdefault("hidden", (self.state,))
-        changes.setdefault("limits", Limits(seconds=30))
-        return BoxSpec(workspace=changes.pop("workspace", self.workspace), command=command, **changes)
+        changes.setdefault("limits", BoxLimits(seconds=30))
+        return BoxRequest(workspace=changes.pop("workspace", self.workspace), command=command, **changes)
 
     async def run(self, command: str, **changes: Any) -> Ran:
-        """Run a command to its end, as the user; `changes` are fields of the `BoxSpec`."""
+        """Run a command to its end, as the user; `changes` are fields of the `BoxRequest`."""
         spec = self.spec(command, **changes)
         return await (self._here(spec) if self.uid == os.geteuid() else self._there(spec, None))
 
@@ -146,13 +146,13 @@ class Boxed(Struct):
             await box.close()
         self.opened.clear()
 
-    async def _here(self, spec: BoxSpec) -> Ran:
+    async def _here(self, spec: BoxRequest) -> Ran:
         pieces: list[str] = []
         running = await self.box().start(spec, pieces.append)
         exit = await running.wait()  # noqa: A001
         return Ran(exit, "".join(pieces), spec.upper)
 
-    async def _there(self, spec: BoxSpec, env: Mapping[str, str] | None) -> Ran:
+    async def _there(self, spec: BoxRequest, env: Mapping[str, str] | None) -> Ran:
         """`env` None: any process of the user's will do."""
         given = (self.tier, self.uid, {**self.program_env(), **(env or {})})
         order = msgspec.json.encode({"state": str(self.state), "spec": spec}, enc_hook=str)
@@ -161,7 +161,7 @@ class Boxed(Struct):
             driver = _Driver(*given)
         answer = await asyncio.to_thread(driver.ask, order, keep=env is None)
         apart = Apart(tuple(answer["alive"]), answer["grown"])
-        return Ran(msgspec.convert(answer["exit"], Exit), answer["output"], spec.upper, apart)
+        return Ran(msgspec.convert(answer["exit"], BoxResult), answer["output"], spec.upper, apart)
 
 
 class _Driver:
@@ -255,7 +255,7 @@ def users() -> Iterable[int]:
 def cases() -> list[tuple[Tier, int]]:
     """Every tier for every user that it is offered to: Landlock's is not for root."""
     found = [(tier, uid) for tier in boxes() for uid in users()]
-    if os.geteuid() == 0 and ORDINARY in users() and landlock.abi() >= LEAST_ABI:
+    if os.geteuid() == 0 and ORDINARY in users() and landlock.get_abi_version() >= MINIMUM_ABI:
         found.append((Tier.LANDLOCK, ORDINARY))
     return found
 

@@ -1,6 +1,7 @@
 """Runs commands in boxes and tells how they ended, as whatever user this process is: `box_driver.py TIER`.
 
-Each line of standard input is JSON, `{"state": ..., "spec": ...}` with a `BoxSpec`, and is answered with a line of JSON
+Each line of standard input is JSON, `{"state": ..., "spec": ...}` with a `BoxRequest`, and is answered with a line of
+JSON
 on standard output: exit, output, the command lines of the machine's processes right after the command's end, and how
 many bytes this process has grown by. Every command has a box of its own.
 """
@@ -18,18 +19,18 @@ from pathlib import Path
 
 import msgspec
 
-from core.sandbox.box import Box, BoxSpec, Tier
+from core.sandbox.box import Box, BoxRequest, Tier
 from tests.support.box_cases import MAKERS
 
 
 async def main(tier: str) -> None:
     while line := await asyncio.to_thread(sys.stdin.buffer.readline):
         order = json.loads(line)
-        spec = msgspec.convert(order["spec"], BoxSpec, dec_hook=lambda kind, value: kind(value))
+        spec = msgspec.convert(order["spec"], BoxRequest, dec_hook=lambda kind, value: kind(value))
         print(json.dumps(await answer(MAKERS[Tier(tier)](Path(order["state"])), spec)), flush=True)
 
 
-async def answer(box: Box, spec: BoxSpec) -> dict[str, object]:
+async def answer(box: Box, spec: BoxRequest) -> dict[str, object]:
     pieces: list[str] = []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:

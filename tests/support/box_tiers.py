@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from core.sandbox.box import Tier
-from core.sandbox.tiers import TierReport, find_tier
+from core.sandbox.tiers.selection import TierReport, find_tier
 
 BASELINE = Path(__file__).parents[1] / "box_baseline.json"
 
@@ -19,7 +19,7 @@ BASELINE = Path(__file__).parents[1] / "box_baseline.json"
 def found() -> TierReport:
     """Every tier, really tried, as the user that runs the tests."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as state:
-        return asyncio.run(find_tier(Path(state), all_of_them=True))
+        return asyncio.run(find_tier(Path(state), try_all=True))
 
 
 def offered() -> tuple[Tier, ...]:

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from core.config import Commands, Settings
-from core.engine.boxes import Boxes
+from core.config import CommandSettings, Settings
+from core.engine.shared_box import SharedBox
 from core.sandbox.box import Tier
 from tests.support.agent_case import Case, Step, calls
 
-AUTO = Settings(commands=Commands(policy="auto"))
+AUTO = Settings(commands=CommandSettings(policy="auto"))
 
 
 def command(text: str, **more: Any) -> Step:
@@ -25,10 +25,10 @@ async def boxed(
     root: Path, *steps: Step, mode: str = "agent", tier: Tier | None = None, settings: Settings = AUTO
 ) -> AsyncIterator[Case]:
     """A case whose commands run in a real box, unasked; nothing of it is left behind."""
-    boxes = Boxes(wanted=tier)
+    boxes = SharedBox(wanted=tier)
     case = Case(root, *steps, mode=mode, settings=settings, box=boxes)
     try:
-        assert await boxes.find() is not None, boxes.event()
+        assert await boxes.find() is not None, boxes.build_event()
         yield case
     finally:
         await case.session.terminal.close()

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from core.engine.models import ModelAccess
-from core.plans.graph import in_order, ready
-from core.plans.store import PlanStore
+from core.plans.plan_store import PlanStore
+from core.plans.todo_graph import find_ready, sort_topologically
 from core.protocol.documents import Todo
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from core.providers.base import Delta, ModelInfo, ModelRequest
@@ -64,7 +64,7 @@ class BuildingModel:
         now = next((todo for todo in todos if todo.status == "in_progress"), None)
         written = _written(messages)
         if now is None:
-            free = ready(in_order(todos))
+            free = find_ready(sort_topologically(todos))
             return _mark(free[0], "in_progress") if free else says("All done.")
         if f"out/{now.id}.txt" not in written:
             return _write(f"out/{now.id}.txt")

@@ -8,8 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 if __name__ == "__main__":
-    from core.cli import parse
-    from core.transports.stdio import serve
+    from core.cli.arguments import parse
+    from core.transports.stdio_server import serve
     from tests.support.story import access, story
 
     sys.exit(serve(parse(sys.argv[1:]), models=access(story())))

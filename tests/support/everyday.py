@@ -161,6 +161,6 @@ def shown(changes: Mapping[str, Change]) -> dict[str, str]:
 
 
 def _bytes(path: str) -> bytes:
-    from core.workspace.names import to_os
+    from core.workspace.file_names import to_os_name
 
-    return to_os(path)
+    return to_os_name(path)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from core.dialects.base import CallBegun, CallEnded, Listener, Said
+from core.dialects.dialect import AnswerParser, AnswerText, CallFinished, CallStarted
 
 
 def pieces(text: str, cuts: Sequence[int]) -> list[str]:
@@ -15,7 +15,7 @@ def pieces(text: str, cuts: Sequence[int]) -> list[str]:
     return [text[start:end] for start, end in itertools.pairwise(borders)]
 
 
-def listened(listener: Listener, *parts: str) -> tuple[list[Any], Any]:
+def listened(listener: AnswerParser, *parts: str) -> tuple[list[Any], Any]:
     """Text and calls in order, having checked that they are well formed, and the ending."""
     heard = [event for part in parts for event in listener.feed(part)] + listener.finish()
     found: list[Any] = []
@@ -23,17 +23,17 @@ def listened(listener: Listener, *parts: str) -> tuple[list[Any], Any]:
     ended: list[int] = []
     for event in heard:
         match event:
-            case Said(text):
+            case AnswerText(text):
                 assert text
                 if found and isinstance(found[-1], str):
                     found[-1] += text
                 else:
                     found.append(text)
-            case CallBegun(index, _):
+            case CallStarted(index, _):
                 assert index == len(begun)
                 begun.append(index)
                 found.append(event)
-            case CallEnded():
+            case CallFinished():
                 assert event.index in begun
                 ended.append(event.index)
                 assert isinstance(json.loads(event.arguments), dict | list | str | int | float | bool | None)
@@ -42,12 +42,12 @@ def listened(listener: Listener, *parts: str) -> tuple[list[Any], Any]:
     return found, listener.ending
 
 
-def calls(make: Callable[[], Listener], text: str) -> list[tuple[str, Any, str]]:
+def calls(make: Callable[[], AnswerParser], text: str) -> list[tuple[str, Any, str]]:
     """(tool, arguments, problem) of every call of an answer."""
     found, _ = listened(make(), text)
-    return [(each.name, json.loads(each.arguments), each.problem) for each in found if isinstance(each, CallEnded)]
+    return [(each.name, json.loads(each.arguments), each.problem) for each in found if isinstance(each, CallFinished)]
 
 
-def prose(make: Callable[[], Listener], text: str) -> str:
+def prose(make: Callable[[], AnswerParser], text: str) -> str:
     found, _ = listened(make(), text)
     return "".join(each for each in found if isinstance(each, str))

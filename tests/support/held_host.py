@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 if __name__ == "__main__":
     import asyncio
 
-    from core.cli import parse
-    from core.transports.stdio import serve
+    from core.cli.arguments import parse
+    from core.transports.stdio_server import serve
     from tests.support.story import access
 
     sys.exit(serve(parse(sys.argv[1:]), models=access([[asyncio.Event()]])))

@@ -6,24 +6,24 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.protocol.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage, Wire, WireAnswer
-from core.providers.anthropic.options import options_of
+from core.protocol.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage, WireAnswer, WireProtocol
+from core.providers.anthropic.options import build_options
 from core.providers.anthropic.provider import AnthropicProvider
 from core.providers.anthropic.request import MessagesWire
 from core.providers.base import (
-    Answered,
+    AnswerReport,
     Delta,
-    Finished,
     ModelRequest,
     Provider,
     ReasoningDelta,
     RequestReport,
+    StreamEnd,
     TextDelta,
     ToolCallDelta,
     ToolSpec,
     UsageReport,
 )
-from core.providers.catalog.capabilities import capabilities_of
+from core.providers.catalog.capabilities import find_capabilities
 from core.providers.connection.endpoint import Endpoint
 from core.providers.openai.provider import OpenAIProvider
 from core.providers.wire.request_bytes import RequestEncoder
@@ -75,11 +75,11 @@ class Answer:
                 call["arguments"] += arguments
             case UsageReport(usage):
                 self.usage = usage
-            case Answered(wire):
+            case AnswerReport(wire):
                 self.wire = wire
             case RequestReport():
                 self.report = delta
-            case Finished(reason):
+            case StreamEnd(reason):
                 self.finish = reason
 
 
@@ -98,9 +98,9 @@ async def ask(provider: Provider, asked: ModelRequest | None = None, into: Answe
 
 def messages_bytes(asked: ModelRequest, encoder: RequestEncoder | None = None, provider: str = "anthropic") -> bytes:
     """The body of a messages request. `encoder`: the one that the requests before went through."""
-    able = capabilities_of(provider, asked.model, wire="messages")
+    able = find_capabilities(provider, asked.model, wire="messages")
     wire = MessagesWire(asked, provider=provider, marked=True)
-    return (encoder or RequestEncoder()).encode(wire, asked).body(options_of(asked, able))
+    return (encoder or RequestEncoder()).encode(wire, asked).build_body(build_options(asked, able))
 
 
 def messages_body(asked: ModelRequest) -> Any:
@@ -117,5 +117,5 @@ def connect(server: ProviderServer, dialect: Dialect, **fields: Any) -> OpenAIPr
         **fields,
     }
     endpoint = Endpoint(**given)
-    speaks: Wire = "responses" if dialect == "responses" else "chat"
+    speaks: WireProtocol = "responses" if dialect == "responses" else "chat"
     return AnthropicProvider(endpoint) if dialect == "anthropic" else OpenAIProvider(endpoint, speaks=speaks)

@@ -72,7 +72,7 @@ def reading() -> list[e.AnyEvent]:
         e.DocumentStarted(id="r1", kind="reasoning", sequence=1),
         e.DocumentDelta(id="r1", text="The rate looks doubled."),
         e.DocumentFinished(
-            document=d.Reasoning(
+            document=d.ReasoningDocument(
                 id="r1", sequence=1, content="The rate looks doubled.", metadata=d.ReasoningMetadata(duration_ms=3200)
             )
         ),
@@ -88,16 +88,18 @@ def answering() -> list[e.AnyEvent]:
     return [
         e.DocumentStarted(id="x1", kind="text", sequence=3),
         e.DocumentDelta(id="x1", text=MARKDOWN[:100]),
-        e.DocumentFinished(document=d.Text(id="x1", sequence=3, content=MARKDOWN)),
-        e.DocumentFinished(document=d.CodeReference(id="x2", sequence=4, content=CODE, metadata=where)),
+        e.DocumentFinished(document=d.TextDocument(id="x1", sequence=3, content=MARKDOWN)),
+        e.DocumentFinished(document=d.CodeReferenceDocument(id="x2", sequence=4, content=CODE, metadata=where)),
         e.DocumentFinished(
-            document=d.CodeBlock(id="x3", sequence=5, content=CODE, metadata=d.CodeBlockMetadata(language="python"))
+            document=d.CodeBlockDocument(
+                id="x3", sequence=5, content=CODE, metadata=d.CodeBlockMetadata(language="python")
+            )
         ),
     ]
 
 
 def editing() -> list[e.AnyEvent]:
-    diff = d.Diff(
+    diff = d.FileEditDiff(
         old_string="    return round(x)\n",
         new_string="    # once\n    return round_half_up(x)\n",
         start_line=14,
@@ -112,8 +114,8 @@ def editing() -> list[e.AnyEvent]:
     return [
         e.DocumentStarted(id="f1", kind="file_edit", sequence=6, title="shop/tax.py"),
         e.ChangeProposed(change=change()),
-        e.DocumentFinished(document=d.FileEdit(id="f1", sequence=6, metadata=edit)),
-        e.DocumentFinished(document=d.TerminalCommand(id="f2", sequence=7, metadata=run)),
+        e.DocumentFinished(document=d.FileEditDocument(id="f1", sequence=6, metadata=edit)),
+        e.DocumentFinished(document=d.TerminalCommandDocument(id="f2", sequence=7, metadata=run)),
     ]
 
 

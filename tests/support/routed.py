@@ -18,10 +18,10 @@ def served(server, *names: str) -> dict[str, ProviderSettings]:
 
 
 async def engine_of(project, settings: Settings, *, trust: bool = False) -> tuple[Engine, str]:
-    options = EngineOptions(model=settings.route("chat").model, watch=False, trust=trust)
+    options = EngineOptions(model=settings.resolve_route("chat").model, watch=False, trust=trust)
     engine = Engine(project, options=options)
-    house = engine._ready()
-    engine._take_settings(house, LoadedSettings(settings=settings))
+    house = engine._load_project()
+    engine._apply_settings(house, LoadedSettings(settings=settings))
     opened = await engine.submit(cmd.SessionOpen())
     assert isinstance(opened, cmd.Ack), opened
     return engine, opened.session
@@ -61,7 +61,7 @@ EFFORTFUL = RouteTable(chat=RouteSettings(model="first/gpt-5.4"))
 async def sent(engine: Engine, command: cmd.AnyCommand) -> None:
     reply = await engine.submit(command)
     assert isinstance(reply, cmd.Ack), reply
-    await engine.settled(command.session)
+    await engine.wait_idle(command.session)
 
 
 async def told(engine: Engine, session: str, kind: type) -> list:

@@ -37,7 +37,7 @@ EVERY_TIER = frozenset(
 )
 
 # The local API: there is none. What listens is the collector of probe logs, on loopback, while a run with probes lasts.
-_COLLECTOR = "tests/unit/agent/test_collector.py"
+_COLLECTOR = "tests/unit/shell/test_log_collector.py"
 NETWORK: dict[str, tuple[str, ...]] = {
     "n1": (f"{_COLLECTOR}::test_n1_it_listens_on_loopback_alone_on_a_port_of_its_own",),
     "n2": (f"{_COLLECTOR}::test_n2_n3_what_does_not_know_the_token_or_says_too_much_is_refused_and_leaves_nothing",),
@@ -47,7 +47,7 @@ NETWORK: dict[str, tuple[str, ...]] = {
         f"{_COLLECTOR}::test_n8_too_many_requests_and_too_many_bytes_are_refused",
         f"{_COLLECTOR}::test_n8_garbage_and_those_who_say_nothing_hold_up_nobody_for_long",
     ),
-    "n9": ("tests/unit/engine/test_bus.py::test_two_subscribers_see_the_same_order",),
+    "n9": ("tests/unit/engine/session/test_event_bus.py::test_two_subscribers_see_the_same_order",),
     "n10": (
         "tests/unit/providers/test_failures.py::test_names_and_certificates_have_hints_of_their_own",
         "tests/contract/test_absent.py::test_no_setting_and_no_code_turns_the_check_of_certificates_off",

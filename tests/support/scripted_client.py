@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from core.protocol.client import EngineGone
 from core.protocol.commands import Ack, AnyCommand, Reject, Reply, SessionOpen, SessionResume, ThemeKeep
 from core.protocol.events import LOSSY, AnyEvent, Envelope, SessionStarted
-from core.protocol.queries import AnyAnswer, AnyQuery, Models, PromptHistory, Refused, Tree
+from core.protocol.queries import AnyAnswer, AnyQuery, ModelsAnswer, PromptHistoryAnswer, RefusedAnswer, TreeAnswer
 
 SESSION = "ses_0000000000000001"
 CLOCK = 1_750_000_000_000
@@ -85,13 +85,13 @@ class ScriptedClient:
         self.queries.append(query)
         match self.answers.get(type(query)), type(query).__name__:
             case None, "ModelsQuery":
-                return Models(models=(), providers=(), default="scripted/demo")
+                return ModelsAnswer(models=(), providers=(), default="scripted/demo")
             case None, "PromptHistoryQuery":
-                return PromptHistory(prompts=())
+                return PromptHistoryAnswer(prompts=())
             case None, "TreeQuery":
-                return Tree(path="", entries=())
+                return TreeAnswer(path="", entries=())
             case None, _:
-                return Refused(code="not_scripted", message="nothing is scripted for that")
+                return RefusedAnswer(code="not_scripted", message="nothing is scripted for that")
             case answer, _:
                 return answer  # type: ignore[return-value]
 

@@ -7,21 +7,21 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.protocol.events import Envelope
-from core.sessions.log import Extent, SessionLog, walk
+from core.sessions.log import LogExtent, SessionLog, read_log
 
 
 class Scan(Struct, frozen=True):
     envelopes: list[Envelope]
-    extent: Extent
+    extent: LogExtent
 
     @property
     def whole(self) -> bool:
-        return self.extent.whole
+        return self.extent.is_whole
 
 
 def scan(path: Path) -> Scan:
     found: list[Envelope] = []
-    return Scan(found, walk(path, found.append))
+    return Scan(found, read_log(path, found.append))
 
 
 def load(path: Path) -> tuple[SessionLog, list[Envelope], str]:

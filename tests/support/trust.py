@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.engine.trusting import Trusting
+from core.engine.project_trust import ProjectTrust
 from core.workspace import Workspace
 
 
 def trust(project: Path) -> None:
     """As if they had answered yes in it just now."""
-    trusting = Trusting(Workspace(project), for_now=False)
+    trusting = ProjectTrust(Workspace(project), for_now=False)
     trusting.decide(True)

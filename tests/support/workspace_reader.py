@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.agent.edit_detail import detail_of
+from core.agent.gate.edit_detail import build_edit_detail
 from core.errors import ToolFailed
 from core.shadow import BlobStore, ReviewState, Shadow, ShadowView
-from core.tools.base import DirEntry, EditOrder, FileEditDetail, FileStat, LintRun
-from core.tools.linters import LintJob
+from core.tools.base import DirEntry, EditRequest, FileEditDetail, FileStat, LintRun
+from core.tools.builtin.reading.linters import LintJob
 from core.workspace import Workspace
 
 
@@ -62,11 +62,11 @@ class WorkspaceEditor:
     def write(self, path: str, data: bytes) -> FileEditDetail:
         edited = self.view.write(path, data)
         self.mark_read(path)
-        return detail_of(self.relative(path), edited.before, edited.after)
+        return build_edit_detail(self.relative(path), edited.before, edited.after)
 
     def delete(self, path: str) -> FileEditDetail:
         edited = self.view.delete(path)
-        return detail_of(self.relative(path), edited.before, edited.after)
+        return build_edit_detail(self.relative(path), edited.before, edited.after)
 
-    async def work_out(self, order: EditOrder) -> str:
+    async def work_out(self, order: EditRequest) -> str:
         raise ToolFailed(f"Here is no model that could work out an edit of {order.path}: {order.problem}")

@@ -17,11 +17,11 @@ from textual.pilot import Pilot
 from core.protocol.events import AnyEvent
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
+from tui.bridge import SessionRequest
+from tui.chat.prompt import Prompt
+from tui.chat.transcript import Transcript
+from tui.screens.dialogs.pages import ConfirmDialog
 from tui.screens.main import MainScreen
-from tui.screens.notes import Confirm
-from tui.widgets.prompt import Prompt
-from tui.widgets.transcript import Transcript
 
 PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
 
@@ -33,7 +33,7 @@ class Hand(Pilot[Any]):
         for key in keys:
             await super().press(key)
             app: Any = self.app
-            app.door.strokes.rest()
+            app.key_filter.keystrokes.flush()
             await self.pause()
 
 
@@ -65,7 +65,7 @@ class Stage:
 
     async def asked(self) -> None:
         """Until a dialog that asks for a yes is drawn, and takes one."""
-        await self.until(lambda: isinstance(self.app.screen, Confirm) and self.app.screen.guard.lets())
+        await self.until(lambda: isinstance(self.app.screen, ConfirmDialog) and self.app.screen.grace_period.is_over())
 
     def sent(self, kind: type) -> list[Any]:
         return [command for command in self.client.commands if isinstance(command, kind)]
@@ -78,7 +78,7 @@ class Stage:
     async def all_shown(self) -> None:
         """Until all that the client has emitted is folded, and all that was folded is on the screen."""
         bridge, last = self.screen.bridge, len(self.client.log)
-        await self.until(lambda: self.screen.state.seq >= last and bridge._timer is None)
+        await self.until(lambda: self.screen.state.seq >= last and bridge._flush_timer is None)
         await self.pilot.pause(0.06)
 
     def lines(self) -> list[str]:
@@ -107,7 +107,7 @@ def parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def patient_dialogs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dialogs take an answer as soon as they are drawn."""
-    monkeypatch.setattr("tui.screens.dialog.GRACE", 0.0)
+    monkeypatch.setattr("tui.screens.dialogs.dialog.GRACE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def stage() -> Staging:
         events: Sequence[AnyEvent] = (),
         *,
         size: tuple[int, int] = (120, 40),
-        wish: Wish | None = None,
+        wish: SessionRequest | None = None,
         keymap: dict[str, str] | None = None,
         **client: Any,
     ) -> AsyncIterator[Stage]:
@@ -126,10 +126,10 @@ def stage() -> Staging:
         async def connect() -> ScriptedClient:
             return scripted
 
-        app = AgentApp(connect, wish or Wish(model="scripted/demo"), keymap=keymap)
+        app = AgentApp(connect, wish or SessionRequest(model="scripted/demo"), keymap=keymap)
         async with app.run_test(size=size) as pilot:
             on_stage = Stage(app, Hand(pilot.app), scripted)
-            if wish is None or wish.names_a_model:
+            if wish is None or wish.has_model:
                 await on_stage.all_shown()
             yield on_stage
 

@@ -10,10 +10,10 @@ from textual.widget import Widget
 
 from core.protocol.documents import Todo
 from core.protocol.plans import Plan
-from core.protocol.queries import FileText, SessionInfo, Tree, TreeEntry
-from tui.widgets.plan_panel import PlanPanel
-from tui.widgets.preview import Preview
-from tui.widgets.tree import FileTree
+from core.protocol.queries import FileAnswer, SessionInfo, TreeAnswer, TreeEntry
+from tui.files.file_tree import FileTree
+from tui.files.preview import FilePreview
+from tui.plan.panel import PlanPanel
 
 PROJECT: dict[str, list[tuple[str, str, bool]]] = {
     "": [
@@ -99,14 +99,14 @@ class PaneApp(App[None]):
         self.posted: list[object] = []
         self.loads: list[str] = []
         self.project = {path: list(entries) for path, entries in PROJECT.items()}
-        self.files = {"src/main.py": FileText(path="src/main.py", text=CODE, language="python", size=len(CODE))}
+        self.files = {"src/main.py": FileAnswer(path="src/main.py", text=CODE, language="python", size=len(CODE))}
 
-    async def tree(self, path: str) -> Tree:
+    async def tree(self, path: str) -> TreeAnswer:
         self.loads.append(path)
         found = [TreeEntry(name=n, kind=k, ignored=i) for n, k, i in self.project[path]]  # type: ignore[arg-type]
-        return Tree(path=path, entries=tuple(found))
+        return TreeAnswer(path=path, entries=tuple(found))
 
-    async def file(self, path: str) -> FileText:
+    async def file(self, path: str) -> FileAnswer:
         self.loads.append(path)
         return self.files[path]
 
@@ -117,16 +117,16 @@ class PaneApp(App[None]):
         self.query(Widget).first().focus()
 
     @on(FileTree.Selected)
-    @on(PlanPanel.SetStatus)
-    @on(PlanPanel.Build)
-    @on(PlanPanel.Edited)
-    @on(PlanPanel.Removes)
-    @on(PlanPanel.ShowsHunks)
-    @on(PlanPanel.EditsText)
-    @on(PlanPanel.WritesText)
-    @on(PlanPanel.Discards)
-    @on(PlanPanel.Comments)
-    @on(PlanPanel.WantsComments)
+    @on(PlanPanel.StatusRequested)
+    @on(PlanPanel.BuildRequested)
+    @on(PlanPanel.TodosEdited)
+    @on(PlanPanel.RemovalRequested)
+    @on(PlanPanel.HunksRequested)
+    @on(PlanPanel.ExternalEditRequested)
+    @on(PlanPanel.TextSaved)
+    @on(PlanPanel.DiscardRequested)
+    @on(PlanPanel.CommentEdited)
+    @on(PlanPanel.CommentsRequested)
     def write_down(self, event: object) -> None:
         self.posted.append(event)
 
@@ -136,7 +136,7 @@ def tree_app() -> PaneApp:
 
 
 def preview_app() -> PaneApp:
-    return PaneApp(lambda app: Preview(app.file))
+    return PaneApp(lambda app: FilePreview(app.file))
 
 
 def plan_app() -> PaneApp:

@@ -10,13 +10,13 @@ from textual.app import App
 
 from core.protocol.documents import Todo
 from core.protocol.plans import Plan
-from core.protocol.queries import Tree, TreeEntry
+from core.protocol.queries import TreeAnswer, TreeEntry
 from core.protocol.review import ChangeDiff
 from tests.tui.panes_case import PaneApp, plan_app
 from tests.tui.review_case import Block, ReviewApp, diff_of
-from tui.widgets.diff_view import DiffView
-from tui.widgets.plan_panel import PlanPanel
-from tui.widgets.tree import FileTree
+from tui.files.file_tree import FileTree
+from tui.plan.panel import PlanPanel
+from tui.review.diff_view import DiffView
 
 
 def large_diff(count: int = 10_000) -> ChangeDiff:
@@ -40,7 +40,7 @@ async def diff_speed(count: int = 10_000, steps: int = 200, *, split: bool = Fal
     async with app.run_test(size=(160 if split else 120, 40)) as pilot:
         await pilot.pause()
         view, diff = app.query_one(DiffView), large_diff(count)
-        view.wants_split = split
+        view.is_split_wanted = split
         started = perf_counter()
         view.show(diff, 0)
         await pilot.pause()
@@ -68,9 +68,9 @@ async def tree_speed(count: int = 50_000, directories: int = 500) -> dict[str, f
         await app.workers.wait_for_complete()
         await pilot.pause()
         found = {"open": perf_counter() - started}
-        flat = Tree(path="d0", entries=tuple(TreeEntry(name=f"f{each}.py", kind="file") for each in range(count)))
+        flat = TreeAnswer(path="d0", entries=tuple(TreeEntry(name=f"f{each}.py", kind="file") for each in range(count)))
 
-        async def load(_: str) -> Tree:
+        async def load(_: str) -> TreeAnswer:
             return flat
 
         tree = app.query_one(FileTree)
@@ -99,7 +99,7 @@ async def plan_speed(count: int = 5_000, steps: int = 20) -> dict[str, float]:
     app, plan = plan_app(), large_plan(count)
     async with app.run_test(size=(120, 40)) as pilot:
         panel, started = app.query_one(PlanPanel), perf_counter()
-        panel.set_plan(plan, ())
+        panel.show(plan, ())
         await pilot.pause()
         draw(app)
         found = {"open": perf_counter() - started}
@@ -111,7 +111,7 @@ async def plan_speed(count: int = 5_000, steps: int = 20) -> dict[str, float]:
                     for at, todo in enumerate(plan.todos)
                 )
                 started = perf_counter()
-                panel.set_plan(replace(plan, todos=todos), todos)
+                panel.show(replace(plan, todos=todos), todos)
                 draw(app)
                 times.append(perf_counter() - started)
                 await pilot.pause()

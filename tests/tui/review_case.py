@@ -8,7 +8,7 @@ from textual import events, on
 from textual.app import App, ComposeResult
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk, Operation
-from tui.widgets.review import ReviewPane
+from tui.review.pane import ReviewPane
 
 Block = tuple[str, str]
 
@@ -147,15 +147,15 @@ class ReviewApp(App[None]):
     def changes(self) -> tuple[Change, ...]:
         return tuple(each.change for each in self.diffs.values())
 
-    @on(ReviewPane.Resolve)
-    @on(ReviewPane.Undo)
-    @on(ReviewPane.OpenFile)
-    @on(ReviewPane.ResolveFiles)
-    @on(ReviewPane.ResolveBulk)
-    @on(ReviewPane.Wants)
-    @on(ReviewPane.WantsText)
-    @on(ReviewPane.WantsComments)
-    @on(ReviewPane.WantsOrigin)
-    @on(ReviewPane.WantsConflict)
+    @on(ReviewPane.HunksResolved)
+    @on(ReviewPane.UndoRequested)
+    @on(ReviewPane.FileRequested)
+    @on(ReviewPane.FilesResolved)
+    @on(ReviewPane.BulkResolved)
+    @on(ReviewPane.CommandRequested)
+    @on(ReviewPane.HunkTextRequested)
+    @on(ReviewPane.CommentsRequested)
+    @on(ReviewPane.OriginVerdictRequested)
+    @on(ReviewPane.ConflictRequested)
     def write_down(self, event: object) -> None:
         self.posted.append(event)

@@ -7,31 +7,31 @@ from typing import Any
 import pytest
 from textual.events import Paste
 
-from core.attachments import prepare
-from core.attachments.pictures import preview
+from core.attachments import prepare_attachment
+from core.attachments.pictures import render_preview
 from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as e
-from core.protocol.attachments import label_of
+from core.protocol.attachment_labels import format_label
 from core.protocol.messages import ToolMessage, UserMessage
-from core.protocol.pictures import Picture, PictureQuery
+from core.protocol.pictures import PictureAnswer, PictureQuery
 from tests.support import recorded
 from tests.support.fake_clipboard import clipboard_of
 from tests.support.pictures import picture
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
+from tui.bridge import SessionRequest
 
 PNG = picture(64, 48)
-SHOWN = prepare(PNG, "shot.png").attachment
-LABEL = label_of(SHOWN, 1)
+SHOWN = prepare_attachment(PNG, "shot.png").attachment
+LABEL = format_label(SHOWN, 1)
 
 
 def takes(client: ScriptedClient, command: c.AnyCommand) -> None:
     """As the engine does: what is attached gets the next label."""
     if isinstance(command, c.AttachmentAdd):
         number = sum(isinstance(each.event, e.AttachmentAdded) for each in client.log) + 1
-        client.emit(e.AttachmentAdded(label=label_of(SHOWN, number), attachment=SHOWN, request=command.request))
+        client.emit(e.AttachmentAdded(label=format_label(SHOWN, number), attachment=SHOWN, request=command.request))
 
 
 def refuses(_: ScriptedClient, command: c.AnyCommand) -> c.Reject | None:
@@ -44,7 +44,7 @@ def _app(client: ScriptedClient) -> AgentApp:
     async def connect() -> ScriptedClient:
         return client
 
-    return AgentApp(connect, Wish(model="scripted/demo"))
+    return AgentApp(connect, SessionRequest(model="scripted/demo"))
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_an_empty_paste_tries_the_clipboard_and_says_nothing_if_there_is_n
     async with stage(recorded.opening(), react=takes) as on:
         on.prompt.post_message(Paste(""))
         await on.pilot.pause(0.1)
-        await on.until(lambda: not on.prompt._held)
+        await on.until(lambda: not on.prompt._hold_count)
         assert not on.app._notifications
 
 
@@ -136,7 +136,7 @@ async def test_dropped_files_become_labels_and_other_words_stay_text(stage, tmp_
     async with stage(recorded.opening(), react=takes) as on:
         on.prompt.post_message(Paste(f"'{tmp_path}/a b.png' {tmp_path}/c.png"))
         await on.until(lambda: on.prompt.text)
-        assert on.prompt.text == f"{LABEL} {label_of(SHOWN, 2)} "
+        assert on.prompt.text == f"{LABEL} {format_label(SHOWN, 2)} "
         assert [each.path for each in on.sent(c.AttachmentAdd)] == [f"{tmp_path}/a b.png", f"{tmp_path}/c.png"]
         on.prompt.text = ""
         on.prompt.post_message(Paste(f"look at {tmp_path}/c.png"))
@@ -190,7 +190,7 @@ def conversation(words: str) -> list[e.AnyEvent]:
 
 
 async def test_enter_on_what_the_user_said_shows_the_picture(stage):
-    answers = {PictureQuery: Picture(rows=preview(PNG, 40, 12))}
+    answers = {PictureQuery: PictureAnswer(rows=render_preview(PNG, 40, 12))}
     async with stage(conversation("What is @shot.png?"), answers=answers) as on:
         assert any("▣ image shot.png 64×48 png" in line for line in on.lines())
         blocks = {block.kind: block for block in on.screen.state.blocks}
@@ -209,7 +209,7 @@ async def test_a_label_in_what_was_said_is_not_told_of_twice(stage):
 
 
 async def test_a_click_on_a_label_shows_what_it_stands_for(stage):
-    answers = {PictureQuery: Picture(rows=preview(PNG, 40, 12))}
+    answers = {PictureQuery: PictureAnswer(rows=render_preview(PNG, 40, 12))}
     async with stage([*recorded.opening(), e.AttachmentAdded(label=LABEL, attachment=SHOWN)], answers=answers) as on:
         on.prompt.insert(f"see {LABEL}")
         await on.pilot.click(on.prompt, offset=(10, 0))
@@ -230,7 +230,7 @@ async def settled(pilot: Any, client: ScriptedClient) -> None:
 
 @SIZES
 def test_a_picture_as_it_is_looked_at(snap_compare, size):
-    answers = {PictureQuery: Picture(rows=preview(picture(320, 240), size[0] - 8, size[1] - 7))}
+    answers = {PictureQuery: PictureAnswer(rows=render_preview(picture(320, 240), size[0] - 8, size[1] - 7))}
     said = [*conversation("What is @shot.png?"), e.TurnFinished(reason="done")]
     client = ScriptedClient(said, answers=answers)
 
@@ -238,7 +238,7 @@ def test_a_picture_as_it_is_looked_at(snap_compare, size):
         await settled(pilot, client)
         for key in ("ctrl+up", "g", "enter"):
             await pilot.press(key)
-            pilot.app.door.strokes.rest()
+            pilot.app.key_filter.keystrokes.flush()
             await pilot.pause(0.1)
 
     assert snap_compare(_app(client), terminal_size=size, run_before=look)
@@ -250,7 +250,7 @@ def test_a_prompt_with_pictures(snap_compare, size):
 
     async def write(pilot: Any) -> None:
         await settled(pilot, client)
-        pilot.app.main.query_one("#prompt").insert(f"Compare {label_of(SHOWN, 2)} with {LABEL}: which is sharper?")
+        pilot.app.main.query_one("#prompt").insert(f"Compare {format_label(SHOWN, 2)} with {LABEL}: which is sharper?")
         await pilot.pause(0.2)
 
     assert snap_compare(_app(client), terminal_size=size, run_before=write)

@@ -16,10 +16,10 @@ from core.protocol import queries as q
 from core.protocol.review import ChangeDiff
 from tests.support import recorded
 from tests.tui.review_case import PRICES, REMOVED, TESTS
-from tui.screens.consent import ChangeConsent
-from tui.sight import sight
-from tui.widgets.diff_view import DiffView
-from tui.widgets.prompt import Prompt
+from tui.chat.prompt import Prompt
+from tui.input.visibility import get_visibility
+from tui.review.diff_view import DiffView
+from tui.screens.dialogs.consent import ChangeConsentDialog
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
 REQUEST = e.ApprovalRequested(
@@ -35,8 +35,8 @@ def proposed(*diffs: ChangeDiff) -> list[e.AnyEvent]:
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
     now = [1_000_000.0]
-    monkeypatch.setattr("tui.sight.monotonic", lambda: now[0])
-    monkeypatch.setattr("tui.key_door.KeyDoor.since_struck", lambda _: 0.0)
+    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
     return now
 
 
@@ -44,9 +44,9 @@ async def reviewed(on, clock):
     """The review came up, and was looked at."""
     await on.pilot.press("ctrl+r")
     await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
-    review = on.screen.panes.side.pane("review")
+    review = on.screen.panes.side.get_pane("review")
     review._clock = lambda: clock[0]
-    review.unseen()
+    review.restart_grace()
     await on.pilot.pause(0.05)
     clock[0] += 10
     return review
@@ -88,29 +88,29 @@ def share_of(pane: str, keys: Iterator[str]) -> list[str]:
 @pytest.mark.parametrize("size", SIZES)
 async def test_n7b_no_key_reaches_what_is_hidden_at_any_size(stage, size, pane):
     events_ = [*proposed(PRICES, REMOVED), *recorded.planning(), START, REQUEST]
-    async with stage(events_, size=size, answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(events_, size=size, answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await on.until(lambda: on.screen.query("#approval"))
         for each in ("files", "review", "plan", "preview", "debug"):
-            await on.screen.panes.bring(each)
-        await (on.screen.panes.show(pane) if pane else on.screen.panes.leave())
+            await on.screen.panes.ensure_shown(each)
+        await (on.screen.panes.show(pane) if pane else on.screen.panes.leave_pane())
         await on.pilot.pause(0.1)
         sent = [*on.client.commands]
-        hidden = [each for each in on.screen.query("*") if each.can_focus and sight(each) == "hidden"]
+        hidden = [each for each in on.screen.query("*") if each.can_focus and get_visibility(each) == "hidden"]
         assert bool(hidden)
         for widget in hidden:
             for key in share_of(pane, keys_of(widget)):
-                if sight(widget) == "hidden" and key != "escape":  # which puts away what covers it
+                if get_visibility(widget) == "hidden" and key != "escape":  # which puts away what covers it
                     on.screen.focused = widget
                     on.app.post_message(events.Key(key, key if len(key) == 1 else None))
-                    await on.until(lambda each=widget: on.app.focused is not each or sight(each) != "hidden")
-                    on.app.door.strokes.rest()
+                    await on.until(lambda each=widget: on.app.focused is not each or get_visibility(each) != "hidden")
+                    on.app.key_filter.keystrokes.flush()
         await on.pilot.pause(0.05)
         assert on.client.commands == sent
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_n7b_an_approval_behind_a_pane_is_told_and_comes_to_the_front_before_it_takes_a_key(stage, size, clock):
-    async with stage(proposed(PRICES), size=size, answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), size=size, answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         await on.emit(START, REQUEST)
         await on.until(lambda: on.screen.query("#approval"))
@@ -120,7 +120,7 @@ async def test_n7b_an_approval_behind_a_pane_is_told_and_comes_to_the_front_befo
         assert "waits for you · F2" in status
         await on.pilot.press("f2")
         await on.pilot.pause(0.05)
-        assert sight(bar) == "seen"
+        assert get_visibility(bar) == "seen"
         assert bar.has_focus
         await on.pilot.press("y")
         assert on.sent(c.ApprovalAnswer) == []
@@ -131,7 +131,7 @@ async def test_n7b_an_approval_behind_a_pane_is_told_and_comes_to_the_front_befo
 
 async def test_n7b_a_question_stays_in_front_when_the_window_gets_narrow(stage, clock):
     question = e.QuestionAsked(id="q1", call="c1", questions=(recorded_question(),), title="First", lasting=True)
-    async with stage(proposed(PRICES), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await on.pilot.pause(0.1)
         await on.emit(START, question)
         await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus)
@@ -139,7 +139,7 @@ async def test_n7b_a_question_stays_in_front_when_the_window_gets_narrow(stage, 
         await on.pilot.resize_terminal(80, 24)
         await on.pilot.pause(0.1)
         bar = on.screen.query_one("#question")
-        assert sight(bar) == "seen"
+        assert get_visibility(bar) == "seen"
         assert bar.has_focus
         await on.pilot.resize_terminal(30, 8)
         await on.pilot.pause(0.1)
@@ -164,29 +164,29 @@ def recorded_question():
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_n7b_an_editor_that_comes_up_behind_another_pane_leaves_no_verdict(stage, size, clock):
-    text = q.HunkText(path="src/shop/old.py", hunk="h", text="", start=1)
-    answers = {q.DiffQuery: q.Diff(diff=REMOVED), q.HunkQuery: text}
+    text = q.HunkAnswer(path="src/shop/old.py", hunk="h", text="", start=1)
+    answers = {q.DiffQuery: q.DiffAnswer(diff=REMOVED), q.HunkQuery: text}
     async with stage(proposed(REMOVED, TESTS), size=size, answers=answers) as on:
         await reviewed(on, clock)
         for key in ("e", "o", "escape", "a"):
             on.app.post_message(events.Key(key, key if len(key) == 1 else None))
-            on.app.door.strokes.rest()
+            on.app.key_filter.keystrokes.flush()
         await on.pilot.pause(0.3)
-        on.app.door.strokes.rest()
+        on.app.key_filter.keystrokes.flush()
         await on.pilot.pause(0.1)
         assert judged(on) == []
-        assert sight(on.app.focused) == "seen"
+        assert get_visibility(on.app.focused) == "seen"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 @pytest.mark.parametrize("apart", [0.0, 0.05, 0.12])
 async def test_n7b_a_sentence_typed_into_the_review_goes_to_the_prompt_and_judges_nothing(stage, size, apart, clock):
-    async with stage(proposed(PRICES, TESTS), size=size, answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES, TESTS), size=size, answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         struck(on, "reject all, add a test", apart=apart)
         await on.until(lambda: on.prompt.text == "reject all, add a test")
         assert on.prompt.has_focus
-        assert sight(on.prompt) == "seen"
+        assert get_visibility(on.prompt) == "seen"
         assert judged(on) == []
 
 
@@ -200,7 +200,7 @@ async def test_n7b_a_sentence_typed_while_an_approval_has_the_focus_allows_nothi
 
 
 async def test_n7b_quick_verdicts_by_hand_are_taken(stage, clock):
-    async with stage(proposed(PRICES), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         struck(on, "jaja", apart=0.1)
         await on.until(lambda: len(judged(on)) == 2)
@@ -209,7 +209,7 @@ async def test_n7b_quick_verdicts_by_hand_are_taken(stage, clock):
 
 @pytest.mark.parametrize("keys", ["aaaa", "AAAA"])
 async def test_n7b_keys_that_come_all_at_once_after_a_freeze_accept_nothing(stage, keys, clock):
-    async with stage(proposed(PRICES), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         struck(on, keys, apart=0.0)
         await on.until(lambda: on.prompt.text == keys)
@@ -217,25 +217,25 @@ async def test_n7b_keys_that_come_all_at_once_after_a_freeze_accept_nothing(stag
 
 
 async def test_n7b_a_key_that_was_struck_before_its_hunk_was_on_screen_is_no_verdict(stage, monkeypatch):
-    async with stage(proposed(PRICES), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await on.pilot.press("ctrl+r")
         await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
         now = [1e6]
-        review = on.screen.panes.side.pane("review")
+        review = on.screen.panes.side.get_pane("review")
         review._clock = lambda: now[0]
-        review.unseen()
+        review.restart_grace()
         await on.pilot.pause(0.05)
         now[0] += 10
-        monkeypatch.setattr(on.app, "since_struck", lambda: 9.8)
+        monkeypatch.setattr(on.app, "seconds_since_struck", lambda: 9.8)
         await on.pilot.press("a")
         assert judged(on) == []
-        monkeypatch.setattr(on.app, "since_struck", lambda: 9.2)
+        monkeypatch.setattr(on.app, "seconds_since_struck", lambda: 9.2)
         await on.pilot.press("a")
         await on.until(lambda: judged(on))
 
 
 async def test_n7b_a_hunk_out_of_sight_is_brought_back_and_not_judged(stage, clock):
-    async with stage(proposed(PRICES), size=(80, 16), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), size=(80, 16), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         view = on.screen.query_one(DiffView)
         view.scroll_end(animate=False)
@@ -243,16 +243,16 @@ async def test_n7b_a_hunk_out_of_sight_is_brought_back_and_not_judged(stage, clo
         await on.pilot.press("a")
         assert judged(on) == []
         await on.pilot.pause(0.05)
-        assert (PRICES.change.path, PRICES.change.hunks[0].id) in view.sights._since
+        assert (PRICES.change.path, PRICES.change.hunks[0].id) in view.visibility._since
         clock[0] += 1
         await on.pilot.press("a")
         await on.until(lambda: judged(on))
 
 
 async def test_n7b_the_next_hunk_is_not_judged_by_a_key_struck_twice(stage, clock):
-    async with stage(proposed(PRICES), size=(80, 16), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), size=(80, 16), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
-        on.screen.query_one(DiffView).select(1)
+        on.screen.query_one(DiffView).select_hunk(1)
         await on.pilot.pause(0.05)
         clock[0] += 1
         struck(on, "aa", apart=0.2)
@@ -262,15 +262,15 @@ async def test_n7b_the_next_hunk_is_not_judged_by_a_key_struck_twice(stage, cloc
 
 
 async def test_n7b_a_deletion_asks_with_its_lines_and_hears_no_key_that_comes_too_soon(stage, clock, monkeypatch):
-    monkeypatch.setattr("tui.screens.dialog.GRACE", 0.4)
-    async with stage(proposed(REMOVED), answers={q.DiffQuery: q.Diff(diff=REMOVED)}) as on:
+    monkeypatch.setattr("tui.screens.dialogs.dialog.GRACE_SECONDS", 0.4)
+    async with stage(proposed(REMOVED), answers={q.DiffQuery: q.DiffAnswer(diff=REMOVED)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("a")
-        await on.until(lambda: isinstance(on.app.screen, ChangeConsent))
+        await on.until(lambda: isinstance(on.app.screen, ChangeConsentDialog))
         await on.pilot.pause(0.05)
         assert on.app.screen.query_one(DiffView).diff == REMOVED
         await on.pilot.press("y", "enter", "space")
-        assert isinstance(on.app.screen, ChangeConsent)
+        assert isinstance(on.app.screen, ChangeConsentDialog)
         clock[0] += 0.5
         await on.pilot.press("enter", "space")
         assert judged(on) == []
@@ -290,10 +290,10 @@ async def test_n7b_files_that_are_gone_are_named_before_all_is_accepted(stage, c
 
 async def test_n7b_a_dialog_about_a_protected_file_shows_that_file_and_so_does_the_review(stage, clock):
     red = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs by itself"))
-    async with stage(proposed(red, TESTS), answers={q.DiffQuery: q.Diff(diff=red)}) as on:
+    async with stage(proposed(red, TESTS), answers={q.DiffQuery: q.DiffAnswer(diff=red)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("A")
-        await on.until(lambda: isinstance(on.app.screen, ChangeConsent))
+        await on.until(lambda: isinstance(on.app.screen, ChangeConsentDialog))
         await on.pilot.pause(0.05)
         assert on.app.screen.query_one(DiffView).diff.change.path == PRICES.change.path
         assert on.screen.query_one(DiffView).diff.change.path == PRICES.change.path
@@ -305,7 +305,7 @@ async def test_n7b_a_dialog_about_a_protected_file_shows_that_file_and_so_does_t
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_n7b_what_is_pasted_into_the_review_is_text(stage, size, clock):
-    async with stage(proposed(PRICES), size=size, answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), size=size, answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         on.app.post_message(events.Paste("aAy\nrR"))
         struck(on, "a")
@@ -314,10 +314,10 @@ async def test_n7b_what_is_pasted_into_the_review_is_text(stage, size, clock):
 
 
 async def test_n7b_a_second_click_does_not_hit_what_the_first_one_brought_there(stage, clock):
-    async with stage(proposed(PRICES), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await reviewed(on, clock)
         view = on.screen.query_one(DiffView)
-        place = (view.size.width - 5, view._page.heads[1] - view.scroll_offset.y)
+        place = (view.size.width - 5, view._page.head_rows[1] - view.scroll_offset.y)
         await on.pilot.click(DiffView, offset=place, times=2)
         assert (view.current, judged(on)) == (1, [])
         clock[0] += 1
@@ -340,7 +340,7 @@ async def test_n16e_a_window_that_was_too_small_gives_the_prompt_its_focus_back(
 
 
 async def test_n16e_t6_any_size_and_a_hundred_of_them_leave_everything_as_it_was(stage):
-    async with stage(proposed(PRICES), answers={q.DiffQuery: q.Diff(diff=PRICES)}) as on:
+    async with stage(proposed(PRICES), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await on.pilot.press("ctrl+r")
         sizes = [(1, 1), (500, 200), (20, 5), (80, 24), (2, 90), (300, 1), (41, 11), (100, 24), (99, 10), (140, 40)]
         for size in sizes * 10:
@@ -348,15 +348,18 @@ async def test_n16e_t6_any_size_and_a_hundred_of_them_leave_everything_as_it_was
         await on.pilot.resize_terminal(120, 40)
         await on.pilot.pause(0.2)
         assert on.app.focused is not None
-        assert sight(on.app.focused) == "seen"
+        assert get_visibility(on.app.focused) == "seen"
         assert on.app.return_code is None
 
 
 async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, clock):
-    answers = {q.DiffQuery: q.Diff(diff=REMOVED), q.FileQuery: q.FileText(path="src/shop/old.py", text="import math")}
+    answers = {
+        q.DiffQuery: q.DiffAnswer(diff=REMOVED),
+        q.FileQuery: q.FileAnswer(path="src/shop/old.py", text="import math"),
+    }
     async with stage(proposed(REMOVED), size=(80, 24), answers=answers) as on:
         await reviewed(on, clock)
         await on.pilot.press("o")
-        await on.until(lambda: on.screen.query("FilePage") and "import math" in on.screen.query_one("FilePage")._lines)
+        await on.until(lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView")._lines)
         assert [each.side for each in on.client.queries if isinstance(each, q.FileQuery)] == ["workspace"]
         assert "deleted, once you accept that" in str(on.screen.query_one(".preview--title").content)

@@ -9,14 +9,14 @@ from textual import on
 from textual.pilot import Pilot
 
 from core.protocol import events as ev
-from core.protocol.debug import ComparedPlace, Evidence, Hypothesis, Probe, ProbeRecord, ProbeRun
+from core.protocol.debug import ComparedLocation, Evidence, Hypothesis, Probe, ProbeRecord, ProbeRun
 from core.protocol.documents import Option, Question
-from core.protocol.queries import ProbeLog, ProbeLogQuery
+from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tests.tui.panes_case import PaneApp
+from tui.debug import board
+from tui.debug.board import BoardRows, DebugBoard, LogFilterInput
 from tui.debug_fold import DebugView
 from tui.state import ViewState
-from tui.widgets import board
-from tui.widgets.board import BoardLine, BoardRows, DebugBoard
 
 CITED = (
     Evidence(run="r1", line=1, text='[H1] prices.py:6: key {"key":"tea","currency":"eur"}'),
@@ -48,12 +48,14 @@ AFTER = (
 R1 = ProbeRun(id="r1", command="python3 check.py", exit_code=1, records=3, counts={"H1": 1, "H2": 1}, broken=2)
 R2 = ProbeRun(id="r2", command="python3 check.py", exit_code=0, records=2, after_fix=True, left=12_000)
 PLACES = (
-    ComparedPlace(
+    ComparedLocation(
         side="differs", hypothesis="H1", location="prices.py:6", message="key", first=RECORDS[:1], second=AFTER,
         first_count=1, second_count=2,
     ),
-    ComparedPlace(side="same", hypothesis="H2", location="prices.py:13", message="rate", first_count=1, second_count=1),
-    ComparedPlace(side="first", hypothesis="", location="output", message="", first=RECORDS[2:], first_count=5),
+    ComparedLocation(
+        side="same", hypothesis="H2", location="prices.py:13", message="rate", first_count=1, second_count=1,
+    ),
+    ComparedLocation(side="first", hypothesis="", location="output", message="", first=RECORDS[2:], first_count=5),
 )  # fmt: skip
 PROBES = {name: Probe(id=name, path="prices.py", line=6, code="log()") for name in ("p1", "p2")}
 ASKED = ev.ReproduceRequested(run="r1", steps=("Start the shop", "Look at the price of the tea in USD: it says 3"))
@@ -80,11 +82,11 @@ STAGES = {
     "supposed": DebugView(hypotheses=SUPPOSED),
     "probed": DebugView(hypotheses=SUPPOSED, probes=PROBES),
     "asked": DebugView(
-        hypotheses=SUPPOSED, probes=PROBES, reproducing=ASKED, asked=STEPS, live=list(RECORDS[:2])
+        hypotheses=SUPPOSED, probes=PROBES, reproduction=ASKED, question=STEPS, live_records=list(RECORDS[:2])
     ),
     "live": DebugView(
-        hypotheses=SUPPOSED, probes=PROBES, live=list(RECORDS),
-        reproducing=ev.ReproduceRequested(run="r1", command="python3 check.py"),
+        hypotheses=SUPPOSED, probes=PROBES, live_records=list(RECORDS),
+        reproduction=ev.ReproduceRequested(run="r1", command="python3 check.py"),
     ),
     "judged": DebugView(hypotheses=FOUND, probes=PROBES, runs={"r1": R1}),
     "mended": replaced(MENDED, asked=GONE),
@@ -95,7 +97,7 @@ STAGES = {
         MENDED, judged=ev.FixJudged(run="r2", outcome="broken", taken_back=("prices.py",)),
         checked=ev.ProbesChecked(files=3, left=("dist/bundle.js",)), probes={},
     ),
-    "unboxed": DebugView(hypotheses=SUPPOSED, holds=False),
+    "unboxed": DebugView(hypotheses=SUPPOSED, can_probe=False),
 }  # fmt: skip
 
 
@@ -107,11 +109,11 @@ class BoardApp(PaneApp):
     def __init__(self) -> None:
         super().__init__(lambda _: DebugBoard(self.load))
 
-    async def load(self, query: ProbeLogQuery) -> ProbeLog:
+    async def load(self, query: ProbeLogQuery) -> ProbeLogAnswer:
         self.loads.append(" ".join(filter(None, (query.run, query.compare_with, query.hypothesis, query.words))))
         if query.compare_with:
-            return ProbeLog(run=query.run, total=2, compare_with=query.compare_with, places=PLACES, records=AFTER)
-        return ProbeLog(run=query.run, total=self.total, records=RECORDS)
+            return ProbeLogAnswer(run=query.run, total=2, compare_with=query.compare_with, places=PLACES, records=AFTER)
+        return ProbeLogAnswer(run=query.run, total=self.total, records=RECORDS)
 
     @on(DebugBoard.Answered)
     def answered(self, event: DebugBoard.Answered) -> None:
@@ -121,7 +123,7 @@ class BoardApp(PaneApp):
 async def shown(pilot: Pilot[None], view: DebugView | None = None) -> str:
     board = pilot.app.query_one(DebugBoard)
     if view is not None:
-        board.set_debug(view)
+        board.show(view)
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
     rows = pilot.app.query_one(BoardRows)
@@ -161,7 +163,7 @@ async def test_a_card_stands_first_and_is_answered_by_key_and_by_mouse_once_it_w
         pilot.app.query_one(DebugBoard).focus()
         await pilot.press("p")
         assert app.posted == []
-        monkeypatch.setattr(board, "GRACE", 0.0)
+        monkeypatch.setattr(board, "GRACE_SECONDS", 0.0)
         await pilot.press("f", "b", "p", "p")
         lines = (await shown(pilot, STAGES["mended"])).split("\n")
         row = next(number for number, line in enumerate(lines) if "Still broken" in line)
@@ -203,7 +205,7 @@ async def test_a_filter_and_a_hypothesis_narrow_the_log():
         await shown(pilot, replaced(STAGES["judged"], runs={"r1": R1}))
         await pilot.press("escape", "h")
         text = await shown(pilot)
-        assert not pilot.app.query_one(BoardLine).display
+        assert not pilot.app.query_one(LogFilterInput).display
         assert "r1:1 H1" in text
         assert "r1:2 H2" not in text
 
@@ -249,7 +251,7 @@ def test_what_keys_bring_up_looks_as_it_did(snap_compare, keys, size):
         await shown(pilot, STAGES["gone"])
         pilot.app.query_one(DebugBoard).focus()
         await pilot.press(*keys)
-        pilot.app.query_one(BoardLine).cursor_blink = False
+        pilot.app.query_one(LogFilterInput).cursor_blink = False
         await shown(pilot)
 
     assert snap_compare(BoardApp(), terminal_size=size, run_before=before)
@@ -273,8 +275,8 @@ def test_the_screen_folds_debugging_and_drops_probes_with_the_turn_and_the_mode(
         state = ViewState()
         topics = [state.apply(ev.Envelope(seq=seq, session="s", at=1, event=each)) for seq, each in enumerate(told, 1)]
         assert topics[1:] == [frozenset({"debug"})] * 7
-        assert state.debug.judged == FIXED
-        assert (list(state.debug.probes), len(state.debug.live), list(state.debug.runs)) == (["p1"], 3, ["r1"])
+        assert state.debug.fix_verdict == FIXED
+        assert (list(state.debug.probes), len(state.debug.live_records), list(state.debug.runs)) == (["p1"], 3, ["r1"])
         assert "debug" in state.apply(ev.Envelope(seq=9, session="s", at=1, event=end))
-        assert (state.debug.probes, state.debug.reproducing, state.debug.live) == ({}, None, [])
+        assert (state.debug.probes, state.debug.reproduction, state.debug.live_records) == ({}, None, [])
         assert list(state.debug.hypotheses) == ["H1", "H2", "H3"]

@@ -7,10 +7,10 @@ import pytest
 from core.protocol import commands as c
 from core.protocol import events as e
 from tests.support import recorded
-from tui.screens.bounds import told_limits
-from tui.screens.picker import Picker
-from tui.widgets.prompt import TYPING
-from tui.widgets.status import StatusBar
+from tui.chat.prompt import COMMAND_PLACEHOLDER
+from tui.screens.controllers.limits import format_limits
+from tui.screens.dialogs.picker import PickerDialog
+from tui.widgets.status_bar import StatusBar
 
 BY_HAND = [*recorded.opening(), e.PolicyChanged(policy="human", by="user")]
 
@@ -64,7 +64,7 @@ async def test_the_limits_in_force_are_told_and_the_status_line_counts_towards_t
         assert " step 2 of 20" in bar(on)
         await typed(on, "/limits")
         await on.until(lambda: on.app._notifications)
-        assert told_limits(on.screen.state.limits) == "A turn may use 20 steps, $2.00, any number of tokens."
+        assert format_limits(on.screen.state.limits) == "A turn may use 20 steps, $2.00, any number of tokens."
 
 
 async def test_a_policy_is_chosen_by_name_or_from_a_list(stage):
@@ -73,7 +73,7 @@ async def test_a_policy_is_chosen_by_name_or_from_a_list(stage):
         await on.until(lambda: on.sent(c.PolicySet))
         assert on.sent(c.PolicySet)[0].policy == "auto"
         await typed(on, "/policy")
-        await on.until(lambda: isinstance(on.app.screen, Picker))
+        await on.until(lambda: isinstance(on.app.screen, PickerDialog))
         await on.pilot.press(*"human", "enter")
         await on.until(lambda: len(on.sent(c.PolicySet)) == 2)
         assert on.sent(c.PolicySet)[1].policy == "human"
@@ -82,7 +82,7 @@ async def test_a_policy_is_chosen_by_name_or_from_a_list(stage):
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
 async def test_where_the_user_types_the_commands_the_prompt_is_a_command_line_and_says_so(stage, size):
     async with stage(BY_HAND, size=size) as on:
-        assert str(on.prompt.placeholder) == TYPING
+        assert str(on.prompt.placeholder) == COMMAND_PLACEHOLDER
         assert "you type commands" in bar(on)
         await typed(on, "pytest -q")
         await on.until(lambda: on.sent(c.CommandRun))

@@ -4,24 +4,24 @@ import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.documents import Text
-from core.protocol.queries import Models, ModelsQuery, SessionInfo, Sessions, SessionsQuery
+from core.protocol.documents import TextDocument
+from core.protocol.queries import ModelsAnswer, ModelsQuery, SessionInfo, SessionsAnswer, SessionsQuery
 from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import FLUSH_INTERVAL, TYPING_INTERVAL, TYPING_LASTS, Wish
-from tui.elsewhere import waits_elsewhere
-from tui.widgets.greeting import Greeting
+from tui.bridge import FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL, SessionRequest
+from tui.chat.greeting import Greeting
+from tui.pending_notice import format_pending_notice
 
 
 async def test_a_session_is_opened_with_what_was_wished_for(stage):
-    async with stage(wish=Wish(mode="plan", model="openai/x")) as on:
+    async with stage(wish=SessionRequest(mode="plan", model="openai/x")) as on:
         await on.until(lambda: on.sent(c.SessionOpen))
         assert on.sent(c.SessionOpen) == [c.SessionOpen(mode="plan", model="openai/x")]
 
 
 async def test_the_latest_session_is_resumed_when_asked_for(stage):
-    async with stage(wish=Wish(resume="")) as on:
+    async with stage(wish=SessionRequest(resume="")) as on:
         assert on.sent(c.SessionResume) == [c.SessionResume(session="")]
 
 
@@ -34,7 +34,7 @@ async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
         await gate.wait()
         return client
 
-    app = AgentApp(connect, Wish(model="m"))
+    app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"hi", "enter")
         assert client.commands == []
@@ -52,7 +52,7 @@ async def test_a_dead_engine_is_started_again_and_nothing_appears_or_is_changed_
     async def connect() -> ScriptedClient:
         return clients.pop(0)
 
-    app = AgentApp(connect, Wish(resume=SESSION, changes=(c.ModeSet(mode="ask"),)))
+    app = AgentApp(connect, SessionRequest(resume=SESSION, changes=(c.ModeSet(mode="ask"),)))
     async with app.run_test(size=(100, 30)) as pilot:
         while app.main.state.seq < len(first.log):
             await pilot.pause(0.01)
@@ -62,8 +62,8 @@ async def test_a_dead_engine_is_started_again_and_nothing_appears_or_is_changed_
         while not second.commands:
             await pilot.pause(0.01)
         assert second.commands == [c.SessionResume(session=SESSION)]
-        second.emit(e.DocumentFinished(document=Text(id="more", sequence=1, content="after")))
-        while "more" not in app.main.state.by_key:
+        second.emit(e.DocumentFinished(document=TextDocument(id="more", sequence=1, content="after")))
+        while "more" not in app.main.state.blocks_by_key:
             await pilot.pause(0.01)
         assert [block.key for block in app.main.state.blocks] == [*before, "more"]
         assert first.closed
@@ -97,9 +97,9 @@ async def test_a_prompt_under_way_when_the_engine_ended_runs_once(was_written):
             second.emit(e.TurnFinished(reason="interrupted"))
         return clients.pop(0)
 
-    app = AgentApp(connect, Wish(model="m"))
+    app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=(100, 30)) as pilot:
-        while not app.main.state.session:
+        while not app.main.state.session_id:
             await pilot.pause(0.01)
         await pilot.press(*"fix it", "enter")
         while len(second.commands) < (1 if was_written else 2):
@@ -117,9 +117,9 @@ async def test_a_verdict_under_way_when_the_engine_ended_is_not_undone_twice():
     async def connect() -> ScriptedClient:
         return clients.pop(0)
 
-    app = AgentApp(connect, Wish(model="m"))
+    app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=(100, 30)) as pilot:
-        while not app.main.state.session:
+        while not app.main.state.session_id:
             await pilot.pause(0.01)
         app.main.action_undo_verdict()
         while not any("before it answered" in each.message for each in app._notifications):
@@ -150,7 +150,7 @@ async def test_a_prompt_that_meets_a_running_turn_steers_it(stage):
 
 
 async def test_the_first_run_asks_and_enter_takes_the_demo(stage):
-    async with stage(wish=Wish(), answers={ModelsQuery: Models(models=(), providers=())}) as on:
+    async with stage(wish=SessionRequest(), answers={ModelsQuery: ModelsAnswer(models=(), providers=())}) as on:
         await on.until(lambda: type(on.app.screen).__name__ == "Welcome")
         await on.pilot.pause(0.05)
         await on.pilot.press("enter")
@@ -168,7 +168,7 @@ async def test_another_session_takes_the_place_of_the_old_one(stage):
         return None
 
     async with stage([*recorded.opening(), *recorded.turn()], react=react) as on:
-        on.screen.action_sessions("ses_other")
+        on.screen.action_choose_session("ses_other")
         await on.until(lambda: on.screen.state.session == "ses_other")
         assert on.sent(c.SessionClose) == [c.SessionClose(session=SESSION)]
 
@@ -187,18 +187,18 @@ async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_
     async with stage() as on:
         await on.all_shown()
         bridge = on.screen.bridge
-        bridge._flushed = bridge._typed = 100.0
+        bridge._flushed_at = bridge._typed_at = 100.0
         bridge._flush_cost = 0.001
-        assert bridge._patience(100.0) == pytest.approx(TYPING_INTERVAL)
-        assert bridge._patience(100.0 + TYPING_LASTS) == 0.0
-        bridge._typed = float("-inf")
-        assert bridge._patience(100.0) == pytest.approx(FLUSH_INTERVAL)
+        assert bridge._seconds_to_flush(100.0) == pytest.approx(TYPING_INTERVAL)
+        assert bridge._seconds_to_flush(100.0 + TYPING_DURATION) == 0.0
+        bridge._typed_at = float("-inf")
+        assert bridge._seconds_to_flush(100.0) == pytest.approx(FLUSH_INTERVAL)
         on.prompt.text = "words"
-        await on.until(lambda: bridge._typed > 0)
-        bridge._typed = float("-inf")
+        await on.until(lambda: bridge._typed_at > 0)
+        bridge._typed_at = float("-inf")
         on.prompt.text = ""
         await on.pilot.pause()
-        assert bridge._typed < 0
+        assert bridge._typed_at < 0
 
 
 def held(name: str, **more: object) -> SessionInfo:
@@ -209,12 +209,14 @@ def held(name: str, **more: object) -> SessionInfo:
 
 async def test_opening_a_session_says_what_waits_in_another_one_and_how_to_get_there(stage):
     one = (held(SESSION, pending=9), held("ses_b", pending=7), held("ses_c", pending=1, locked=True), held("ses_d"))
-    assert waits_elsewhere((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files wait")
+    assert format_pending_notice((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files wait")
     said = "7 changed files wait for your review in “Fix it”: /resume ses_b"
-    async with stage(recorded.opening(), answers={SessionsQuery: Sessions(sessions=one)}) as on:
+    async with stage(recorded.opening(), answers={SessionsQuery: SessionsAnswer(sessions=one)}) as on:
         await on.until(lambda: said in str(on.screen.query_one(Greeting).visual))
         assert not on.app._notifications
     went_on = [*recorded.opening(), *recorded.turn()]
-    async with stage(went_on, wish=Wish(resume=""), answers={SessionsQuery: Sessions(sessions=one)}) as on:
+    async with stage(
+        went_on, wish=SessionRequest(resume=""), answers={SessionsQuery: SessionsAnswer(sessions=one)}
+    ) as on:
         await on.until(lambda: [each.message for each in on.app._notifications] == [said])
         assert on.screen.state.blocks

@@ -57,7 +57,7 @@ async def test_a_slash_command_in_a_burst_is_carried_out(stage):
 async def test_enter_on_a_completed_command_without_an_argument_runs_it(stage):
     async with stage(recorded.opening()) as on:
         await on.pilot.press("/", "c", "o", "m")
-        await on.until(lambda: on.prompt.completing)
+        await on.until(lambda: on.prompt.is_completing)
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.ContextCompact))
         assert on.prompt.text == ""
@@ -97,5 +97,5 @@ async def test_a_key_is_by_hand_when_none_came_right_before_it(stage):
     async with stage(recorded.opening()) as on:
         first, second, third = Key("a", "a"), Key("b", "b"), Key("enter", "\r")
         first.time, second.time, third.time = 10.0, 10.001, 11.0
-        told = [on.app.door.let(key) and on.app.door.is_by_hand for key in (first, second, third)]
+        told = [on.app.key_filter.accepts(key) and on.app.key_filter.is_by_hand for key in (first, second, third)]
         assert told[1:] == [False, True]

@@ -7,8 +7,8 @@ import pytest
 from core.protocol import documents as d
 from core.protocol import events as e
 from tests.support import recorded
-from tui.state import Block
-from tui.widgets.calls import command_row
+from tui.chat.tool_call_rows import render_command
+from tui.state import TranscriptBlock
 
 START = e.TurnStarted(prompt="go", mode="plan", model="m")
 
@@ -55,7 +55,7 @@ async def test_an_edit_that_the_mode_refuses_says_so_and_opens_to_what_the_model
     events = [
         e.DocumentStarted(id="t", kind="file_edit", sequence=1, title="search_replace"),
         e.ToolRequested(call="c", tool="search_replace", arguments="{}", document="t", summary="rich/box.py"),
-        e.DocumentFinished(document=d.FileEdit(id="t", sequence=1, content=REFUSAL, metadata=edit)),
+        e.DocumentFinished(document=d.FileEditDocument(id="t", sequence=1, content=REFUSAL, metadata=edit)),
         e.ToolFinished(call="c", tool="search_replace", status="denied", summary=REFUSAL),
     ]
     async with stage([*recorded.opening("plan"), START, *events]) as on:
@@ -71,7 +71,7 @@ async def test_a_command_that_the_user_refused_says_so(stage):
     events = [
         e.DocumentStarted(id="t", kind="terminal_command", sequence=1, title="run_terminal_cmd"),
         e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="t", summary="make"),
-        e.DocumentFinished(document=d.TerminalCommand(id="t", sequence=1, metadata=run)),
+        e.DocumentFinished(document=d.TerminalCommandDocument(id="t", sequence=1, metadata=run)),
         e.ToolFinished(call="c", tool="run_terminal_cmd", status="denied", summary=told),
     ]
     async with stage([*recorded.opening(), START, *events]) as on:
@@ -84,7 +84,7 @@ async def test_how_a_long_command_ended_is_not_cut(stage, size, end):
     events = [
         e.DocumentStarted(id="t", kind="terminal_command", sequence=1, title="run_terminal_cmd"),
         e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="t", summary=run.command),
-        e.DocumentFinished(document=d.TerminalCommand(id="t", sequence=1, metadata=run)),
+        e.DocumentFinished(document=d.TerminalCommandDocument(id="t", sequence=1, metadata=run)),
         e.ToolFinished(call="c", tool="run_terminal_cmd", status="completed"),
     ]
     async with stage([*recorded.opening(), START, *events], size=size) as on:
@@ -105,8 +105,10 @@ async def test_how_a_long_command_ended_is_not_cut(stage, size, end):
 def test_a_command_row_says_as_much_of_what_was_changed_as_fits(width, told):
     effects = "changed: edited a.py; created gen/two.txt; 1 generated file; pending review; a note"
     run = d.TerminalCommandMetadata(command="make", exit_code=0, duration_ms=1200, effects=effects)
-    block = Block("t", "terminal_command", "turn", document=d.TerminalCommand(id="t", sequence=1, metadata=run))
-    (row,) = command_row(block, width, opened=False)
+    block = TranscriptBlock(
+        "t", "terminal_command", "turn", document=d.TerminalCommandDocument(id="t", sequence=1, metadata=run)
+    )
+    (row,) = render_command(block, width, is_open=False)
     text = "".join(piece[0] for piece in row.pieces)
     assert text.endswith(f" · {told}" if told else "1.2 s")
     assert "pending" not in text

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Static
 
-from core.engine.context_report import report
-from core.protocol.queries import ContextPart, ContextQuery, ContextReport
-from core.sessions.fold import SessionState
+from core.engine.queries.context_report import report_context
+from core.protocol.queries import ContextAnswer, ContextPart, ContextQuery
+from core.state.fold import SessionState
 from tests.support import recorded
 
 NOTES = (
@@ -16,15 +16,15 @@ NOTES = (
 
 async def test_the_report_says_what_the_last_request_lost_and_why():
     state = SessionState(context_used=900, context_window=1_000)
-    assert (await report(None, state)).notes == ()
-    state.dropped_reasoning, state.cache_miss = 2, "tools changed, about 12,345 tokens"
-    assert (await report(None, state)).notes == NOTES
+    assert (await report_context(None, state)).notes == ()
+    state.dropped_reasoning_count, state.cache_miss = 2, "tools changed, about 12,345 tokens"
+    assert (await report_context(None, state)).notes == NOTES
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
 async def test_the_page_shows_it_below_the_parts(stage, size):
     parts = (ContextPart(name="tools", tokens=9),)
-    answers = {ContextQuery: ContextReport(parts=parts, used=900, window=1_000, notes=NOTES)}
+    answers = {ContextQuery: ContextAnswer(parts=parts, used=900, window=1_000, notes=NOTES)}
     async with stage(recorded.opening(), answers=answers, size=size) as on:
         on.prompt.text = "/context"
         on.prompt.action_send()

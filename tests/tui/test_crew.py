@@ -12,12 +12,12 @@ from core.protocol import queries as q
 from core.protocol.documents import Todo
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
-from core.protocol.review import Change, Clash, FileState, Hunk, Rival, ThreeSides
+from core.protocol.review import Change, CompetingVersion, ConflictRegion, ConflictSides, FileState, Hunk
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
-from tui.widgets.clash_view import ClashView
-from tui.widgets.status import StatusBar
+from tui.bridge import SessionRequest
+from tui.review.conflict_view import ConflictView
+from tui.widgets.status_bar import StatusBar
 
 PATH = ".cursor/plans/shop_01234567.plan.md"
 TODOS = tuple(
@@ -33,9 +33,9 @@ PLAN = Plan(path=PATH, name="Shop", overview="Four things.", todos=TODOS, body="
 USAGE = Usage(prompt_tokens=12_000, completion_tokens=340, cost=0.0312)
 
 
-def acts(*texts: str, last: str = "running") -> tuple[e.Act, ...]:
-    done = tuple(e.Act(text=text, status="completed") for text in texts[:-1])
-    return (*done, e.Act(text=texts[-1], status=last))  # type: ignore[arg-type]
+def acts(*texts: str, last: str = "running") -> tuple[e.SubagentAction, ...]:
+    done = tuple(e.SubagentAction(text=text, status="completed") for text in texts[:-1])
+    return (*done, e.SubagentAction(text=texts[-1], status=last))  # type: ignore[arg-type]
 
 
 def at_work() -> list[e.AnyEvent]:
@@ -110,13 +110,13 @@ async def test_each_has_one_row_that_says_what_it_is_at_and_then_what_came_of_it
 
 @pytest.mark.parametrize(("size", "keys"), [((120, 40), ("ctrl+t",)), ((60, 16), ()), ((80, 24), ("ctrl+up", "enter"))])
 def test_subagents_look_as_they_did(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, size: Any, keys: Any):
-    monkeypatch.setattr("tui.widgets.status.FRAME_TIME", 3_600.0)
+    monkeypatch.setattr("tui.widgets.status_bar.FRAME_INTERVAL", 3_600.0)
     client = ScriptedClient(at_work())
 
     async def connect() -> ScriptedClient:
         return client
 
-    app = AgentApp(connect, Wish(model="scripted/demo"))
+    app = AgentApp(connect, SessionRequest(model="scripted/demo"))
 
     async def play(pilot: Any) -> None:
         for event in [*doing(), *ended()]:
@@ -131,12 +131,14 @@ def test_subagents_look_as_they_did(snap_compare: Any, monkeypatch: pytest.Monke
     assert snap_compare(app, terminal_size=size, run_before=play)
 
 
-CLASH = ThreeSides(
+CLASH = ConflictSides(
     path="calc.py",
     base=FileState(blob="b"),
     mine=FileState(blob="m"),
     theirs=FileState(blob="t"),
-    clashes=(Clash(start=7, base=("    a",), mine=("    b",), theirs=("    c",), before=("def gross(price):",)),),
+    clashes=(
+        ConflictRegion(start=7, base=("    a",), mine=("    b",), theirs=("    c",), before=("def gross(price):",)),
+    ),
     mine_is="rounding",
     theirs_is="rate",
 )
@@ -154,20 +156,20 @@ async def test_a_clash_of_two_todos_is_settled_in_the_dialog_that_names_them(sta
         pending=FileState(blob="m"),
         hunks=hunks,
         conflict="rate changed the same place in another way.",
-        rivals=(Rival(base=FileState(blob="b"), theirs=FileState(blob="t"), by="s3", todo="rate"),),
+        rivals=(CompetingVersion(base=FileState(blob="b"), theirs=FileState(blob="t"), by="s3", todo="rate"),),
     )
-    answers = {q.ConflictQuery: q.Conflict(sides=CLASH)}
+    answers = {q.ConflictQuery: q.ConflictAnswer(sides=CLASH)}
     async with stage([*at_work(), e.ChangeProposed(change=change)], answers=answers) as on:
-        on.screen.on_review_pane_wants_conflict(on.screen.state.changes["calc.py"])
+        on.screen.on_review_pane_conflict_requested(on.screen.state.changes["calc.py"])
         await on.until(lambda: len(on.app.screen_stack) > 1)
-        view = on.app.screen.query_one(ClashView)
+        view = on.app.screen.query_one(ConflictView)
         await on.until(lambda: view.virtual_size.height)
-        shown = "\n".join(view.row_text(row) for row in range(view.virtual_size.height))
+        shown = "\n".join(view.get_row_text(row) for row in range(view.virtual_size.height))
         assert "pending, for rounding" in shown
         assert "for rate" in shown
         await on.pilot.press("t", "ctrl+s")
-        await on.until(lambda: on.sent(cmd.ConflictSettle))
-        assert on.sent(cmd.ConflictSettle)[0].theirs == "t"
+        await on.until(lambda: on.sent(cmd.ConflictResolve))
+        assert on.sent(cmd.ConflictResolve)[0].theirs == "t"
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,20 @@ from msgspec.structs import replace
 
 from core.protocol.review import ChangeDiff, DiffLine, FileState, Hunk
 from tests.tui.review_case import ADDED, PRICES, REMOVED, change_of, diff_of
-from tui.widgets.diff_rows import LONGEST, kept, lines, split, unified, whole_file
+from tui.review.diff_layout import (
+    MAX_LINE_LENGTH,
+    clean_lines,
+    describe_whole_file,
+    find_matching_hunk,
+    layout_split,
+    layout_unified,
+)
 
 HOSTILE = "a\x1b[31m\tb\x1b]52;c;x\x07 \u202eright\u202c\x00\r\u2028 [@click=app.quit]x[/]"
 
 
 def shape(diff: ChangeDiff, *, two: bool = False) -> list[tuple[str, int, int]]:
-    page = (split if two else unified)(diff, lines(diff))
+    page = (layout_split if two else layout_unified)(diff, clean_lines(diff))
     return [(row.kind, row.left, row.right) for row in page.rows]
 
 
@@ -20,11 +27,11 @@ def hunk(id_: str, start: int, count: int = 1) -> Hunk:
 
 
 def test_each_hunk_has_a_head_and_all_lines_stand_in_order():
-    page = unified(PRICES, lines(PRICES))
-    assert [page.rows[head].kind for head in page.heads] == ["hunk"] * 4
+    page = layout_unified(PRICES, clean_lines(PRICES))
+    assert [page.rows[head].kind for head in page.head_rows] == ["hunk"] * 4
     shown = [row.right if row.right >= 0 else row.left for row in page.rows if row.kind == "line"]
     assert shown == [index for index, line in enumerate(PRICES.lines) if line.kind != "gap"]
-    for index, (head, tail) in enumerate(zip(page.heads, page.tails, strict=True)):
+    for index, (head, tail) in enumerate(zip(page.head_rows, page.end_rows, strict=True)):
         assert {row.hunk for row in page.rows[head:tail]} == {index}
 
 
@@ -42,7 +49,7 @@ def test_one_column_shows_old_lines_before_new_ones():
 
 def test_n16a_a_file_that_only_moved_is_told_in_words_and_not_by_its_lines():
     change = change_of("new", [replace(hunk("h", 1), moves=True)], [], operation="rename", renamed_from="old")
-    shown = unified(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
+    shown = layout_unified(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
     assert [row.text for row in shown.rows] == ["", "renamed from old", "renamed, content unchanged"]
 
 
@@ -60,14 +67,14 @@ def test_n16a_a_file_that_only_moved_is_told_in_words_and_not_by_its_lines():
 def test_a_change_without_lines_is_told_in_words(more, words):
     change = change_of("a", [hunk("h", 0)], [], **more)
     diff = ChangeDiff(change=change, lines=())
-    assert words in whole_file(change)
-    assert unified(diff, []).rows[0].kind == "hunk"
-    assert words in [row.text for row in unified(diff, []).rows]
+    assert words in describe_whole_file(change)
+    assert layout_unified(diff, []).rows[0].kind == "hunk"
+    assert words in [row.text for row in layout_unified(diff, []).rows]
 
 
 def test_a_cut_diff_says_that_a_verdict_counts_for_all_of_it():
     diff = ChangeDiff(change=ADDED.change, lines=ADDED.lines, truncated=True, note="first 2 of 9 lines")
-    notes = [row.text for row in unified(diff, lines(diff)).rows if row.kind == "note"]
+    notes = [row.text for row in layout_unified(diff, clean_lines(diff)).rows if row.kind == "note"]
     assert notes[0] == "first 2 of 9 lines"
     assert "verdict counts for all" in notes[1]
 
@@ -75,7 +82,7 @@ def test_a_cut_diff_says_that_a_verdict_counts_for_all_of_it():
 def test_hostile_lines_lose_their_power_and_keep_their_marks_t1_t4():
     start = HOSTILE.index("right")
     line = DiffLine(kind="added", old=0, new=1, text=HOSTILE, hunk=0, marks=((start, start + 5),))
-    shown = lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0]
+    shown = clean_lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0]
     assert shown.text[slice(*shown.marks[0])] == "right"
     assert shown.text.isprintable()
     assert "[@click=app.quit]x[/]" in shown.text
@@ -83,8 +90,8 @@ def test_hostile_lines_lose_their_power_and_keep_their_marks_t1_t4():
 
 def test_an_endless_line_is_cut_and_says_so():
     line = DiffLine(kind="added", old=0, new=1, text="x" * 1_000_000, hunk=0)
-    shown = lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0].text
-    assert len(shown) < LONGEST + 50
+    shown = clean_lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0].text
+    assert len(shown) < MAX_LINE_LENGTH + 50
     assert "992,000 more characters" in shown
 
 
@@ -102,23 +109,23 @@ def test_the_cursor_stays_as_near_as_it_can(now, at):
     starts = {"x": 1, "a": 10, "b": 20, "b2": 20, "c": 30}
     before = [hunk(each, starts[each]) for each in ("a", "b", "c")]
     hunks = [hunk(each, starts[each]) for each in now]
-    assert hunks[kept(before, 1, hunks)].id == at
+    assert hunks[find_matching_hunk(before, 1, hunks)].id == at
 
 
 def test_nothing_left_means_no_cursor():
-    assert kept([hunk("a", 1)], 0, []) == -1
+    assert find_matching_hunk([hunk("a", 1)], 0, []) == -1
 
 
 def test_a_note_on_a_binary_file_stands_in_its_hunk_and_only_there():
     diff = ChangeDiff(change=change_of("a", [hunk("h", 0)], [], binary=True), lines=(), note="binary file, 1 → 2 bytes")
-    assert [(row.hunk, row.text) for row in unified(diff, []).rows[1:]] == [(0, "binary file, 1 → 2 bytes")]
+    assert [(row.hunk, row.text) for row in layout_unified(diff, []).rows[1:]] == [(0, "binary file, 1 → 2 bytes")]
 
 
 def test_words_about_a_change_are_broken_into_rows_and_never_cut():
     note = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
     shown = replace(REMOVED, note=note)
     said = {REMOVED.change.hunks[0].id: "Why is this gone? It is used."}
-    page = unified(shown, lines(shown), said, room=30)
+    page = layout_unified(shown, clean_lines(shown), said, room=30)
     told = [row for row in page.rows if row.kind in {"note", "rest", "comment"}]
     assert all(len(row.text) <= 30 for row in told)
     assert [row.kind for row in told] == ["comment", "note", "rest", "rest"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.editor import command_of
+from tui.terminal.external_editor import find_editor_command
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def project(tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize("first", [".", "", "bin", "{root}", "{root}/bin"])
 def test_n16_s13_an_editor_is_never_one_that_the_project_put_on_the_path(project, first):
     path = f"{first.format(root=project)}:{project.parent}/bin"
-    assert command_of({"EDITOR": "ed -w", "PATH": path}) == [f"{project.parent}/bin/ed", "-w"]
+    assert find_editor_command({"EDITOR": "ed -w", "PATH": path}) == [f"{project.parent}/bin/ed", "-w"]
 
 
 def test_an_editor_that_is_named_with_its_path_is_that_one(project):
-    assert command_of({"VISUAL": "bin/ed", "EDITOR": "vi", "PATH": ""}) == [str(project / "bin" / "ed")]
+    assert find_editor_command({"VISUAL": "bin/ed", "EDITOR": "vi", "PATH": ""}) == [str(project / "bin" / "ed")]

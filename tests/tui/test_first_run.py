@@ -5,15 +5,15 @@ from textual.widgets import Input, OptionList, Static
 
 from core.protocol import commands as c
 from core.protocol.models import ModelChoice, ProviderStatus
-from core.protocol.queries import AnyAnswer, AnyQuery, Models, ModelsQuery, ScreenSettings, SettingsQuery
+from core.protocol.queries import AnyAnswer, AnyQuery, ModelsAnswer, ModelsQuery, SettingsAnswer, SettingsQuery
 from core.providers.catalog.presets import KNOWN
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tui.bridge import Wish
+from tui.bridge import SessionRequest
 
 OLLAMA = ProviderStatus(id="ollama", label="Ollama", base_url="http://127.0.0.1:11434/v1", local=True)
 OPENAI = ProviderStatus(id="openai", label="OpenAI")
-BEFORE = Models(models=(), providers=(OPENAI, OLLAMA))
+BEFORE = ModelsAnswer(models=(), providers=(OPENAI, OLLAMA))
 LOCAL = ModelChoice(id="ollama/qwen", source=OLLAMA.base_url)
 
 
@@ -35,7 +35,7 @@ def answer_of_a_search(monkeypatch):
 
     monkeypatch.setattr(ScriptedClient, "query", query)
 
-    def tell(models: Models) -> None:
+    def tell(models: ModelsAnswer) -> None:
         answer[0] = models
         searched.set()
 
@@ -61,35 +61,35 @@ async def welcomed(on) -> None:
 
 
 async def test_a_local_server_is_not_said_to_be_there_before_it_has_answered(stage, answer_of_a_search):
-    async with stage(wish=Wish()) as on:
+    async with stage(wish=SessionRequest()) as on:
         await welcomed(on)
         assert "looking…" in found(on)
         assert "✓" not in found(on)
         assert "pick" not in ways(on)
-        answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+        answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
         await on.until(lambda: "✓ Ollama" in found(on))
         assert ways(on)[:2] == ["demo", "pick"]
 
 
 async def test_a_server_that_does_not_answer_is_told_with_its_problem(stage, answer_of_a_search):
     silent = ProviderStatus(id="ollama", label="Ollama", local=True, problem="Nothing listens there.")
-    async with stage(wish=Wish()) as on:
+    async with stage(wish=SessionRequest()) as on:
         await welcomed(on)
-        answer_of_a_search(Models(models=(), providers=(OPENAI, silent)))
+        answer_of_a_search(ModelsAnswer(models=(), providers=(OPENAI, silent)))
         await on.until(lambda: "Nothing listens there." in found(on))
         assert "✓" not in found(on)
 
 
 async def test_a_search_that_ends_before_the_screen_is_there_is_not_lost(stage, answer_of_a_search):
-    answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
-    async with stage(wish=Wish()) as on:
+    answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+    async with stage(wish=SessionRequest()) as on:
         await welcomed(on)
         assert "✓ Ollama" in found(on)
         assert "looking…" not in found(on)
 
 
 async def test_in_a_small_window_every_way_on_is_in_sight(stage, answer_of_a_search):
-    async with stage(wish=Wish(), size=(60, 16)) as on:
+    async with stage(wish=SessionRequest(), size=(60, 16)) as on:
         await welcomed(on)
         options = on.app.screen.query_one("#welcome-ways", OptionList)
         assert options.region.height == len(ways(on)) == 4
@@ -98,9 +98,9 @@ async def test_in_a_small_window_every_way_on_is_in_sight(stage, answer_of_a_sea
 
 async def test_with_every_known_provider_every_way_on_is_in_sight_in_a_small_window(stage, answer_of_a_search):
     known = [ProviderStatus(id=name, label=each.label, local=each.local) for name, each in KNOWN.items()]
-    async with stage(wish=Wish(), size=(60, 16)) as on:
+    async with stage(wish=SessionRequest(), size=(60, 16)) as on:
         await welcomed(on)
-        answer_of_a_search(Models(models=(LOCAL,), providers=tuple(known)))
+        answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=tuple(known)))
         await on.until(lambda: "other" in ways(on))
         await on.pilot.pause(0.05)
         options = on.app.screen.query_one("#welcome-ways", OptionList)
@@ -111,7 +111,7 @@ async def test_with_every_known_provider_every_way_on_is_in_sight_in_a_small_win
 
 
 async def test_one_enter_takes_the_demo_while_the_search_goes_on(stage, answer_of_a_search):
-    async with stage(wish=Wish()) as on:
+    async with stage(wish=SessionRequest()) as on:
         await welcomed(on)
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.SessionOpen))
@@ -119,20 +119,20 @@ async def test_one_enter_takes_the_demo_while_the_search_goes_on(stage, answer_o
 
 
 async def test_what_was_marked_stays_marked_when_the_search_ends(stage, answer_of_a_search):
-    async with stage(wish=Wish()) as on:
+    async with stage(wish=SessionRequest()) as on:
         await welcomed(on)
         await on.pilot.press("down")
         options = on.app.screen.query_one(OptionList)
         assert options.highlighted_option.id == "key:openai"
-        answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+        answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
         await on.until(lambda: "pick" in ways(on))
         assert options.highlighted_option.id == "key:openai"
 
 
 async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_search):
-    async with stage(wish=Wish(), react=keeps) as on:
+    async with stage(wish=SessionRequest(), react=keeps) as on:
         await welcomed(on)
-        answer_of_a_search(Models(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
+        answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=(OPENAI, OLLAMA)))
         await on.until(lambda: "pick" in ways(on))
         await on.pilot.press("down", "enter")
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
@@ -145,13 +145,13 @@ async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_sear
 async def test_after_a_pasted_key_one_of_its_models_is_chosen(stage, answer_of_a_search):
     keyed = ProviderStatus(id="openai", label="OpenAI", key="keyring")
     models = (LOCAL, ModelChoice(id="openai/a"), ModelChoice(id="openai/b"))
-    async with stage(wish=Wish(), react=keeps) as on:
+    async with stage(wish=SessionRequest(), react=keeps) as on:
         await welcomed(on)
         await on.pilot.press("down", "enter")
         await on.until(lambda: on.app.screen.query_one("#welcome-key", Input).has_focus)
         await on.pilot.press(*"sk-1", "enter")
         await on.until(lambda: on.sent(c.ProviderConfigure))
-        answer_of_a_search(Models(models=models, providers=(keyed, OLLAMA)))
+        answer_of_a_search(ModelsAnswer(models=models, providers=(keyed, OLLAMA)))
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
         await on.pilot.pause(0.05)
         await on.pilot.press(*"hello", "enter")
@@ -183,7 +183,7 @@ async def filled(on, name: str, url: str, key: str) -> None:
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)])
 async def test_an_address_of_the_users_own_is_kept_and_one_of_its_models_is_taken(stage, answer_of_a_search, size):
-    async with stage(wish=Wish(), react=keeps, size=size) as on:
+    async with stage(wish=SessionRequest(), react=keeps, size=size) as on:
         await welcomed(on)
         assert ways(on) == ["demo", "key:openai", "address", "leave"]
         await on.pilot.press("down", "down", "enter")
@@ -191,7 +191,7 @@ async def test_an_address_of_the_users_own_is_kept_and_one_of_its_models_is_take
         await on.until(lambda: on.sent(c.ProviderConfigure))
         kept = c.ProviderConfigure(provider="work", base_url="https://host.example/v1", key="sk-of-work")
         assert on.sent(c.ProviderConfigure) == [kept]
-        answer_of_a_search(Models(models=(LOCAL, ModelChoice(id="work/a")), providers=(OPENAI, OLLAMA, WORK)))
+        answer_of_a_search(ModelsAnswer(models=(LOCAL, ModelChoice(id="work/a")), providers=(OPENAI, OLLAMA, WORK)))
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
         await on.pilot.pause(0.05)
         assert on.app.screen.query_one(OptionList).option_count == 1
@@ -202,7 +202,7 @@ async def test_an_address_of_the_users_own_is_kept_and_one_of_its_models_is_take
 
 
 async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(stage, answer_of_a_search):
-    async with stage(wish=Wish(), react=keeps) as on:
+    async with stage(wish=SessionRequest(), react=keeps) as on:
         await welcomed(on)
         await on.pilot.press("down", "down", "enter")
         await on.until(lambda: type(on.app.screen).__name__ == "AddressEntry" and typed(on, "url").has_focus)
@@ -222,16 +222,16 @@ async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(sta
 
 async def test_a_key_for_a_provider_that_is_not_named_is_found_behind_a_list(stage, answer_of_a_search):
     others = tuple(ProviderStatus(id=name, label=name.title()) for name in ("a", "b", "groq"))
-    async with stage(wish=Wish(), react=keeps) as on:
+    async with stage(wish=SessionRequest(), react=keeps) as on:
         await welcomed(on)
-        answer_of_a_search(Models(models=(), providers=(*others, OLLAMA)))
+        answer_of_a_search(ModelsAnswer(models=(), providers=(*others, OLLAMA)))
         await on.until(lambda: "other" in ways(on))
         assert ways(on) == ["demo", "key:a", "key:b", "other", "address", "leave"]
         assert "Groq" not in found(on)
 
 
 async def test_an_address_can_be_named_at_any_time(stage):
-    models = Models(models=(ModelChoice(id="work/a"),), providers=(OPENAI, WORK), default="openai/a")
+    models = ModelsAnswer(models=(ModelChoice(id="work/a"),), providers=(OPENAI, WORK), default="openai/a")
     async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
         on.prompt.text = "/login address"
         on.prompt.submit()
@@ -245,7 +245,7 @@ async def test_an_address_can_be_named_at_any_time(stage):
 
 
 async def test_a_key_can_be_pasted_at_any_time_and_one_of_its_models_is_taken(stage):
-    models = Models(models=(LOCAL, ModelChoice(id="openai/a")), providers=(OPENAI, OLLAMA), default="openai/a")
+    models = ModelsAnswer(models=(LOCAL, ModelChoice(id="openai/a")), providers=(OPENAI, OLLAMA), default="openai/a")
     async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
         on.prompt.text = "/login"
         on.prompt.submit()
@@ -259,7 +259,7 @@ async def test_a_key_can_be_pasted_at_any_time_and_one_of_its_models_is_taken(st
 
 
 async def test_theme_and_keys_of_the_user_are_taken_and_what_is_wrong_is_told(stage):
-    settings = ScreenSettings(theme="agent-light", keymap={"app.keys": "f5", "app.nothing": "x"})
+    settings = SettingsAnswer(theme="agent-light", keymap={"app.keys": "f5", "app.nothing": "x"})
     async with stage(recorded.opening(), answers={SettingsQuery: settings}) as on:
         await on.until(lambda: on.app.theme == "agent-light")
         await on.until(lambda: on.app._notifications)
@@ -270,7 +270,7 @@ async def test_theme_and_keys_of_the_user_are_taken_and_what_is_wrong_is_told(st
 
 
 async def test_a_theme_that_is_not_there_is_told(stage):
-    async with stage(recorded.opening(), answers={SettingsQuery: ScreenSettings(theme="nope")}) as on:
+    async with stage(recorded.opening(), answers={SettingsQuery: SettingsAnswer(theme="nope")}) as on:
         await on.until(lambda: on.app._notifications)
         assert "there is no theme 'nope'" in next(iter(on.app._notifications)).message
         assert on.app.theme == "agent-dark"
@@ -280,7 +280,7 @@ async def test_a_theme_that_is_not_there_is_told(stage):
     ("mode", "shown"), [("agent", "commands: ask"), ("debug", "commands: ask"), ("plan", "off"), ("ask", "off")]
 )
 async def test_the_status_says_whether_commands_can_run(stage, mode, shown):
-    from tui.widgets.status import StatusBar
+    from tui.widgets.status_bar import StatusBar
 
     async with stage(recorded.opening(mode)) as on:
         assert shown in str(on.screen.query_one(StatusBar).render())

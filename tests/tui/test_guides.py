@@ -5,8 +5,8 @@ from textual.widgets import Static
 
 from core.protocol import events as e
 from tests.support import recorded
-from tui.bridge import Wish
-from tui.widgets.greeting import Greeting
+from tui.bridge import SessionRequest
+from tui.chat.greeting import Greeting
 
 
 def text(on, selector: str) -> str:
@@ -24,7 +24,7 @@ async def test_an_empty_conversation_greets_and_the_first_prompt_takes_its_place
 
 
 async def test_a_session_that_goes_on_is_not_greeted(stage):
-    async with stage([*recorded.opening(), *recorded.turn()], wish=Wish(resume="")) as on:
+    async with stage([*recorded.opening(), *recorded.turn()], wish=SessionRequest(resume="")) as on:
         assert not on.screen.query_one(Greeting).display
 
 

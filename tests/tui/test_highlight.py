@@ -1,19 +1,19 @@
 from __future__ import annotations
 
-from tui.highlight import CHUNK, SYNTAX, Painting
+from tui.widgets.highlight import CHUNK_LINES, SYNTAX, HighlightedText
 
 CODE = ['"""A doc string', 'over two lines."""', "def f(x: int) -> str:", "    return 'a'  # why", ""]
 
 
-def painted(lines: list[str], language: str = "python", path: str = "a.py") -> Painting:
-    painting = Painting(lines, language, path)
-    for chunk in range(painting.chunk(len(lines) - 1) + 1):
-        painting.paint(chunk)
+def painted(lines: list[str], language: str = "python", path: str = "a.py") -> HighlightedText:
+    painting = HighlightedText(lines, language, path)
+    for chunk in range(painting.find_chunk(len(lines) - 1) + 1):
+        painting.highlight_chunk(chunk)
     return painting
 
 
-def words(painting: Painting, lines: list[str], index: int) -> list[tuple[str, str]]:
-    return [(lines[index][start:end], role) for start, end, role in painting.spans(index) or ()]
+def words(painting: HighlightedText, lines: list[str], index: int) -> list[tuple[str, str]]:
+    return [(lines[index][start:end], role) for start, end, role in painting.get_spans(index) or ()]
 
 
 def test_code_gets_roles_that_have_a_look():
@@ -21,15 +21,15 @@ def test_code_gets_roles_that_have_a_look():
     assert ("def", "syntax_keyword") in words(painting, CODE, 2)
     assert ("# why", "syntax_comment") in words(painting, CODE, 3)
     assert words(painting, CODE, 1) == [('over two lines."""', "syntax_string")]
-    assert {role for line in range(5) for _, _, role in painting.spans(line) or ()} <= SYNTAX.keys()
+    assert {role for line in range(5) for _, _, role in painting.get_spans(line) or ()} <= SYNTAX.keys()
 
 
 def test_a_line_has_no_spans_until_its_chunk_is_painted():
-    lines = ["x = 1"] * (CHUNK + 5)
-    painting = Painting(lines, "python", "")
-    painting.paint(1)
-    assert painting.spans(0) is None
-    assert painting.spans(CHUNK) == [(4, 5, "syntax_number")]
+    lines = ["x = 1"] * (CHUNK_LINES + 5)
+    painting = HighlightedText(lines, "python", "")
+    painting.highlight_chunk(1)
+    assert painting.get_spans(0) is None
+    assert painting.get_spans(CHUNK_LINES) == [(4, 5, "syntax_number")]
 
 
 def test_the_file_name_decides_when_the_language_is_unknown():
@@ -37,22 +37,22 @@ def test_the_file_name_decides_when_the_language_is_unknown():
 
 
 def test_text_that_nobody_knows_stays_plain():
-    assert painted(CODE, "", "no-suffix").spans(2) == ()
+    assert painted(CODE, "", "no-suffix").get_spans(2) == ()
 
 
 def test_a_break_ends_an_open_string():
     lines = ['"""begins and does not end', "x = 1"]
-    painting = Painting(lines, "python", "", breaks=[1])
+    painting = HighlightedText(lines, "python", "", breaks=[1])
     for chunk in (0, 1):
-        painting.paint(chunk)
-    assert painting.spans(1) == [(4, 5, "syntax_number")]
+        painting.highlight_chunk(chunk)
+    assert painting.get_spans(1) == [(4, 5, "syntax_number")]
 
 
 def test_a_very_long_line_is_left_plain_and_shifts_nothing():
     lines = ["x = 1", "y = '" + "a" * 5_000 + "'", "z = 2"]
     painting = painted(lines)
-    assert painting.spans(1) == ()
-    assert painting.spans(2) == [(4, 5, "syntax_number")]
+    assert painting.get_spans(1) == ()
+    assert painting.get_spans(2) == [(4, 5, "syntax_number")]
 
 
 def test_every_look_is_made_of_theme_variables():

@@ -5,15 +5,15 @@ import pytest
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.models import ModelChoice
-from core.protocol.queries import ContextPart, ContextQuery, ContextReport, Models, ModelsQuery
+from core.protocol.queries import ContextAnswer, ContextPart, ContextQuery, ModelsAnswer, ModelsQuery
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
-from tui.commands import SLASHES, parsed
-from tui.keymap import KEYS, checked, shown
-from tui.screens.notes import keys_text
-from tui.widgets.approval import GRACE
+from tui.ask.approval_bar import GRACE
+from tui.bridge import SessionRequest
+from tui.keymap import KEYS, check_keymap, format_keys
+from tui.screens.dialogs.pages import render_keys
+from tui.slash_commands import SLASH_COMMANDS, parse_slash_command
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
 REQUEST = e.ApprovalRequested(id="a1", call="c1", kind="command", subject="pytest -q", containment="none")
@@ -30,7 +30,7 @@ def test_no_two_keys_of_one_scope_are_the_same():
 
 
 def test_a_keymap_with_an_unknown_id_is_told_and_the_rest_is_kept():
-    kept, wrong = checked({"app.quit": "ctrl+d", "app.nothing": "x"})
+    kept, wrong = check_keymap({"app.quit": "ctrl+d", "app.nothing": "x"})
     assert kept == {"app.quit": "ctrl+d"}
     assert "app.nothing" in wrong[0]
 
@@ -100,8 +100,8 @@ async def test_quitting_is_immediate_when_nothing_runs(stage):
 
 async def test_an_approval_takes_the_focus_of_an_empty_prompt_after_a_grace(stage, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("tui.sight.monotonic", lambda: now[0])
-    monkeypatch.setattr("tui.key_door.KeyDoor.since_struck", lambda _: 0.0)
+    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
     async with stage([*recorded.opening(), START, REQUEST]) as on:
         await on.until(lambda: on.screen.query("#approval") and on.screen.query_one("#approval").has_focus)
         await on.pilot.press("y", "enter")
@@ -117,7 +117,7 @@ async def test_an_approval_takes_the_focus_of_an_empty_prompt_after_a_grace(stag
 
 
 async def test_an_approval_never_takes_keys_from_what_is_being_written(stage, monkeypatch):
-    monkeypatch.setattr("tui.widgets.approval.GRACE", 0.0)
+    monkeypatch.setattr("tui.ask.approval_bar.GRACE", 0.0)
     async with stage([*recorded.opening(), START]) as on:
         await on.pilot.press(*"why")
         await on.emit(REQUEST)
@@ -164,8 +164,8 @@ async def test_a_slash_command_becomes_a_command_of_the_engine(stage, text):
 @pytest.mark.parametrize("word", ["help", "keys", "context", "theme", "mode", "model"])
 async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
     answers = {
-        ModelsQuery: Models(models=(ModelChoice(id="a/b"),), providers=(), default="a/b"),
-        ContextQuery: ContextReport(parts=(ContextPart(name="system", tokens=900),), used=900, window=1000),
+        ModelsQuery: ModelsAnswer(models=(ModelChoice(id="a/b"),), providers=(), default="a/b"),
+        ContextQuery: ContextAnswer(parts=(ContextPart(name="system", tokens=900),), used=900, window=1000),
     }
     async with stage(recorded.opening(), answers=answers) as on:
         on.prompt.text = f"/{word}"
@@ -185,9 +185,9 @@ async def test_n16a_a_theme_that_was_chosen_is_kept(stage):
 def test_every_slash_command_is_a_method_of_the_screen():
     from tui.screens.main import MainScreen
 
-    assert [each.word for each in SLASHES if not hasattr(MainScreen, f"action_{each.action}")] == []
-    assert parsed("/nothing") is None
-    assert parsed("/etc/passwd is what?") is None
+    assert [each.word for each in SLASH_COMMANDS if not hasattr(MainScreen, f"action_{each.action}")] == []
+    assert parse_slash_command("/nothing") is None
+    assert parse_slash_command("/etc/passwd is what?") is None
 
 
 async def test_a_word_that_is_no_command_stays_in_the_prompt_unless_a_space_or_a_path_says_otherwise(stage):
@@ -230,11 +230,11 @@ async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in
     async def connect() -> ScriptedClient:
         return ScriptedClient(recorded.opening())
 
-    app = AgentApp(connect, Wish(model="m"))
+    app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=size, notifications=True) as pilot:
-        app.main.say("One thing.", is_error=True)
+        app.main.notify_user("One thing.", is_error=True)
         await pilot.pause()
-        app.main.say("Another thing, which is so long that it takes more than a single line. " * 2)
+        app.main.notify_user("Another thing, which is so long that it takes more than a single line. " * 2)
         await pilot.pause(0.1)
         told = [toast.region for toast in app.main.query("Toast")]
         assert len(told) == kept
@@ -242,11 +242,11 @@ async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in
 
 
 def test_the_page_of_keys_has_one_row_a_key_at_eighty_columns_and_loses_no_word_at_sixty():
-    rows = keys_text({}, 68).plain.split("\n")
+    rows = render_keys({}, 68).plain.split("\n")
     for key in KEYS:
-        assert any(row.strip().startswith(shown(key.keys)) and row.endswith(key.tooltip) for row in rows), key.id
+        assert any(row.strip().startswith(format_keys(key.keys)) and row.endswith(key.tooltip) for row in rows), key.id
     for width in (50, 68, 93):
-        text = keys_text({}, width).plain
+        text = render_keys({}, width).plain
         assert max(map(len, text.split("\n"))) <= width
         assert all(key.tooltip in " ".join(text.split()) for key in KEYS)
         assert ("app.mode_next" in text) == (width == 93)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.protocol import documents as d
-from tui.state import Block
-from tui.widgets.layout import Layout
+from tui.chat.transcript_layout import TranscriptLayout
+from tui.state import TranscriptBlock
 
 PARTS = st.sampled_from(["word ", "**bold** ", "\n\n", "```python\nx = 1\n```\n\n", "- item\n", "a run of words "])
 
@@ -14,11 +14,11 @@ class Conversation:
     """A text that streams in, is finished as Markdown, and is followed by something else."""
 
     def __init__(self) -> None:
-        self.layout = Layout()
-        self.blocks: list[Block] = []
+        self.layout = TranscriptLayout()
+        self.blocks: list[TranscriptBlock] = []
 
     def begin(self) -> None:
-        self.blocks.append(Block(key=f"b{len(self.blocks)}", kind="text"))
+        self.blocks.append(TranscriptBlock(key=f"b{len(self.blocks)}", kind="text"))
 
     def go_on(self, part: str) -> None:
         self.blocks[-1].live += part
@@ -26,14 +26,14 @@ class Conversation:
 
     def shown(self) -> list[str]:
         self.layout.sync(self.blocks, 24)
-        return [row.text for row in self.layout.rows_between(0, self.layout.height - 1)]
+        return [row.text for row in self.layout.slice_rows(0, self.layout.height - 1)]
 
     def finish(self) -> None:
         block = self.blocks[-1]
-        block.document = d.Text(id=block.key, sequence=1, content=block.live)
+        block.document = d.TextDocument(id=block.key, sequence=1, content=block.live)
         block.live = ""
         block.revision += 1
-        self.blocks.append(Block(key=f"n{len(self.blocks)}", kind="notice", text="done"))
+        self.blocks.append(TranscriptBlock(key=f"n{len(self.blocks)}", kind="notice", text="done"))
 
 
 @given(st.lists(st.lists(PARTS, min_size=1, max_size=8), min_size=1, max_size=3))
@@ -44,7 +44,7 @@ def test_rows_above_the_first_dirty_one_are_as_they_were(answers):
     def check() -> None:
         nonlocal before
         after = talk.shown()
-        dirty = talk.layout.dirty
+        dirty = talk.layout.first_changed_row
         assert after[:dirty] == before[:dirty]
         before = after
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from tui.markdown import render
-from tui.widgets.blocks import highlight
+from tui.chat.block_rows import highlight_code
+from tui.widgets.markdown_rows import render_markdown
 
 LONG = "a long explanation that is certainly much wider than any column of a window, and goes on"
 TABLE = f"""\
@@ -16,7 +16,7 @@ TABLE = f"""\
 
 
 def columns(width: int) -> list[list[str]]:
-    rows = [row.text for row in render(TABLE, width, highlight)]
+    rows = [row.text for row in render_markdown(TABLE, width, highlight_code)]
     assert max(map(cell_len, rows)) <= width
     return [[part.strip() for part in row.split("│")] for row in rows if "│" in row]
 
@@ -32,6 +32,6 @@ def test_the_cells_of_a_table_wrap_within_their_columns(width):
 
 def test_a_table_with_too_many_columns_shows_each_cell_with_its_heading():
     table = "|" + "|".join("abcdefgh") + "|\n" + "|-" * 8 + "|\n" + ("|" + "|".join("12345678") + "|\n") * 2
-    rows = [row.text for row in render(table, 40, highlight)]
+    rows = [row.text for row in render_markdown(table, 40, highlight_code)]
     record = [f"{name}: {value}" for name, value in zip("abcdefgh", "12345678", strict=True)]
     assert rows == [*record, "", *record]

@@ -10,7 +10,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
-from tui.paint import Shown
+from tui.terminal.frame_diff import FrameDiff
 
 WIDTH, HEIGHT, CUT = 12, 10, 9
 CONSOLE = Console(width=WIDTH, height=HEIGHT, color_system=None)
@@ -79,8 +79,8 @@ def partial(frame: Frame, rows: list[int], *spans: tuple[int, int], cuts: tuple[
     return ChopsUpdate([strips(row) for row in frame], asked, [ends] * HEIGHT)
 
 
-def painted(shown: Shown, screen: object, update: CompositorUpdate) -> str:
-    found = shown.of(screen, update)
+def painted(shown: FrameDiff, screen: object, update: CompositorUpdate) -> str:
+    found = shown.reduce_update(screen, update)
     assert isinstance(found, CompositorUpdate)
     return found.render_segments(CONSOLE)
 
@@ -112,7 +112,7 @@ steps = st.lists(st.tuples(st.integers(-4, 4), frames, st.booleans(), spans, cut
 
 @given(first=frames, steps=steps)
 def test_whatever_changes_the_terminal_shows_the_last_frame(first: Frame, steps):
-    shown, vt, screen = Shown(), Vt(), object()
+    shown, vt, screen = FrameDiff(), Vt(), object()
     vt.feed(painted(shown, screen, full(first)))
     frame = first
     for by, fresh, whole, asked, parts in steps:
@@ -127,7 +127,7 @@ def test_whatever_changes_the_terminal_shows_the_last_frame(first: Frame, steps)
 
 
 def test_a_conversation_that_moves_up_is_moved_and_not_written_again():
-    shown, vt, screen = Shown(), Vt(), object()
+    shown, vt, screen = FrameDiff(), Vt(), object()
     vt.feed(painted(shown, screen, full(numbered(0))))
     sequence = painted(shown, screen, partial(numbered(1), list(range(HEIGHT))))
     vt.feed(sequence)
@@ -136,13 +136,13 @@ def test_a_conversation_that_moves_up_is_moved_and_not_written_again():
 
 
 def test_what_stands_there_already_is_not_written():
-    shown, screen = Shown(), object()
+    shown, screen = FrameDiff(), object()
     painted(shown, screen, full(numbered(0)))
     assert painted(shown, screen, partial(numbered(0), list(range(HEIGHT)))) == ""
 
 
 def test_a_part_of_a_row_is_written_and_the_rest_of_it_is_compared_no_more():
-    shown, vt, screen = Shown(), Vt(), object()
+    shown, vt, screen = FrameDiff(), Vt(), object()
     vt.feed(painted(shown, screen, full(numbered(0))))
     vt.feed(painted(shown, screen, partial(numbered(50), [3], (0, 4))))
     vt.feed(painted(shown, screen, partial(numbered(50), [3])))
@@ -150,7 +150,7 @@ def test_a_part_of_a_row_is_written_and_the_rest_of_it_is_compared_no_more():
 
 
 def test_all_of_a_row_that_is_drawn_in_two_parts_is_written_after_the_layout_has_changed():
-    shown, vt, screen = Shown(), Vt(), object()
+    shown, vt, screen = FrameDiff(), Vt(), object()
     vt.feed(painted(shown, screen, full(numbered(0))))
     after = [(left.replace("line", "LINE"), " ##") for left, _ in numbered(50)]
     vt.feed(painted(shown, screen, partial(after, [2, 3], (0, 4), (5, WIDTH), cuts=(4, 5))))
@@ -158,12 +158,12 @@ def test_all_of_a_row_that_is_drawn_in_two_parts_is_written_after_the_layout_has
 
 
 def test_another_screen_is_written_in_full():
-    shown, screen = Shown(), object()
+    shown, screen = FrameDiff(), object()
     painted(shown, screen, full(numbered(0)))
     assert painted(shown, object(), partial(numbered(0), [0, 1])).count("line") == 2
 
 
 def test_a_full_frame_is_written_in_full_so_that_it_heals_the_screen():
-    shown, screen = Shown(), object()
+    shown, screen = FrameDiff(), object()
     painted(shown, screen, full(numbered(0)))
     assert painted(shown, screen, full(numbered(0))).count("line") == HEIGHT

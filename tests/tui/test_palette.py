@@ -3,29 +3,31 @@ from __future__ import annotations
 import pytest
 
 from core.protocol import events as e
-from core.protocol.queries import Diff, DiffQuery
+from core.protocol.queries import DiffAnswer, DiffQuery
 from tests.support import recorded
 from tests.tui.review_case import PRICES
-from tui.commands import REACHED, SLASHES, entries
-from tui.keymap import KEYS, PLACES
-from tui.widgets.diff_view import DiffView
+from tui.keymap import KEYS, SCOPE_TITLES
+from tui.review.diff_view import DiffView
+from tui.slash_commands import PALETTE_SCOPES, SLASH_COMMANDS, list_palette_entries
 
 
 def test_the_palette_has_every_key_outside_of_dialogs_and_every_slash_command():
-    lines = entries({})
+    lines = list_palette_entries({})
     assert {(each.scope, each.action) for each in lines} >= {
-        (key.scope, key.action) for key in KEYS if key.scope in REACHED
+        (key.scope, key.action) for key in KEYS if key.scope in PALETTE_SCOPES
     }
-    assert {f"/{each.word}" for each in SLASHES} <= {each.how for each in lines}
+    assert {f"/{each.word}" for each in SLASH_COMMANDS} <= {each.shortcut for each in lines}
 
 
 def test_the_palette_shows_the_keys_that_are_in_force():
-    line = next(each for each in entries({"review.accept": "ctrl+full_stop"}) if each.label == "Review: Accept")
-    assert line.how == "ctrl+."
+    line = next(
+        each for each in list_palette_entries({"review.accept": "ctrl+full_stop"}) if each.label == "Review: Accept"
+    )
+    assert line.shortcut == "ctrl+."
 
 
 def test_every_place_of_a_key_has_a_name():
-    assert {key.scope for key in KEYS} == set(PLACES)
+    assert {key.scope for key in KEYS} == set(SCOPE_TITLES)
 
 
 async def chosen(on, words: str) -> None:
@@ -39,7 +41,7 @@ async def chosen(on, words: str) -> None:
 
 
 async def test_a_key_of_the_review_can_be_chosen_by_name(stage):
-    async with stage(recorded.opening(), answers={DiffQuery: Diff(diff=PRICES)}) as on:
+    async with stage(recorded.opening(), answers={DiffQuery: DiffAnswer(diff=PRICES)}) as on:
         await on.emit(e.ChangeProposed(change=PRICES.change))
         await on.until(lambda: on.screen.query(DiffView) and on.screen.query_one(DiffView).diff is not None)
         await chosen(on, "next hunk")

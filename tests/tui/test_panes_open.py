@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from core.protocol import commands as c
-from core.protocol.queries import FileQuery, FileText, FindQuery, Found, Tree, TreeEntry, TreeQuery
+from core.protocol.queries import FileAnswer, FileQuery, FindAnswer, FindQuery, TreeAnswer, TreeEntry, TreeQuery
 from tests.support import recorded
 
-TREE = Tree(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
-FILE = FileText(path="README.md", text="# Shop\n", language="markdown", size=7)
+TREE = TreeAnswer(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
+FILE = FileAnswer(path="README.md", text="# Shop\n", language="markdown", size=7)
 ANSWERS = {TreeQuery: TREE, FileQuery: FILE}
 
 
@@ -20,7 +20,7 @@ async def test_a_key_shows_a_pane_and_hides_it_again(stage, key, name, size):
         await on.pilot.press(key)
         await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.current == name)
         await on.pilot.pause(0.05)
-        on.screen.panes.side.pane(name).focus()
+        on.screen.panes.side.get_pane(name).focus()
         await on.pilot.press("escape") if size[0] < 100 else await on.pilot.press(key)
         await on.pilot.pause(0.05)
         if not on.prompt.has_focus:
@@ -42,13 +42,13 @@ async def test_the_files_are_shown_and_hidden(stage, size):
 
 
 async def test_in_a_narrow_window_escape_puts_away_what_covers_the_prompt_one_by_one(stage):
-    tree = Tree(path="", entries=(TreeEntry(name="README.md", kind="file"),))
-    answers = {**ANSWERS, TreeQuery: tree, FindQuery: Found(paths=("README.md", "shop/a.py"))}
+    tree = TreeAnswer(path="", entries=(TreeEntry(name="README.md", kind="file"),))
+    answers = {**ANSWERS, TreeQuery: tree, FindQuery: FindAnswer(paths=("README.md", "shop/a.py"))}
     async with stage(recorded.opening(), size=(80, 24), answers=answers) as on:
         await on.pilot.press("ctrl+b")
         await on.until(lambda: type(on.screen.focused).__name__ == "FileTree")
         await on.pilot.press("/")
-        await on.until(lambda: type(on.screen.focused).__name__ == "FindLine")
+        await on.until(lambda: type(on.screen.focused).__name__ == "FindInput")
         await on.pilot.press(*"re")
         await on.until(lambda: on.screen.query("FilePane OptionList").last().option_count == 2)
         await on.pilot.press("enter")
@@ -70,11 +70,11 @@ async def test_the_review_pops_up_with_the_first_change_and_leaves_the_focus(sta
 
 
 async def test_verdicts_of_the_review_reach_the_engine(stage):
-    from tui.widgets.review import ReviewPane
+    from tui.review.pane import ReviewPane
 
     async with stage(recorded.opening()) as on:
-        on.screen.post_message(ReviewPane.Resolve("a.py", ("h1",), "accept", ""))
-        on.screen.post_message(ReviewPane.Undo())
+        on.screen.post_message(ReviewPane.HunksResolved("a.py", ("h1",), "accept", ""))
+        on.screen.post_message(ReviewPane.UndoRequested())
         await on.until(lambda: on.sent(c.VerdictUndo))
         assert on.sent(c.HunkResolve)[0].hunks == ("h1",)
 
@@ -106,10 +106,10 @@ async def test_another_session_empties_the_panes_of_the_old_one(stage):
 
     async with stage(recorded.opening(), react=react) as on:
         await on.emit(*recorded.turn())
-        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
-        review = on.screen.panes.side.pane("review")
+        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.get_pane("review"))
+        review = on.screen.panes.side.get_pane("review")
         await on.until(lambda: review._changes)
         on.client.log.clear()
-        on.screen.action_sessions("ses_other")
+        on.screen.action_choose_session("ses_other")
         await on.until(lambda: not review._changes)
         assert on.screen.state.session == "ses_other"

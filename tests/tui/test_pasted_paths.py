@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.attaching.paths import existing, is_wsl, picture_paths
+from tui.attachments.pasted_paths import is_wsl, parse_pasted_paths, resolve_existing
 
 LETTERS = st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=("Cc", "Zl", "Zp", "Cs"))
 NAMES = st.text(LETTERS, min_size=1, max_size=20).map(str.strip).filter(lambda name: name not in {"", ".", ".."})
@@ -37,7 +37,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: f"/{'/'.join(p
     ],
 )
 def test_a_dropped_file_is_known_however_its_path_is_quoted(pasted, found):
-    assert list(picture_paths(pasted)) == found
+    assert list(parse_pasted_paths(pasted)) == found
 
 
 @pytest.mark.parametrize(
@@ -58,25 +58,25 @@ def test_a_dropped_file_is_known_however_its_path_is_quoted(pasted, found):
     ],
 )
 def test_what_is_not_only_paths_of_pictures_is_text(pasted):
-    assert picture_paths(pasted) == ()
+    assert parse_pasted_paths(pasted) == ()
 
 
 def test_under_wsl_a_path_of_windows_lies_below_mnt():
-    assert picture_paths('"C:\\Users\\me\\my shot.png"', wsl=True) == ("/mnt/c/Users/me/my shot.png",)
-    assert picture_paths("D:/x.png", wsl=True) == ("/mnt/d/x.png",)
+    assert parse_pasted_paths('"C:\\Users\\me\\my shot.png"', wsl=True) == ("/mnt/c/Users/me/my shot.png",)
+    assert parse_pasted_paths("D:/x.png", wsl=True) == ("/mnt/d/x.png",)
     assert is_wsl({"WSL_DISTRO_NAME": "Debian"})
     assert not is_wsl({})
 
 
 @given(st.lists(PATHS, min_size=1, max_size=4, unique=True))
 def test_whatever_a_file_is_called_its_quoted_path_is_found(paths):
-    assert picture_paths(" ".join(map(shlex.quote, paths))) == tuple(paths)
-    assert picture_paths("\n".join(f"file://{quote(path)}" for path in paths)) == tuple(paths)
+    assert parse_pasted_paths(" ".join(map(shlex.quote, paths))) == tuple(paths)
+    assert parse_pasted_paths("\n".join(f"file://{quote(path)}" for path in paths)) == tuple(paths)
 
 
 @given(st.text(max_size=60))
 def test_any_text_gives_absolute_paths_of_pictures_or_none(text):
-    for each in picture_paths(text):
+    for each in parse_pasted_paths(text):
         assert each.startswith(("/", "~/"))
         assert PurePosixPath(each).suffix
 
@@ -84,7 +84,7 @@ def test_any_text_gives_absolute_paths_of_pictures_or_none(text):
 def test_one_file_that_is_not_there_makes_it_text(tmp_path):
     (tmp_path / "a.png").write_bytes(b"")
     there, missing = str(tmp_path / "a.png"), str(tmp_path / "b.png")
-    assert existing((there,)) == (there,)
-    assert existing((there, missing)) == ()
-    assert existing(("/\ud800.png",)) == ()
-    assert existing((str(tmp_path),)) == ()
+    assert resolve_existing((there,)) == (there,)
+    assert resolve_existing((there, missing)) == ()
+    assert resolve_existing(("/\ud800.png",)) == ()
+    assert resolve_existing((str(tmp_path),)) == ()

@@ -6,7 +6,7 @@ import pytest
 
 from core.protocol import commands, queries
 from core.protocol.events import ApprovalRequested, ApprovalResolved, SessionStarted, TrustStated
-from tui.widgets.approval import told
+from tui.ask.approval_bar import format_subject
 
 STARTED = SessionStarted(workspace="/shop", mode="agent", model="scripted/demo")
 ALL = ("allow_once", "allow_always", "reject_once", "reject_always")
@@ -15,8 +15,8 @@ ASKED = ApprovalRequested(id="apr_1", call="c1", kind="command", subject="npm ru
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch):
-    monkeypatch.setattr("tui.widgets.approval.GRACE", 0.0)
-    monkeypatch.setattr("tui.widgets.trust.GRACE", 0.0)
+    monkeypatch.setattr("tui.ask.approval_bar.GRACE", 0.0)
+    monkeypatch.setattr("tui.ask.trust_bar.GRACE", 0.0)
 
 
 def text_of(on, name):
@@ -63,9 +63,9 @@ async def test_m8_enter_allows_nothing(stage):
 
 async def test_m9_keys_that_come_too_soon_are_no_consent(stage, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("tui.widgets.approval.GRACE", 0.4)
-    monkeypatch.setattr("tui.sight.monotonic", lambda: now[0])
-    monkeypatch.setattr("tui.key_door.KeyDoor.since_struck", lambda _: 0.0)
+    monkeypatch.setattr("tui.ask.approval_bar.GRACE", 0.4)
+    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
     async with stage([STARTED]) as on:
         await approval(on)
         now[0] += 0.39
@@ -77,7 +77,7 @@ async def test_m9_keys_that_come_too_soon_are_no_consent(stage, monkeypatch):
 
 
 def test_m8_padding_carriage_returns_and_invisible_characters_are_shown():
-    shown = told("ls" + " " * 5000 + "\n" * 900 + "rm x\r\u202egnp\u200b\U000e0041" + "\t" * 40)
+    shown = format_subject("ls" + " " * 5000 + "\n" * 900 + "rm x\r\u202egnp\u200b\U000e0041" + "\t" * 40)
     assert "5,000 spaces" in shown
     assert "900 line ends" in shown
     assert "‹CR›" in shown
@@ -120,7 +120,7 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
 
 async def test_m6_a_pattern_is_typed_previewed_and_only_then_kept(stage):
     async with stage([STARTED]) as on:
-        on.client.answers[queries.PatternQuery] = queries.PatternPreview(problem="does not match")
+        on.client.answers[queries.PatternQuery] = queries.PatternAnswer(problem="does not match")
         await approval(on)
         await on.pilot.press("p")
         await on.until(lambda: on.screen.focused.id == "approval-pattern")
@@ -128,9 +128,7 @@ async def test_m6_a_pattern_is_typed_previewed_and_only_then_kept(stage):
         await on.until(lambda: "does not match" in text_of(on, "#approval-preview"))
         await on.pilot.press("enter")
         assert answers(on) == []
-        on.client.answers[queries.PatternQuery] = queries.PatternPreview(
-            example="npm run anything", also=("npm run x",)
-        )
+        on.client.answers[queries.PatternQuery] = queries.PatternAnswer(example="npm run anything", also=("npm run x",))
         on.screen.focused.value = "npm run *"
         await on.until(lambda: "npm run anything" in text_of(on, "#approval-preview"))
         await on.pilot.press("enter")
@@ -234,7 +232,7 @@ async def test_i1_a_prompt_is_sent_while_trust_is_still_open(stage):
 
 
 async def test_i1_a_key_for_trust_that_comes_too_soon_is_no_answer(stage, monkeypatch):
-    monkeypatch.setattr("tui.widgets.trust.GRACE", 1e9)
+    monkeypatch.setattr("tui.ask.trust_bar.GRACE", 1e9)
     async with stage([STARTED, ASK_TRUST]) as on:
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         await on.pilot.press("f3")
@@ -243,19 +241,19 @@ async def test_i1_a_key_for_trust_that_comes_too_soon_is_no_answer(stage, monkey
 
 async def test_what_was_kept_is_listed_and_forgotten(stage):
     kept = (
-        queries.KeptPermission(choice="allow", rule="make", id="perm_1", exactly=True, directory="sub"),
-        queries.KeptPermission(choice="deny", rule="Read(**/.env)", source="config.toml"),
+        queries.SavedPermission(choice="allow", rule="make", id="perm_1", exactly=True, directory="sub"),
+        queries.SavedPermission(choice="deny", rule="Read(**/.env)", source="config.toml"),
     )
     async with stage([STARTED]) as on:
-        on.client.answers[queries.PermissionsQuery] = queries.Permissions(
+        on.client.answers[queries.PermissionsQuery] = queries.PermissionsAnswer(
             trusted=True, kept=kept, hosts=("example.org",)
         )
-        on.screen.action_permissions("")
+        on.screen.action_show_permissions("")
         await on.until(lambda: on.app.screen is not on.screen)
         listed = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
         assert "allow exactly make in sub  perm_1" in listed
         assert "deny  Read(**/.env)  config.toml" in listed
         assert "example.org" in listed
         await on.pilot.press("escape")
-        on.app.screen.action_permissions("remove perm_1")
+        on.app.screen.action_show_permissions("remove perm_1")
         await on.until(lambda: any(isinstance(each, commands.PermissionRemove) for each in on.client.commands))

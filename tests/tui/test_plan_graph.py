@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.protocol.documents import Todo
-from tui.widgets.plan_edits import added, dependants, ids_in, moved, removed
-from tui.widgets.plan_graph import MAX_LANES, graph, in_order
+from tui.plan.graph import MAX_LANES, layout_graph, sort_topologically
+from tui.plan.todo_edits import add_todo, find_dependants, move_todo, parse_ids, remove_todo
 
 
 def todo(key: str, *needs: str) -> Todo:
@@ -15,7 +15,7 @@ def todo(key: str, *needs: str) -> Todo:
 
 
 def drawn(*todos: Todo) -> str:
-    return "\n".join(f"{lines}{each.id}" for lines, each in graph(todos))
+    return "\n".join(f"{lines}{each.id}" for lines, each in layout_graph(todos))
 
 
 def test_a_diamond_is_drawn_with_its_lines():
@@ -31,8 +31,8 @@ def test_lines_that_only_cross_do_not_touch():
 
 def test_todos_that_wait_for_nothing_have_no_lines_and_a_cycle_does_no_harm():
     assert drawn(todo("x"), todo("y")) == "x\ny"
-    assert [each.id for _, each in graph((todo("a", "b"), todo("b", "a"), todo("c")))] == ["c", "a", "b"]
-    assert len(graph((todo("a", "a", "none"),))) == 1
+    assert [each.id for _, each in layout_graph((todo("a", "b"), todo("b", "a"), todo("c")))] == ["c", "a", "b"]
+    assert len(layout_graph((todo("a", "a", "none"),))) == 1
 
 
 @st.composite
@@ -51,7 +51,7 @@ UP, DOWN = "├┼╰┴│", "├┼╭┬│"
 @settings(max_examples=80, deadline=None)
 @given(graphs())
 def test_every_line_that_goes_down_arrives_and_every_todo_is_there_once(todos):
-    rows = graph(todos)
+    rows = layout_graph(todos)
     assert sorted(each.id for _, each in rows) == sorted(each.id for each in todos)
     places = {each.id: at for at, (_, each) in enumerate(rows)}
     assert all(places[need] < places[each.id] for each in todos for need in each.dependencies)
@@ -66,16 +66,21 @@ def test_every_line_that_goes_down_arrives_and_every_todo_is_there_once(todos):
 
 def test_a_graph_of_five_thousand_is_drawn():
     chain = (*(todo(f"t{n}", f"t{n + 1}") for n in range(4_999)), todo("t4999"))
-    assert in_order(chain)[0].id == "t4999"
-    assert graph(chain)[-1].lines.startswith("╰─")
+    assert sort_topologically(chain)[0].id == "t4999"
+    assert layout_graph(chain)[-1].lines.startswith("╰─")
 
 
 def test_edits_of_a_list():
     todos = (todo("a"), todo("b", "a"), todo("c", "b"))
-    assert [each.id for each in added(todos, "a", "Add the login route now")] == ["a", "add-the-login-route", "b", "c"]
-    assert added((todo("x"),), "", "X!")[1].id == "x-2"
-    assert removed(todos, "a")[0].dependencies == ()
-    assert [each.id for each in moved(todos, "a", 1)] == ["b", "a", "c"]
-    assert moved(todos, "a", -1) == todos
-    assert dependants(todos, "a") == ("b", "c")
-    assert ids_in(" a, b,,a ") == ("a", "b")
+    assert [each.id for each in add_todo(todos, "a", "Add the login route now")] == [
+        "a",
+        "add-the-login-route",
+        "b",
+        "c",
+    ]
+    assert add_todo((todo("x"),), "", "X!")[1].id == "x-2"
+    assert remove_todo(todos, "a")[0].dependencies == ()
+    assert [each.id for each in move_todo(todos, "a", 1)] == ["b", "a", "c"]
+    assert move_todo(todos, "a", -1) == todos
+    assert find_dependants(todos, "a") == ("b", "c")
+    assert parse_ids(" a, b,,a ") == ("a", "b")

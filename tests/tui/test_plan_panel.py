@@ -8,16 +8,16 @@ from textual.widgets import Static
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from tests.tui.panes_case import PLAN, plan_app
-from tui.widgets.plan_line import PlanLine
-from tui.widgets.plan_panel import PlanPanel
-from tui.widgets.plan_rows import waits_for
-from tui.widgets.plan_text import PlanText
-from tui.widgets.plan_todos import TodoList
+from tui.plan.input_line import PlanInput
+from tui.plan.panel import PlanPanel
+from tui.plan.text_view import PlanText
+from tui.plan.todo_list import TodoList
+from tui.plan.todo_rows import list_open_dependencies
 
 
 async def shown(pilot: Pilot[None], plan=PLAN, todos=()) -> str:
     panel = pilot.app.query_one(PlanPanel)
-    panel.set_plan(plan, todos)
+    panel.show(plan, todos)
     panel.focus()
     await pilot.pause()
     parts = [pilot.app.query_one(Static).render().plain]
@@ -39,7 +39,7 @@ async def test_todos_show_their_status_and_what_they_wait_for():
 def test_a_todo_waits_for_what_is_neither_completed_nor_cancelled():
     done, gone = Todo(id="a", content="", status="completed"), Todo(id="b", content="", status="cancelled")
     todo = Todo(id="c", content="", dependencies=("a", "b", "x"))
-    assert waits_for(todo, {"a": done, "b": gone}) == ["x"]
+    assert list_open_dependencies(todo, {"a": done, "b": gone}) == ["x"]
 
 
 async def test_live_todos_win_over_those_of_the_plan():
@@ -65,7 +65,7 @@ async def test_the_cursor_stays_on_its_todo_when_the_plan_is_updated():
         await shown(pilot)
         await pilot.press("down", "down")
         await shown(pilot)
-        assert app.query_one(TodoList).marked.id == "receipt"
+        assert app.query_one(TodoList).current_todo.id == "receipt"
 
 
 async def test_without_a_plan_a_calm_text_says_what_will_be_here():
@@ -130,7 +130,7 @@ async def test_escape_leaves_a_line_without_a_change_and_an_empty_one_adds_nothi
         await shown(pilot)
         await typed(pilot, "e", *"no", "escape", "n", "enter")
         assert app.posted == []
-        assert not app.query_one(PlanLine).display
+        assert not app.query_one(PlanInput).display
         assert app.query_one(TodoList).has_focus
 
 
@@ -139,11 +139,11 @@ async def test_a_filter_finds_by_words_and_by_state_until_escape():
         await shown(pilot)
         await typed(pilot, "/", *"blocked")
         rows = pilot.app.query_one(TodoList)
-        assert len(rows.shown) == 1
+        assert len(rows.visible_todos) == 1
         await typed(pilot, "enter")
-        assert len(rows.shown) == 1
+        assert len(rows.visible_todos) == 1
         await typed(pilot, "/", "escape")
-        assert len(rows.shown) == 5
+        assert len(rows.visible_todos) == 5
 
 
 async def test_a_filter_in_force_is_told_and_dropped_by_escape_and_another_plan():
@@ -153,10 +153,10 @@ async def test_a_filter_in_force_is_told_and_dropped_by_escape_and_another_plan(
         other = replace(PLAN, path=".cursor/plans/other.plan.md")
         for drop in ("escape", "another plan"):
             await typed(pilot, "/", *"doing", "enter")
-            assert (len(rows.shown), note.display) == (1, True)
+            assert (len(rows.visible_todos), note.display) == (1, True)
             assert "Filter: doing · 1 of 5 · esc shows all" in str(note.render())
             await (typed(pilot, drop) if drop == "escape" else shown(pilot, other))
-            assert (len(rows.shown), note.display) == (5, False)
+            assert (len(rows.visible_todos), note.display) == (5, False)
 
 
 async def test_a_todo_that_was_added_is_the_marked_one():
@@ -165,18 +165,18 @@ async def test_a_todo_that_was_added_is_the_marked_one():
         await shown(pilot)
         await typed(pilot, "/", *"doing", "enter", "n", *"Ship it", "enter")
         await shown(pilot, replace(PLAN, todos=app.posted[0].todos))
-        assert app.query_one(TodoList).marked.id == "ship-it"
+        assert app.query_one(TodoList).current_todo.id == "ship-it"
         await typed(pilot, "down")
         await shown(pilot)
-        assert app.query_one(TodoList).marked.id == "receipt"
+        assert app.query_one(TodoList).current_todo.id == "receipt"
 
 
 async def test_the_cursor_goes_to_a_todo_that_is_asked_for():
     async with plan_app().run_test(size=(60, 30)) as pilot:
         await shown(pilot)
         await typed(pilot, "/", *"blocked", "enter")
-        pilot.app.query_one(PlanPanel).mark("locale")
-        assert pilot.app.query_one(TodoList).marked.id == "locale"
+        pilot.app.query_one(PlanPanel).select_todo("locale")
+        assert pilot.app.query_one(TodoList).current_todo.id == "locale"
 
 
 PROVED = replace(
@@ -191,7 +191,7 @@ PROOFS = {
 
 async def with_proofs(pilot: Pilot[None]) -> None:
     panel = pilot.app.query_one(PlanPanel)
-    panel.set_plan(PROVED, (), PROOFS)
+    panel.show(PROVED, (), PROOFS)
     panel.focus()
     await pilot.pause()
 
@@ -229,7 +229,7 @@ def test_a_filter_on_what_is_blocked_looks_as_it_did(snap_compare):
 
 async def mouse(pilot: Pilot[None]) -> TodoList:
     panel = pilot.app.query_one(PlanPanel)
-    panel.set_plan(PLAN, (), hunks={"basket": 3})
+    panel.show(PLAN, (), hunks={"basket": 3})
     panel.focus()
     await pilot.pause()
     return pilot.app.query_one(TodoList)
@@ -240,7 +240,7 @@ async def test_the_mouse_selects_sets_a_status_reorders_and_leads_to_the_hunks()
     async with app.run_test(size=(60, 30)) as pilot:
         listed = await mouse(pilot)
         await pilot.click(listed, offset=(10, 3))
-        assert listed.marked.id == "receipt"
+        assert listed.current_todo.id == "receipt"
         assert app.posted == []
         await pilot.click(listed, offset=(1, 0))
         await pilot.click(listed, offset=(10, 1), times=2)
@@ -254,7 +254,7 @@ async def test_the_mouse_selects_sets_a_status_reorders_and_leads_to_the_hunks()
         assert [todo.id for todo in app.posted[3].todos][:3] == ["basket", "receipt", "measure"]
         listed.post_message(Click(listed, 10, 2, 0, 0, 1, False, False, False))  # as a terminal's driver has it
         await pilot.pause()
-        assert listed.marked.id == "measure"
+        assert listed.current_todo.id == "measure"
         await pilot.mouse_down(listed, offset=(10, 0))
         await pilot.hover(listed, offset=(10, 1))
         await pilot.hover(listed, offset=(10, 0))
@@ -267,12 +267,12 @@ async def test_in_the_graph_a_click_is_on_the_todo_of_its_row_and_the_wheel_scro
     async with app.run_test(size=(60, 14)) as pilot:
         panel = app.query_one(PlanPanel)
         many = tuple(Todo(id=f"t{n}", content="x", dependencies=(f"t{n - 1}",) if n else ()) for n in range(40))
-        panel.set_plan(replace(PLAN, todos=many), ())
+        panel.show(replace(PLAN, todos=many), ())
         panel.focus()
         await typed(pilot, "v")
         listed = app.query_one(TodoList)
         await pilot.click(listed, offset=(10, 2))
-        assert listed.marked.id == "t2"
+        assert listed.current_todo.id == "t2"
         sign = listed.render_line(2).text.index("○")
         await pilot.click(listed, offset=(sign, 3))
         assert (app.posted[0].id, app.posted[0].status) == ("t3", "in_progress")
@@ -281,19 +281,19 @@ async def test_in_the_graph_a_click_is_on_the_todo_of_its_row_and_the_wheel_scro
         listed.scroll_down(animate=False)
         await pilot.pause()
         await pilot.click(listed, offset=(10, 0))
-        assert listed.marked.id == "t1"
+        assert listed.current_todo.id == "t1"
         await typed(pilot, "G", "pagedown", "K")
-        assert listed.marked.id == "t39"
+        assert listed.current_todo.id == "t39"
         assert [todo.id for todo in app.posted[-1].todos][-2:] == ["t39", "t38"]
         await typed(pilot, "pageup", "g", "k", "j")
-        assert listed.marked.id == "t1"
+        assert listed.current_todo.id == "t1"
 
 
 async def test_a_graph_with_too_many_lines_says_so():
     fan = tuple(Todo(id=f"a{n}", content="x") for n in range(20))
     last = tuple(Todo(id=f"z{n}", content="y", dependencies=(f"a{n}",)) for n in range(20))
     async with plan_app().run_test(size=(80, 50)) as pilot:
-        pilot.app.query_one(PlanPanel).set_plan(replace(PLAN, todos=(*fan, *last)), ())
+        pilot.app.query_one(PlanPanel).show(replace(PLAN, todos=(*fan, *last)), ())
         await typed(pilot, "v")
         note = pilot.app.query_one(".plan--note", Static)
         assert note.display

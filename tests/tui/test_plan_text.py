@@ -8,11 +8,11 @@ from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.protocol.review import Comment
 from tests.tui.panes_case import PLAN, plan_app
-from tui.widgets.plan_edits import placed
-from tui.widgets.plan_panel import PlanPanel
-from tui.widgets.plan_rows import row_height, todo_lines
-from tui.widgets.plan_text import GONE, PlanText, TextRow, text_rows
-from tui.widgets.plan_todos import TodoList
+from tui.plan.panel import PlanPanel
+from tui.plan.text_view import LOST_COMMENTS, PlanText, PlanTextRow, layout_text
+from tui.plan.todo_edits import move_todo_to
+from tui.plan.todo_list import TodoList
+from tui.plan.todo_rows import count_rows, render_todo
 
 LONG = "more `code` of a line that is quite long and has to be wrapped"
 LINES = st.one_of(
@@ -27,7 +27,7 @@ def said(text: str, start: int, excerpt: str) -> Comment:
     return Comment(path="p", hunk=text, text=text, start=start, lines=lines, excerpt=excerpt, on_plan=True)
 
 
-def drawn(row: TextRow) -> str:
+def drawn(row: PlanTextRow) -> str:
     return "".join(text for text, _ in row.pieces)
 
 
@@ -39,13 +39,13 @@ def test_every_comment_stands_once_below_its_lines_or_at_the_end_if_they_are_gon
     last = data.draw(st.integers(start, len(lines)))
     here = said("here", start, "\n".join(lines[start - 1 : last]))
     gone = said("gone", start, "this line was never there")
-    rows = text_rows(body, (here, gone), width)
+    rows = layout_text(body, (here, gone), width)
     assert [drawn(row).strip() for row in rows if row.comment and "▸" in drawn(row)] == ["▸ here", "▸ gone"]
     at = next(number for number, row in enumerate(rows) if drawn(row).strip() == "▸ here")
     before = [row.first for row in rows[:at] if row.first]
     assert all(row.first >= start or not row.first for row in rows[at + 1 :])
-    assert not before or before[-1] <= here.place_in(body) + here.lines - 1
-    assert any(drawn(row) == GONE for row in rows)
+    assert not before or before[-1] <= here.find_line(body) + here.lines - 1
+    assert any(drawn(row) == LOST_COMMENTS for row in rows)
     stops = [row.stop for row in rows if row.stop]
     assert sorted(set(stops)) == list(range(1, max(stops) + 1))
     assert all(0 <= row.first <= row.last <= len(lines) for row in rows)
@@ -62,8 +62,8 @@ def test_a_comment_finds_its_lines_again_after_an_edit_elsewhere(body, new, data
         comment = said("c", number, lines[number - 1])
         at = data.draw(st.integers(0, len(lines)))
         edited = [*lines[:at], *new, *lines[at:]]
-        assert edited[comment.place_in("\n".join(edited)) - 1] == lines[number - 1]
-        assert comment.place_in("\n".join([*lines[: number - 1], *lines[number:]])) == 0
+        assert edited[comment.find_line("\n".join(edited)) - 1] == lines[number - 1]
+        assert comment.find_line("\n".join([*lines[: number - 1], *lines[number:]])) == 0
 
 
 TODOS = st.builds(
@@ -81,17 +81,17 @@ TODOS = st.builds(
 def test_the_height_of_a_todo_is_known_without_drawing_it(todo, width):
     others = {"x": Todo(id="x", content="", status="completed"), "y": Todo(id="y", content="")}
     proof = TodoVerified(id="a", command="make test", exit_code=1)
-    assert row_height(todo, others, width) == len(todo_lines(todo, others, width, proof=proof))
+    assert count_rows(todo, others, width) == len(render_todo(todo, others, width, proof=proof))
 
 
 @given(st.lists(st.sampled_from("abcdef"), unique=True, min_size=2), st.data())
 def test_a_todo_that_is_dropped_stands_where_the_other_was(keys, data):
     todos = tuple(Todo(id=key, content=key) for key in keys)
     key, target = data.draw(st.sampled_from(keys)), data.draw(st.sampled_from(keys))
-    after = [todo.id for todo in placed(todos, key, target)]
+    after = [todo.id for todo in move_todo_to(todos, key, target)]
     assert after.index(key) == keys.index(target)
     assert [each for each in after if each != key] == [each for each in keys if each != key]
-    assert placed(todos, key, "z") == todos
+    assert move_todo_to(todos, key, "z") == todos
 
 
 KEPT = said("Once per what?", 5, "- `Basket.total` rounds once")
@@ -99,7 +99,7 @@ LOST = said("Is this still so?", 2, "Floats are fine.")
 
 
 async def reading(pilot, *comments: Comment) -> PlanText:
-    pilot.app.query_one(PlanPanel).set_plan(PLAN, (), comments=comments)
+    pilot.app.query_one(PlanPanel).show(PLAN, (), comments=comments)
     text = pilot.app.query_one(PlanText)
     text.focus()
     await pilot.pause()
@@ -118,7 +118,7 @@ async def test_lines_are_marked_and_commented_from_the_keyboard():
         text.focus()
         await pilot.press("G", "c", *"x", "enter", "S", "enter")
         assert app.posted[1].excerpt == "Decimal('0.01')"
-        assert type(app.posted[2]).__name__ == "WantsComments"
+        assert type(app.posted[2]).__name__ == "CommentsRequested"
         assert not text.has_focus
 
 
@@ -126,9 +126,9 @@ async def test_a_comment_is_changed_and_removed_where_it_stands():
     app = plan_app()
     async with app.run_test(size=(60, 40)) as pilot:
         text = await reading(pilot, KEPT, LOST)
-        shown = [text.row_text(row) for row in range(text.row_count())]
+        shown = [text.get_row_text(row) for row in range(text.count_rows())]
         assert shown.index("  ▸ Once per what?") == shown.index("• Basket.total rounds once") + 1
-        assert shown[-3:] == [GONE, "  Floats are fine.", "  ▸ Is this still so?"]
+        assert shown[-3:] == [LOST_COMMENTS, "  Floats are fine.", "  ▸ Is this still so?"]
         await pilot.press("j", "j", "j", "c", *"!", "enter", "d", "G", "d")
         asked = [(each.id, each.text) for each in app.posted]
         assert asked == [("Once per what?", "Once per what?!"), ("Once per what?", ""), ("Is this still so?", "")]
@@ -139,9 +139,9 @@ async def test_the_mouse_marks_lines_and_a_double_click_comments_them():
     async with app.run_test(size=(60, 40)) as pilot:
         text = await reading(pilot)
         await pilot.click(text, offset=(4, 4))
-        assert text.marked_lines() == (5, "- `Basket.total` rounds once")
+        assert text.get_marked_lines() == (5, "- `Basket.total` rounds once")
         await pilot.click(text, offset=(4, 5), shift=True)
-        assert text.marked_lines()[1].endswith("- the receipt shows it")
+        assert text.get_marked_lines()[1].endswith("- the receipt shows it")
         await pilot.click(text, offset=(4, 2), times=2)
         await pilot.press(*"So", "enter")
         assert app.posted[-1].excerpt == "Floats lose cents. **Decimal** does not:"
@@ -152,18 +152,18 @@ async def test_the_cursor_stays_when_the_plan_is_updated_and_not_in_another_plan
     async with app.run_test(size=(60, 40)) as pilot:
         text = await reading(pilot)
         await pilot.press("j", "j")
-        app.query_one(PlanPanel).set_plan(replace(PLAN, body=f"{PLAN.body}\nmore"), ())
-        assert text.marked_lines()[0] == 5
-        app.query_one(PlanPanel).set_plan(replace(PLAN, path="other.plan.md"), ())
+        app.query_one(PlanPanel).show(replace(PLAN, body=f"{PLAN.body}\nmore"), ())
+        assert text.get_marked_lines()[0] == 5
+        app.query_one(PlanPanel).show(replace(PLAN, path="other.plan.md"), ())
         await pilot.pause()
-        assert text.marked_lines()[0] == 1
+        assert text.get_marked_lines()[0] == 1
         assert app.query_one(TodoList).has_focus
 
 
 async def commented(pilot) -> None:
     text = await reading(pilot, KEPT, LOST)
     await pilot.press("j", "j", "J")
-    assert text.comment is not None
+    assert text.current_comment is not None
 
 
 async def writing(pilot) -> None:

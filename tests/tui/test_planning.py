@@ -9,8 +9,8 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import Comment, Origin
 from tests.support import recorded
-from tui.widgets.plan_panel import PlanPanel
-from tui.widgets.plan_todos import TodoList
+from tui.plan.panel import PlanPanel
+from tui.plan.todo_list import TodoList
 
 START = [*recorded.opening(), *recorded.planning()]
 PATH = ".cursor/plans/tax_1234abcd.plan.md"
@@ -35,7 +35,7 @@ async def test_a_status_is_asked_for_by_a_key(stage):
 
 async def test_a_todo_that_waits_is_not_begun_by_accident(stage):
     async with stage(START) as on:
-        (await opened(on)).mark("test")
+        (await opened(on)).select_todo("test")
         for keys in (("escape",), ("down", "enter"), ("down", "down", "enter"), ("down", "down", "down", "enter")):
             await on.pilot.press("space")
             await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
@@ -50,7 +50,7 @@ async def test_a_todo_that_waits_is_not_begun_by_accident(stage):
 
 async def test_cancelling_asks_what_becomes_of_what_waits_for_it(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
-        assert (await opened(on)).mark("fix")
+        assert (await opened(on)).select_todo("fix")
         await on.pilot.press("space")
         await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
         await on.pilot.press("down", "down", "enter")
@@ -61,7 +61,7 @@ async def test_cancelling_asks_what_becomes_of_what_waits_for_it(stage):
 
 async def test_a_todo_that_others_wait_for_is_kept_if_the_user_says_so(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
-        assert (await opened(on)).mark("fix")
+        assert (await opened(on)).select_todo("fix")
         await on.pilot.press("space")
         await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
         await on.pilot.press("escape")
@@ -71,7 +71,7 @@ async def test_a_todo_that_others_wait_for_is_kept_if_the_user_says_so(stage):
 
 async def test_removing_a_todo_is_confirmed_and_nobody_waits_for_it_any_more(stage):
     async with stage(START) as on:
-        assert (await opened(on)).mark("fix")
+        assert (await opened(on)).select_todo("fix")
         await on.pilot.press("d")
         await on.asked()
         await on.pilot.press("y")
@@ -93,19 +93,19 @@ async def test_a_build_may_be_of_one_todo_or_begin_afresh(stage):
         rows = await opened(on)
         await on.pilot.press("/", *"fix", "enter", "b", "B", "F")
         await on.until(lambda: len(on.sent(c.PlanBuild)) == 3)
-        assert len(rows.shown) == 3  # all that is built is seen
+        assert len(rows.visible_todos) == 3  # all that is built is seen
         assert [(each.todo, each.fresh) for each in on.sent(c.PlanBuild)] == [("", False), ("fix", False), ("", True)]
 
 
 async def test_a_todo_leads_to_its_change_and_a_change_to_its_todo(stage):
     change = replace(recorded.change(), origin=Origin(turn="t", todo="fix"))
     async with stage([*START, e.ChangeProposed(change=change)]) as on:
-        assert (await opened(on)).mark("fix")
+        assert (await opened(on)).select_todo("fix")
         await on.pilot.press("o")
         await on.until(lambda: on.screen.panes.side.current == "review")
         await on.pilot.press("T")
         await on.until(lambda: on.screen.panes.side.current == "plan")
-        assert on.screen.query_one(PlanPanel)._marked.id == "fix"
+        assert on.screen.query_one(PlanPanel)._current_todo.id == "fix"
 
 
 async def test_a_todo_without_a_change_says_so(stage):
@@ -143,7 +143,7 @@ async def test_a_failed_proof_is_seen_in_the_panel(stage):
 
 async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
     entries = tuple(q.TreeEntry(name=name, kind="file") for name in ("a_01234567.plan.md", "b.plan.md", "notes.md"))
-    tree = q.Tree(path=".cursor/plans", entries=entries)
+    tree = q.TreeAnswer(path=".cursor/plans", entries=entries)
     async with stage(START, answers={q.TreeQuery: tree}) as on:
         on.screen.action_choose_plan()
         await on.until(lambda: type(on.app.screen).__name__ == "Picker")
@@ -161,7 +161,7 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
 
 @pytest.mark.parametrize(("what", "workers"), [("", 1), ("parallel 3", 3)])
 async def test_where_no_plan_is_at_hand_the_only_one_of_the_project_is_built(stage, what, workers):
-    tree = q.Tree(path=".cursor/plans", entries=(q.TreeEntry(name="a_01234567.plan.md", kind="file"),))
+    tree = q.TreeAnswer(path=".cursor/plans", entries=(q.TreeEntry(name="a_01234567.plan.md", kind="file"),))
     async with stage(recorded.opening(), answers={q.TreeQuery: tree}) as on:
         on.screen.action_build_plan(what)
         await on.until(lambda: on.sent(c.PlanBuild))

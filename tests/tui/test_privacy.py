@@ -8,13 +8,13 @@ import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import SessionInfo, Sessions, SessionsQuery
+from core.protocol.queries import SessionInfo, SessionsAnswer, SessionsQuery
 from tests.support import recorded
 from tests.tui.conftest import Stage
-from tui.editor import scratch_place
-from tui.farewell import farewell
-from tui.screens.picker import Picker
-from tui.widgets.status import StatusBar
+from tui.screens.dialogs.picker import PickerDialog
+from tui.terminal.exit_summary import format_exit_summary
+from tui.terminal.external_editor import find_scratch_directory
+from tui.widgets.status_bar import StatusBar
 
 STARTED = e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo", private=True)
 WAITING = [STARTED, e.ChangeProposed(change=recorded.change())]
@@ -22,7 +22,7 @@ WAITING = [STARTED, e.ChangeProposed(change=recorded.change())]
 
 async def asked(on: Stage) -> None:
     await on.pilot.press("ctrl+q")
-    await on.until(lambda: isinstance(on.app.screen, Picker))
+    await on.until(lambda: isinstance(on.app.screen, PickerDialog))
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
@@ -36,7 +36,7 @@ async def test_before_it_is_left_what_waits_is_asked_about_and_can_be_kept(stage
         await asked(on)
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.PendingKeep) and on.app._exit)
-        told = farewell(on.screen.state, Path("shop"))
+        told = format_exit_summary(on.screen.state, Path("shop"))
         assert told == (
             "Private: nothing of the conversation was kept. What waits for your review is, without the conversation: "
             "agent-tui review\n"
@@ -47,20 +47,20 @@ async def test_it_can_be_dropped_or_gone_on_with(stage):
     async with stage(WAITING) as on:
         await asked(on)
         await on.pilot.press("escape")
-        await on.until(lambda: not isinstance(on.app.screen, Picker))
+        await on.until(lambda: not isinstance(on.app.screen, PickerDialog))
         assert not on.app._exit
         await asked(on)
         await on.pilot.press("down", "enter")
         await on.until(lambda: on.app._exit)
         assert on.sent(c.PendingKeep) == []
-        assert farewell(on.screen.state, Path("shop")) == "Private: nothing of the conversation was kept.\n"
+        assert format_exit_summary(on.screen.state, Path("shop")) == "Private: nothing of the conversation was kept.\n"
 
 
 async def test_with_nothing_to_review_nothing_is_asked(stage):
     async with stage([STARTED]) as on:
         await on.pilot.press("ctrl+q")
         await on.until(lambda: on.app._exit)
-        assert not isinstance(on.app.screen, Picker)
+        assert not isinstance(on.app.screen, PickerDialog)
 
 
 async def test_what_can_not_be_kept_leaves_the_screen_as_it_is(stage):
@@ -78,7 +78,7 @@ async def test_what_can_not_be_kept_leaves_the_screen_as_it_is(stage):
 
 async def test_private_sessions_that_came_before_are_asked_about_as_well(stage):
     earlier = SessionInfo(id="ses_2", title="t", started=1, updated=1, model="m", mode="agent", pending=2)
-    async with stage([STARTED], answers={SessionsQuery: Sessions(sessions=(earlier,))}) as on:
+    async with stage([STARTED], answers={SessionsQuery: SessionsAnswer(sessions=(earlier,))}) as on:
         on.client._react = lambda _, command: c.Ack() if isinstance(command, c.PendingKeep) else None
         await asked(on)
         await on.pilot.press("enter")
@@ -88,6 +88,6 @@ async def test_private_sessions_that_came_before_are_asked_about_as_well(stage):
 
 def test_the_editors_file_of_a_private_session_is_in_memory(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert (scratch_place(private=True), scratch_place(private=False)) == (str(tmp_path), None)
+    assert (find_scratch_directory(is_private=True), find_scratch_directory(is_private=False)) == (str(tmp_path), None)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
-    assert scratch_place(private=True) in {"/dev/shm", None}
+    assert find_scratch_directory(is_private=True) in {"/dev/shm", None}

@@ -4,7 +4,7 @@ from textual.events import Paste
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import FindQuery, Found, PromptHistory, PromptHistoryQuery
+from core.protocol.queries import FindAnswer, FindQuery, PromptHistoryAnswer, PromptHistoryQuery
 from tests.support import recorded
 
 
@@ -51,11 +51,11 @@ async def test_t7_a_newline_inside_a_small_paste_does_not_send(stage):
 async def test_what_looks_like_a_chip_but_is_none_is_left_as_it_is(stage):
     async with stage(recorded.opening()) as on:
         on.prompt.text = "see [pasted 1.0 MB #7]"
-        assert on.prompt.expanded == "see [pasted 1.0 MB #7]"
+        assert on.prompt.expanded_text == "see [pasted 1.0 MB #7]"
 
 
 async def test_the_history_of_the_workspace_is_at_the_edges(stage):
-    history = PromptHistory(prompts=("first", "second"))
+    history = PromptHistoryAnswer(prompts=("first", "second"))
     async with stage(recorded.opening(), answers={PromptHistoryQuery: history}) as on:
         await on.pilot.pause(0.05)
         await on.pilot.press(*"draft", "up")
@@ -67,11 +67,11 @@ async def test_the_history_of_the_workspace_is_at_the_edges(stage):
 
 
 async def test_files_are_completed_after_an_at_sign(stage):
-    async with stage(recorded.opening(), answers={FindQuery: Found(paths=("shop/tax.py", "shop/till.py"))}) as on:
+    async with stage(recorded.opening(), answers={FindQuery: FindAnswer(paths=("shop/tax.py", "shop/till.py"))}) as on:
         await on.pilot.press(*"see @ta")
-        await on.until(lambda: on.prompt.completing)
+        await on.until(lambda: on.prompt.is_completing)
         await on.pilot.press("down", "enter")
-        await on.until(lambda: not on.prompt.completing)
+        await on.until(lambda: not on.prompt.is_completing)
         assert on.prompt.text == "see @shop/till.py "
         assert on.sent(c.TurnSubmit) == []
 
@@ -79,12 +79,12 @@ async def test_files_are_completed_after_an_at_sign(stage):
 async def test_commands_are_completed_after_a_slash_and_escape_closes_the_list(stage):
     async with stage(recorded.opening()) as on:
         await on.pilot.press("/", "m", "o")
-        await on.until(lambda: on.prompt.completing)
+        await on.until(lambda: on.prompt.is_completing)
         await on.pilot.press("escape")
-        await on.until(lambda: not on.prompt.completing)
+        await on.until(lambda: not on.prompt.is_completing)
         assert on.prompt.text == "/mo"
         await on.pilot.press("d")
-        await on.until(lambda: on.prompt.completing)
+        await on.until(lambda: on.prompt.is_completing)
         await on.pilot.press("tab")
         await on.until(lambda: on.prompt.text == "/mode ")
         assert on.prompt.has_focus

@@ -9,8 +9,8 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.documents import QuestionAnswer
 from tests.support import recorded
-from tui.widgets.question import QuestionBar
-from tui.widgets.question_parts import OwnWords, QuestionBody, QuestionTabs
+from tui.ask.question_bar import QuestionBar
+from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
 
 START = e.TurnStarted(prompt="Plan it", mode="plan", model="m")
 
@@ -35,7 +35,9 @@ def asking(*questions: d.Question, name: str = "ask_1", call: str = "c9") -> lis
 def ended(*questions: d.Question, name: str = "ask_1", call: str = "c9", answers=(), status="cancelled"):
     asked = d.ClarificationMetadata(questions=questions, answers=answers)
     return [
-        e.DocumentFinished(document=d.Clarification(id=f"doc_{name}", sequence=1, content="First", metadata=asked)),
+        e.DocumentFinished(
+            document=d.ClarificationDocument(id=f"doc_{name}", sequence=1, content="First", metadata=asked)
+        ),
         e.ToolFinished(call=call, tool="ask_question", status=status),
     ]
 
@@ -43,7 +45,7 @@ def ended(*questions: d.Question, name: str = "ask_1", call: str = "c9", answers
 @pytest.fixture
 def put(stage, monkeypatch):
     """A stage on which questions are put in a turn that waits for them."""
-    monkeypatch.setattr("tui.widgets.question.GRACE", 0.0)
+    monkeypatch.setattr("tui.ask.question_bar.GRACE", 0.0)
 
     def staged(*questions: d.Question, size=(120, 40), more=(), **client):
         return stage([*recorded.opening("plan"), START, *asking(*questions), *more], size=size, **client)
@@ -118,13 +120,13 @@ async def test_everything_can_be_done_with_the_mouse(put):
         strip, rows = on.screen.query_one(QuestionTabs), on.screen.query_one(QuestionBody)
         await on.pilot.click(QuestionTabs, offset=(strip.spans[1][1], 0))
         assert bar(on).question.id == "parts"
-        texts = [rows.row_text(row) for row in range(rows.row_count())]
+        texts = [rows.get_row_text(row) for row in range(rows.count_rows())]
         at = {word: next(row for row, text in enumerate(texts) if word in text) for word in ("slow", "unit", "⏎")}
         await on.pilot.click(QuestionBody, offset=(6, at["slow"]))
         await on.pilot.click(QuestionBody, offset=(6, at["unit"]))
         await on.pilot.click(QuestionBody, offset=(6, at["⏎"]))
         assert bar(on).question.id == "db"
-        await on.pilot.click(OwnWords)
+        await on.pilot.click(FreeTextInput)
         await on.pilot.press(*"none", "enter")
         assert await answers(on) == (chosen(ONE, text="none"), chosen(MANY, "s"))
 
@@ -165,7 +167,7 @@ async def test_escape_goes_to_the_prompt_and_from_there_stops_the_turn_while_the
 
 
 async def test_a_question_that_was_left_open_is_there_again_in_a_session_that_is_resumed(stage, monkeypatch):
-    monkeypatch.setattr("tui.widgets.question.GRACE", 0.0)
+    monkeypatch.setattr("tui.ask.question_bar.GRACE", 0.0)
     left = [START, *asking(ONE), *ended(ONE), e.TurnFinished(reason="interrupted"), e.SessionResumed()]
     trust = e.TrustStated(state="asked", directory="/home/u/shop")
     async with stage([*recorded.opening("plan"), *left, trust], size=(60, 16)) as on:
@@ -199,15 +201,15 @@ async def test_what_is_scrolled_away_is_brought_into_sight_and_not_chosen(put):
         rows = on.screen.query_one(QuestionBody)
         await on.pilot.press("enter")
         assert on.sent(c.QuestionReply) == []
-        assert rows.is_seen(1)
+        assert rows.is_visible(1)
         await on.pilot.press("pageup", "pageup", "pagedown", "up")
-        assert rows.is_seen(0)
+        assert rows.is_visible(0)
         await on.pilot.press("enter")
         assert await answers(on) == (chosen(long, "a"),)
 
 
 async def test_a_key_that_was_on_its_way_elsewhere_chooses_nothing(stage, monkeypatch):
-    monkeypatch.setattr("tui.widgets.question.GRACE", 3_600.0)
+    monkeypatch.setattr("tui.ask.question_bar.GRACE", 3_600.0)
     async with stage([*recorded.opening("plan"), START, *asking(ONE)]) as on:
         await up(on)
         await on.pilot.press("enter", "1", "space", "ctrl+d")
@@ -232,7 +234,7 @@ async def test_what_the_model_writes_badly_is_shown_and_does_nothing(put):
     async with put(question, d.Question(id="y", text="?"), size=(60, 16)) as on:
         await up(on)
         rows = on.screen.query_one(QuestionBody)
-        text = "\n".join(rows.row_text(row) for row in range(rows.row_count()))
+        text = "\n".join(rows.get_row_text(row) for row in range(rows.count_rows()))
         assert "[@click=app.quit]x[/] red" in text
         assert "\x1b" not in text
         assert "\u202e" not in text

@@ -10,9 +10,9 @@ from textual.widgets import Input
 
 from core.protocol.review import ChangeDiff
 from tests.tui.review_case import ADDED, CASES, PRICES, TESTS, ReviewApp, diff_of
-from tui.widgets.diff_view import DiffView
-from tui.widgets.review import ANSWERED_WITHIN, GRACE, ReviewPane
-from tui.widgets.review_files import ReviewFiles
+from tui.review.diff_view import DiffView
+from tui.review.file_strip import FileStrip
+from tui.review.pane import ANSWER_TIMEOUT, GRACE, ReviewPane
 
 IDS = [hunk.id for hunk in PRICES.change.hunks]
 
@@ -36,7 +36,7 @@ def text_of(view: DiffView) -> str:
 
 
 def resolved(app: ReviewApp) -> list[tuple[str, tuple[str, ...], str, str]]:
-    return [(e.path, e.hunks, e.verdict, e.reason) for e in app.posted if isinstance(e, ReviewPane.Resolve)]
+    return [(e.path, e.hunks, e.verdict, e.reason) for e in app.posted if isinstance(e, ReviewPane.HunksResolved)]
 
 
 async def test_j_and_k_walk_the_hunks_across_files_and_stop_at_the_ends():
@@ -97,7 +97,7 @@ async def test_verdict_keys_sleep_for_half_a_second_after_the_pane_appears(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        app.pane.arm()
+        app.pane.start_grace()
         app.pace = 0.0
         app.now += GRACE - 0.01
         await settle(pilot, key)
@@ -114,7 +114,7 @@ async def test_the_grace_also_starts_when_the_first_change_arrives_and_covers_th
         app.diffs = {PRICES.change.path: PRICES}
         app.pane.set_changes(app.changes)
         view = await settle(pilot)
-        head = view._page.heads[0]
+        head = view._page.head_rows[0]
         await pilot.click(DiffView, offset=(view.size.width - 22, head))
         assert app.posted == []
         app.now += GRACE
@@ -127,11 +127,11 @@ async def test_a_click_on_reject_rejects_and_a_click_on_a_line_selects():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot)
-        await pilot.click(DiffView, offset=(30, view._page.heads[2] + 1))
+        await pilot.click(DiffView, offset=(30, view._page.head_rows[2] + 1))
         await pilot.pause()
         assert view.current == 2
         app.now += 1
-        await pilot.click(DiffView, offset=(view.size.width - 5, view._page.heads[2]))
+        await pilot.click(DiffView, offset=(view.size.width - 5, view._page.head_rows[2]))
         await pilot.pause()
         assert resolved(app) == [(PRICES.change.path, (IDS[2],), "reject", "")]
 
@@ -153,7 +153,7 @@ async def test_u_asks_for_undo_and_o_opens_at_the_hunk():
         await settle(pilot, "j", "j", "o", "u")
         opened, undone = app.posted
         assert (opened.path, opened.line) == (PRICES.change.path, PRICES.change.hunks[2].new_start)
-        assert isinstance(undone, ReviewPane.Undo)
+        assert isinstance(undone, ReviewPane.UndoRequested)
 
 
 async def test_a_refusal_and_silence_make_hunks_judgeable_again():
@@ -161,10 +161,10 @@ async def test_a_refusal_and_silence_make_hunks_judgeable_again():
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "a", "a")
         assert len(resolved(app)) == 1
-        app.pane.restore(TESTS.change.path)
+        app.pane.reopen(TESTS.change.path)
         await settle(pilot, "a")
         assert len(resolved(app)) == 2
-        app.now += ANSWERED_WITHIN + 1
+        app.now += ANSWER_TIMEOUT + 1
         await settle(pilot, "a")
         assert len(resolved(app)) == 3
 
@@ -203,12 +203,12 @@ async def test_the_cursor_and_the_place_stay_when_the_change_is_revised():
     app = ReviewApp()
     async with app.run_test(size=(120, 20)) as pilot:
         view = await settle(pilot, "j", "j")
-        place = view._page.heads[2] - view.scroll_offset.y
+        place = view._page.head_rows[2] - view.scroll_offset.y
         app.diffs[PRICES.change.path] = without(PRICES, 0)
         app.pane.set_changes(app.changes)
         await settle(pilot)
         assert view.diff.change.hunks[view.current].id == IDS[2]
-        assert view._page.heads[view.current] - view.scroll_offset.y == place
+        assert view._page.head_rows[view.current] - view.scroll_offset.y == place
 
 
 async def test_an_accepted_hunk_that_is_gone_leaves_the_cursor_on_the_next():
@@ -260,7 +260,7 @@ async def test_a_conflict_says_why_and_what_to_do():
         shown = str(app.query_one(".review--conflict").render())
         assert "changed at line 2" in shown
         assert "reject with r" in shown
-        assert "conflict" in app.query_one(ReviewFiles).render().plain
+        assert "conflict" in app.query_one(FileStrip).render().plain
 
 
 async def test_n16a_of_a_file_in_conflict_only_the_hunk_that_clashes_is_refused():
@@ -273,7 +273,7 @@ async def test_n16a_of_a_file_in_conflict_only_the_hunk_that_clashes_is_refused(
         assert "Conflict in 1 of 4 hunks, the others can be accepted: It was changed at line 2." in shown
         view = await settle(pilot, "a", "a")
         assert resolved(app) == [(diff.change.path, (IDS[0],), "accept", "")]
-        assert (view.current, view.keys_of) == (1, "clash")
+        assert (view.current, view.hint_scope) == (1, "clash")
         view = await settle(pilot, "j", "A")
         assert resolved(app)[1:] == [(diff.change.path, (IDS[2], IDS[3]), "accept", "")]
         await settle(pilot, "r")
@@ -298,7 +298,7 @@ async def test_hostile_paths_and_lines_show_as_text_t1_p10():
     app = ReviewApp([replace(diff, change=replace(diff.change, conflict="[/x]\x1b[2J"))])
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot, "v", "v")
-        shown = text_of(view) + app.query_one(ReviewFiles).render().plain.replace("\n", "")
+        shown = text_of(view) + app.query_one(FileStrip).render().plain.replace("\n", "")
         assert shown.replace("\n", "").isprintable()
         assert "[@click=app.quit]a[/]" in shown
         await pilot.click(DiffView, offset=(20, 1))
@@ -324,8 +324,8 @@ async def test_a_large_diff_draws_only_what_is_seen():
     drawn: list[int] = []
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot)
-        draw = view.draw
-        view.draw = lambda row, width, shift: (drawn.append(row), draw(row, width, shift))[1]
+        render_row = view.render_row
+        view.render_row = lambda row, width, shift: (drawn.append(row), render_row(row, width, shift))[1]
         assert len(view._page.rows) > 10_000
         await settle(pilot, "pagedown")
         assert 0 < len(set(drawn)) < 200
@@ -367,7 +367,7 @@ async def test_changes_that_come_faster_than_they_can_be_shown_leave_no_question
     async with app.run_test(size=(120, 40)) as pilot:
         for number in range(5):
             app.pane.set_changes(app.changes[number % 2 :])
-            app.pane.action_file(1)
+            app.pane.action_move_file(1)
         await pilot.pause()
         app.pane.set_changes(app.changes)
         app.pane.set_changes(())

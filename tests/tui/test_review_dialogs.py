@@ -9,15 +9,24 @@ from textual.widgets import Static
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
-from core.protocol.review import Bulk, Choice, Clash, Comment, FileState, GitPreview, Origin, ThreeSides
+from core.protocol.review import (
+    Bulk,
+    Comment,
+    ConflictChoice,
+    ConflictRegion,
+    ConflictSides,
+    FileState,
+    GitPreview,
+    Origin,
+)
 from tests.support import recorded
 from tests.tui.test_review_list import GIT, NPM, change
-from tui.screens.conflict import ConflictScreen
-from tui.screens.notes import Confirm
-from tui.widgets.clash_view import ClashView
-from tui.widgets.hunk_editor import HunkEditor
-from tui.widgets.review_files import ReviewFiles
-from tui.widgets.review_list import ReviewList
+from tui.review.change_list import ChangeList
+from tui.review.conflict_view import ConflictView
+from tui.review.file_strip import FileStrip
+from tui.review.hunk_editor import HunkEditor
+from tui.screens.dialogs.conflict import ConflictDialog
+from tui.screens.dialogs.pages import ConfirmDialog
 
 RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
 CALL = Origin(call="c1", tool="write", turn="trn_1", todo="d")
@@ -25,14 +34,14 @@ COMMENTS = [
     Comment(path="src/a.py", hunk="h", text="Why [/red]?", start=3, lines=1),
     Comment(path="src/b.py", hunk="h", text="And this?", start=9, lines=1),
 ]
-SIDES = ThreeSides(
+SIDES = ConflictSides(
     path="src/a.py",
     base=FileState(blob="b"),
     mine=FileState(blob="m"),
     theirs=FileState(blob="t"),
     clashes=(
-        Clash(start=2, base=("two",), mine=("my two",), theirs=("TWO", "and a half"), before=("one",)),
-        Clash(start=9, base=("nine",), mine=(), theirs=("NINE \x1b[2J",)),
+        ConflictRegion(start=2, base=("two",), mine=("my two",), theirs=("TWO", "and a half"), before=("one",)),
+        ConflictRegion(start=9, base=("nine",), mine=(), theirs=("NINE \x1b[2J",)),
     ),
 )
 
@@ -48,17 +57,17 @@ def _proposed(changes: object) -> list[e.AnyEvent]:
 async def reviewing(on, clock) -> None:
     """The review is there, and has been looked at."""
     await on.pilot.press("ctrl+r")
-    await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
-    on.screen.panes.side.pane("review")._clock = lambda: clock[0]
-    on.screen.panes.side.pane("review").unseen()
+    await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.get_pane("review"))
+    on.screen.panes.side.get_pane("review")._clock = lambda: clock[0]
+    on.screen.panes.side.get_pane("review").restart_grace()
     await on.pilot.pause(0.05)
     clock[0] += 10
 
 
-def diff(path: str) -> q.Diff:
+def diff(path: str) -> q.DiffAnswer:
     from tests.tui.review_case import TESTS
 
-    return q.Diff(diff=replace(TESTS, change=replace(TESTS.change, path=path, protected=path == "AGENTS.md")))
+    return q.DiffAnswer(diff=replace(TESTS, change=replace(TESTS.change, path=path, protected=path == "AGENTS.md")))
 
 
 COMMIT = "commit 2\n\n    Improve [a]\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old\n+new\n"
@@ -67,8 +76,8 @@ COMMIT = "commit 2\n\n    Improve [a]\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-o
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
     now = [1_000_000.0]
-    monkeypatch.setattr("tui.sight.monotonic", lambda: now[0])
-    monkeypatch.setattr("tui.key_door.KeyDoor.since_struck", lambda _: 0.0)
+    monkeypatch.setattr("tui.input.visibility.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.input.key_filter.KeyFilter.get_seconds_since_struck", lambda _: 0.0)
     return now
 
 
@@ -76,10 +85,10 @@ async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_so
     async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
-        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
         dialog = on.app.screen
-        dialog.guard._grace = 0.4
-        await on.until(lambda: dialog.guard._since is not None)
+        dialog.grace_period._seconds = 0.4
+        await on.until(lambda: dialog.grace_period._drawn_at is not None)
         await on.pilot.press("y", "enter", "space")
         assert on.app.screen is dialog
         clock[0] += 0.4
@@ -98,20 +107,20 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
     )
     async with stage(proposed(gone, new), answers={q.DiffQuery: diff("src/new.py")}) as on:
         await reviewing(on, clock)
-        pane = on.screen.panes.side.pane("review")
+        pane = on.screen.panes.side.get_pane("review")
         assert [each.path for each in pane._changes] == ["src/new.py"]
-        assert "src/old.py → src/new.py" in str(pane.query_one(ReviewFiles).render())
+        assert "src/old.py → src/new.py" in str(pane.query_one(FileStrip).render())
         assert on.screen.state.pending_hunks == 1
         await on.pilot.press("l")
         await on.pilot.pause(0.05)
         clock[0] += 1
-        assert "src/old.py → src/new.py" in pane.query_one(ReviewList).render_line(0).text
+        assert "src/old.py → src/new.py" in pane.query_one(ChangeList).render_line(0).text
         await on.pilot.press("a")
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.verdict, on.app.screen) == ("src/new.py", "accept", on.screen)
-        await on.screen.judge(c.HunkResolve(path="", verdict="accept"))
-        await on.screen.judge(c.HunkResolve(path="src/old.py", verdict="accept"))
+        await on.screen.submit_verdict(c.HunkResolve(path="", verdict="accept"))
+        await on.screen.submit_verdict(c.HunkResolve(path="src/old.py", verdict="accept"))
         assert (len(on.sent(c.HunkResolve)), on.app.screen) == (3, on.screen)
 
 
@@ -119,7 +128,7 @@ async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, 
     async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
-        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
         await on.pilot.press("n")
         await on.until(lambda: on.app.screen is on.screen)
         await on.pilot.pause(0.05)
@@ -130,12 +139,12 @@ async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, 
 
 
 async def test_the_state_of_git_is_confirmed_too(stage, clock):
-    shown = q.GitPreviewed(preview=GitPreview(root=".git", moves=("HEAD: 1 → 2",), commits=1, text=COMMIT))
+    shown = q.GitPreviewAnswer(preview=GitPreview(root=".git", moves=("HEAD: 1 → 2",), commits=1, text=COMMIT))
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
     async with stage(events, answers={q.GitPreviewQuery: shown}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
-        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
         text = "\n".join(str(each.content) for each in on.app.screen.query(Static))
         assert all(each in text for each in ("HEAD: 1 → 2", "Improve [a]", "+new"))
         await on.pilot.pause(0.05)
@@ -146,12 +155,14 @@ async def test_the_state_of_git_is_confirmed_too(stage, clock):
 
 
 async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_yes(stage, clock):
-    shown = q.GitPreviewed(preview=GitPreview(root=".git", refused="commit 12 holds a.py other than you accepted it."))
+    shown = q.GitPreviewAnswer(
+        preview=GitPreview(root=".git", refused="commit 12 holds a.py other than you accepted it.")
+    )
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
     async with stage(events, answers={q.GitPreviewQuery: shown}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
-        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
         assert "commit 12 holds a.py" in "\n".join(str(each.content) for each in on.app.screen.query(Static))
         await on.pilot.pause(0.05)
         clock[0] += 1
@@ -165,7 +176,7 @@ async def test_n9_a_bulk_that_holds_a_repository_is_confirmed(stage, clock):
     async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
-        await on.until(lambda: isinstance(on.app.screen, Confirm))
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
         on.app.screen._awake_at = 0
         await on.pilot.press("y")
         await on.until(lambda: on.sent(c.BulkResolve))
@@ -191,10 +202,10 @@ async def test_comments_are_looked_at_removed_and_sent(stage, clock):
         await on.pilot.press("j", "d")
         await on.until(lambda: on.sent(c.HunkComment))
         assert on.sent(c.HunkComment)[0] == replace(on.sent(c.HunkComment)[0], path="src/b.py", hunk="h", text="")
-        on.transcript._follows = False
+        on.transcript._is_following = False
         await on.pilot.press("s")
         await on.until(lambda: on.sent(c.CommentsSend))
-        assert on.transcript._follows
+        assert on.transcript._is_following
         await on.emit(e.CommentsSent())
         assert on.screen.state.comments == {}
         await on.pilot.press("S")
@@ -212,26 +223,26 @@ async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.verdict, verdict.origin) == ("", "reject", Origin(command="npm install"))
-        offered = on.screen._origins(changes[2])
+        offered = on.screen._build_origin_options(changes[2])
         assert [each.id for each in offered] == [
             f"{verdict} {by}" for verdict in ("accept", "reject") for by in ("call", "todo", "turn")
         ]
         assert offered[2].label.endswith("turn 1")
 
 
-async def conflict(on, clock) -> ConflictScreen:
+async def conflict(on, clock) -> ConflictDialog:
     await reviewing(on, clock)
     await on.pilot.press("t")
-    await on.until(lambda: isinstance(on.app.screen, ConflictScreen))
+    await on.until(lambda: isinstance(on.app.screen, ConflictDialog))
     return on.app.screen
 
 
 async def test_p14_a_conflict_is_settled_place_by_place(stage, clock):
-    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.Conflict(sides=SIDES)}
+    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.ConflictAnswer(sides=SIDES)}
     async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers) as on:
         dialog = await conflict(on, clock)
-        view = dialog.query_one(ClashView)
-        text = "\n".join(view.render_line(y).text for y in range(view.row_count()))
+        view = dialog.query_one(ConflictView)
+        text = "\n".join(view.render_line(y).text for y in range(view.count_rows()))
         assert all(words in text for words in ("my two", "TWO", "yours, on disk", "base, before both", "one"))
         await on.pilot.press("ctrl+s", "j", "m", "b")
         await on.pilot.press("e")
@@ -239,43 +250,48 @@ async def test_p14_a_conflict_is_settled_place_by_place(stage, clock):
         await on.pilot.press(*"own", "ctrl+s")
         await on.pilot.pause(0.1)
         await on.pilot.press("ctrl+s")
-        await on.until(lambda: on.sent(c.ConflictSettle))
-        (settle,) = on.sent(c.ConflictSettle)
+        await on.until(lambda: on.sent(c.ConflictResolve))
+        (settle,) = on.sent(c.ConflictResolve)
         assert (settle.mine, settle.theirs) == ("m", "t")
-        assert settle.choices == (Choice(take="text", text="ownmy two\nTWO\nand a half"), Choice(take="mine"))
+        assert settle.choices == (
+            ConflictChoice(take="text", text="ownmy two\nTWO\nand a half"),
+            ConflictChoice(take="mine"),
+        )
 
 
 async def test_a_conflict_can_be_left_and_places_walked(stage, clock):
-    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.Conflict(sides=SIDES)}
+    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.ConflictAnswer(sides=SIDES)}
     async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers, size=(60, 16)) as on:
         dialog = await conflict(on, clock)
         await on.pilot.press("t", "t", "k", "j")
         assert [each and each.take for each in dialog._choices] == ["theirs", "theirs"]
-        view = dialog.query_one(ClashView)
-        assert all(view.render_line(y).cell_length == view.size.width for y in range(view.row_count()))
+        view = dialog.query_one(ConflictView)
+        assert all(view.render_line(y).cell_length == view.size.width for y in range(view.count_rows()))
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
-        assert on.sent(c.ConflictSettle) == []
+        assert on.sent(c.ConflictResolve) == []
 
 
 async def test_p15_a_whole_file_is_taken_or_kept_and_nothing_else(stage, clock):
-    whole = replace(SIDES, whole=True, clashes=(Clash(start=1, base=("a",), mine=("(no such file)",), theirs=("b",)),))
-    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.Conflict(sides=whole)}
+    whole = replace(
+        SIDES, whole=True, clashes=(ConflictRegion(start=1, base=("a",), mine=("(no such file)",), theirs=("b",)),)
+    )
+    answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.ConflictAnswer(sides=whole)}
     async with stage(proposed(change("src/a.py", conflict="gone")), answers=answers) as on:
         dialog = await conflict(on, clock)
         await on.pilot.press("b", "e")
         assert dialog._choices == [None]
         await on.pilot.press("t", "ctrl+s")
-        await on.until(lambda: on.sent(c.ConflictSettle))
-        assert on.sent(c.ConflictSettle)[0].choices == (Choice(take="theirs"),)
+        await on.until(lambda: on.sent(c.ConflictResolve))
+        assert on.sent(c.ConflictResolve)[0].choices == (ConflictChoice(take="theirs"),)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        q.Conflict(sides=None),
-        q.Conflict(sides=replace(SIDES, problem="'a' is a directory.")),
-        q.Refused(code="x", message="No."),
+        q.ConflictAnswer(sides=None),
+        q.ConflictAnswer(sides=replace(SIDES, problem="'a' is a directory.")),
+        q.RefusedAnswer(code="x", message="No."),
     ],
 )
 async def test_where_nothing_can_be_settled_that_is_said(stage, clock, answer):
@@ -294,7 +310,7 @@ async def test_a_hunk_is_edited_in_the_pane_and_in_the_users_editor(stage, clock
     editor.write_text("#!/bin/sh\nprintf 'outside\\n' > \"$1\"\n")
     editor.chmod(0o755)
     monkeypatch.setenv("VISUAL", str(editor))
-    text = q.HunkText(path="src/a.py", hunk="h", text="one\n", start=4)
+    text = q.HunkAnswer(path="src/a.py", hunk="h", text="one\n", start=4)
     answers = {q.DiffQuery: diff("src/a.py"), q.HunkQuery: text}
     async with stage(proposed(change("src/a.py")), answers=answers) as on:
         monkeypatch.setattr(on.app, "suspend", _nothing)
@@ -316,7 +332,7 @@ class _nothing:  # noqa: N801
 
 
 @pytest.mark.parametrize(
-    "answer", [q.Refused(code="x", message="Gone."), q.HunkText(path="a", hunk="h", text="a\rb", start=1)]
+    "answer", [q.RefusedAnswer(code="x", message="Gone."), q.HunkAnswer(path="a", hunk="h", text="a\rb", start=1)]
 )
 async def test_a_hunk_that_can_not_be_edited_says_why(stage, clock, answer):
     answers = {q.DiffQuery: diff("src/a.py"), q.HunkQuery: answer}
@@ -363,7 +379,7 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
     ],
 )
 async def test_the_keys_at_the_foot_are_those_that_can_be_used_and_name_the_way_out(stage, clock, waits, words):
-    one = q.Diff(diff=replace(diff("src/a.py").diff, change=waits[0])) if waits else None
+    one = q.DiffAnswer(diff=replace(diff("src/a.py").diff, change=waits[0])) if waits else None
     async with stage(proposed(*waits), size=(80, 24), answers={q.DiffQuery: one}) as on:
         await reviewing(on, clock)
         foot = on.screen.query_one("#side-hint")

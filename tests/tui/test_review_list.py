@@ -9,9 +9,9 @@ from core.protocol.review import Bulk, Change, FileState, Hunk, Operation, Origi
 from tests.support import recorded
 from tests.tui.review_case import CASES, PRICES, ReviewApp
 from tests.tui.test_review import resolved, settle, text_of
-from tui.widgets.review import ReviewPane
-from tui.widgets.review_list import ReviewList, list_rows
-from tui.widgets.review_words import badges, bulk_line, size, special
+from tui.review.change_list import ChangeList, build_rows
+from tui.review.descriptions import build_badges, describe_attributes, describe_bulk, format_size
+from tui.review.pane import ReviewPane
 
 HUNK = Hunk(id="h", old_start=1, old_lines=1, new_start=1, new_lines=1)
 NPM = Origin(command="npm install", tool="run_terminal_cmd")
@@ -30,41 +30,41 @@ def names(rows: object) -> list[str]:
     return [f"{row.kind[0]} {row.name}" for row in rows]  # type: ignore[attr-defined]
 
 
-def drawn(listed: ReviewList) -> list[str]:
-    return [listed.render_line(y).text.rstrip() for y in range(listed.row_count())]
+def drawn(listed: ChangeList) -> list[str]:
+    return [listed.render_line(y).text.rstrip() for y in range(listed.count_rows())]
 
 
 def around(app: ReviewApp, *bulks: Bulk) -> None:
-    app.pane.set_around(bulks, {}, {}, {})
+    app.pane.set_surroundings(bulks, {}, {}, {})
     app.pane.set_changes(app.changes)
 
 
 def test_few_files_stand_alone_and_many_below_their_directories():
     few = [change(f"src/{number}.py") for number in range(3)]
-    assert names(list_rows(few, ())) == ["f src/0.py", "f src/1.py", "f src/2.py"]
+    assert names(build_rows(few, ())) == ["f src/0.py", "f src/1.py", "f src/2.py"]
     many = [change(f"src/{part}/{number:02}.py") for part in "ab" for number in range(20)]
-    rows = list_rows([*many, change("top.py")], ())
+    rows = build_rows([*many, change("top.py")], ())
     assert [row.name for row in rows if row.kind == "directory"] == ["src/a", "src/b"]
     assert len(rows) == 43
-    closed = list_rows([*many, change("top.py")], (), toggled={"src/a"})
+    closed = build_rows([*many, change("top.py")], (), toggled={"src/a"})
     assert len(closed) == 23
 
 
 def test_a_deleted_directory_is_one_line_that_can_be_opened():
     gone = [change(f"dist/sub/{number}.js", "delete") for number in range(12)]
-    rows = list_rows([*gone, change("src/a.py")], ())
+    rows = build_rows([*gone, change("src/a.py")], ())
     assert names(rows) == ["d dist", "f src/a.py"]
-    assert (rows[0].is_gone, rows[0].members) == (True, tuple(range(12)))
-    assert len(list_rows([*gone, change("src/a.py")], (), toggled={"dist"})) == 14
-    kept = list_rows([*gone, change("dist/index.js")], ())
+    assert (rows[0].is_deleted, rows[0].members) == (True, tuple(range(12)))
+    assert len(build_rows([*gone, change("src/a.py")], (), toggled={"dist"})) == 14
+    kept = build_rows([*gone, change("dist/index.js")], ())
     assert names(kept) == ["d dist/sub", "f dist/index.js"]
 
 
 def test_words_find_paths_commands_and_bulks():
     changes = [change("src/app.py"), change("tests/test_app.py"), change("lock.json", origin=NPM)]
-    assert names(list_rows(changes, (MODULES,), pattern="APP test")) == ["f tests/test_app.py"]
-    assert names(list_rows(changes, (MODULES,), pattern="npm")) == ["f lock.json"]
-    assert names(list_rows(changes, (MODULES,), pattern="mod")) == ["b node_modules"]
+    assert names(build_rows(changes, (MODULES,), pattern="APP test")) == ["f tests/test_app.py"]
+    assert names(build_rows(changes, (MODULES,), pattern="npm")) == ["f lock.json"]
+    assert names(build_rows(changes, (MODULES,), pattern="mod")) == ["b node_modules"]
 
 
 async def test_a_directory_with_nothing_left_in_it_is_no_bulk(stage):
@@ -82,25 +82,28 @@ async def test_a_directory_with_nothing_left_in_it_is_no_bulk(stage):
     ],
 )
 def test_a_bulk_is_one_line_in_words(bulk, words):
-    assert "".join(text for text, _ in bulk_line(bulk)) == words
+    assert "".join(text for text, _ in describe_bulk(bulk)) == words
 
 
 def test_what_is_special_is_told_in_plain_words():
     image = change(
         "a.png", base=FileState(blob="a", size=12_000), pending=FileState(blob="b", size=14_200), binary=True
     )
-    assert special(image) == ["binary 12 kB → 14 kB"]
+    assert describe_attributes(image) == ["binary 12 kB → 14 kB"]
     script = change("run.sh", "mode", base=FileState(mode=0o644), pending=FileState(mode=0o755))
-    assert special(script) == ["mode 644 → 755"]
-    assert special(change("l", pending=FileState(kind="symlink", blob="t"))) == ["file → symbolic link"]
-    assert special(change("x", "create", pending=FileState(mode=0o755))) == ["executable"]
-    assert [text.strip() for text, _ in badges(change("AGENTS.md", "create", protected=True))] == ["! red", "create"]
-    assert [text.strip() for text, _ in badges(change("Makefile", risk="runs"))] == ["⚑ runs"]
-    assert [text.strip() for text, _ in badges(change("a.py", broken="line 2: ')' is missing"))] == ["✗ syntax"]
+    assert describe_attributes(script) == ["mode 644 → 755"]
+    assert describe_attributes(change("l", pending=FileState(kind="symlink", blob="t"))) == ["file → symbolic link"]
+    assert describe_attributes(change("x", "create", pending=FileState(mode=0o755))) == ["executable"]
+    assert [text.strip() for text, _ in build_badges(change("AGENTS.md", "create", protected=True))] == [
+        "! red",
+        "create",
+    ]
+    assert [text.strip() for text, _ in build_badges(change("Makefile", risk="runs"))] == ["⚑ runs"]
+    assert [text.strip() for text, _ in build_badges(change("a.py", broken="line 2: ')' is missing"))] == ["✗ syntax"]
 
 
 def test_sizes_are_for_people():
-    assert [size(count) for count in (0, 999, 1_000, 12_345, 48_000_000)] == [
+    assert [format_size(count) for count in (0, 999, 1_000, 12_345, 48_000_000)] == [
         "0 B",
         "999 B",
         "1.0 kB",
@@ -114,7 +117,7 @@ async def test_l_shows_the_list_and_enter_goes_to_the_hunks_of_a_file():
     async with app.run_test(size=(120, 40)) as pilot:
         around(app, MODULES)
         await settle(pilot, "l")
-        listed = app.query_one(ReviewList)
+        listed = app.query_one(ChangeList)
         assert (listed.has_focus, app.pane._view.display) == (True, False)
         assert "node_modules · 3,210 files" in drawn(listed)[-1]
         view = await settle(pilot, "down", "j", "up", "enter")
@@ -132,10 +135,10 @@ async def test_rows_of_the_list_are_judged_with_the_keys_of_hunks():
         assert resolved(app)[1][2] == "reject"
         assert (app.posted[-1].root, app.posted[-1].verdict) == ("node_modules", "reject")
         await settle(pilot, "r")
-        assert sum(isinstance(each, ReviewPane.ResolveBulk) for each in app.posted) == 1
-        app.pane.restore("node_modules")
+        assert sum(isinstance(each, ReviewPane.BulkResolved) for each in app.posted) == 1
+        app.pane.reopen("node_modules")
         await settle(pilot, "r")
-        assert sum(isinstance(each, ReviewPane.ResolveBulk) for each in app.posted) == 2
+        assert sum(isinstance(each, ReviewPane.BulkResolved) for each in app.posted) == 2
 
 
 async def test_a_directory_is_judged_without_what_is_red_in_it():
@@ -147,7 +150,7 @@ async def test_a_directory_is_judged_without_what_is_red_in_it():
         await settle(pilot, "l", "up", "up", "a")
         (asked,) = app.posted
         assert (len(asked.paths), "src/05.py" in asked.paths, asked.verdict) == (29, False, "accept")
-        assert "00.py …" in "\n".join(drawn(app.query_one(ReviewList)))
+        assert "00.py …" in "\n".join(drawn(app.query_one(ChangeList)))
 
 
 async def test_n16a_a_directory_that_moved_is_one_row_that_says_so():
@@ -160,7 +163,7 @@ async def test_n16a_a_directory_that_moved_is_one_row_that_says_so():
         app.pane.set_changes((*moved, change("zz/a.py"), change("zz/b.py", "rename", renamed_from="c.py")))
         app.now += 1
         await settle(pilot, "l", "g")
-        shown = drawn(app.query_one(ReviewList))
+        shown = drawn(app.query_one(ChangeList))
         assert shown[0].split("▾ ")[1].split("  ") == ["pkg/ → new/pkg/", "100 files renamed"]
         assert any(line.split("▾ ")[-1].startswith("zz/  2 files") and "renamed" not in line for line in shown)
         await settle(pilot, "a")
@@ -172,7 +175,7 @@ async def test_slash_finds_and_escape_shows_all_again():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "/", *"tests")
-        listed = app.query_one(ReviewList)
+        listed = app.query_one(ChangeList)
         assert [row.name for row in listed._rows] == ["tests/test_prices.py"]
         view = await settle(pilot, "enter", "enter")
         assert view.diff.change.path == "tests/test_prices.py"
@@ -187,14 +190,14 @@ async def test_directories_fold_and_clicks_choose_and_open():
     async with app.run_test(size=(120, 40)) as pilot:
         app.pane.set_changes(tuple(change(f"src/{number:02}.py") for number in range(30)))
         await settle(pilot, "l", "g", "space")
-        listed = app.query_one(ReviewList)
+        listed = app.query_one(ChangeList)
         assert len(listed._rows) == 1
         await settle(pilot, "enter", "down")
-        assert (len(listed._rows), listed.row.name) == (31, "src/00.py")
-        await pilot.click(ReviewList, offset=(10, 4))
-        assert listed.row.name == "src/03.py"
+        assert (len(listed._rows), listed.current_row.name) == (31, "src/00.py")
+        await pilot.click(ChangeList, offset=(10, 4))
+        assert listed.current_row.name == "src/03.py"
         app.diffs = {"src/03.py": PRICES}
-        await pilot.click(ReviewList, offset=(10, 4))
+        await pilot.click(ChangeList, offset=(10, 4))
         await settle(pilot)
         assert not listed.display
 
@@ -204,10 +207,10 @@ async def test_bulks_alone_open_the_list():
     async with app.run_test(size=(120, 40)) as pilot:
         around(app, GIT)
         await settle(pilot)
-        assert app.query_one(ReviewList).display
+        assert app.query_one(ChangeList).display
         app.now += 1
         await settle(pilot, "l")
-        assert app.query_one(ReviewList).display
+        assert app.query_one(ChangeList).display
         assert "1 in bulk" in str(app.query_one(".review--origin").render())
         await settle(pilot, "a")
         (asked,) = app.posted
@@ -220,7 +223,7 @@ async def test_a_layer_of_a_thousand_files_opens():
     async with app.run_test(size=(120, 40)) as pilot:
         app.pane.set_changes(layer)
         await settle(pilot, "l", "j", "j")
-        assert len(app.query_one(ReviewList)._rows) == 1_040
+        assert len(app.query_one(ChangeList)._rows) == 1_040
 
 
 async def test_when_all_is_settled_the_list_gives_way_to_a_calm_text():
@@ -229,7 +232,7 @@ async def test_when_all_is_settled_the_list_gives_way_to_a_calm_text():
         await settle(pilot, "l")
         app.pane.set_changes(())
         view = await settle(pilot)
-        assert not app.query_one(ReviewList).display
+        assert not app.query_one(ChangeList).display
         assert "Nothing to review" in text_of(view)
         assert view.has_focus
 
@@ -238,7 +241,7 @@ async def test_the_foot_of_the_list_names_no_key_that_does_nothing(stage):
     events = [*recorded.opening(), e.ChangeProposed(change=change("src/a.py"))]
     async with stage([*events, e.LayersChanged(layers=("1",), bulks=(MODULES,))], size=(80, 24)) as on:
         await on.pilot.press("ctrl+r")
-        await on.until(lambda: on.screen.query(ReviewList))
+        await on.until(lambda: on.screen.query(ChangeList))
         await on.pilot.press("l")
         foot = on.screen.query_one("#side-hint")
         await on.until(lambda: "enter open" in str(foot.render()))

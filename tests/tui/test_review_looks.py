@@ -4,14 +4,14 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from core.protocol.review import Bulk, Check, Clash, Comment, FileState, GitPreview, Origin, ThreeSides
+from core.protocol.review import Bulk, Check, Comment, ConflictRegion, ConflictSides, FileState, GitPreview, Origin
 from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp, diff_of
 from tests.tui.test_review_list import GIT, MODULES, change
-from tui.screens.comments import Comments
-from tui.screens.conflict import ConflictScreen
-from tui.screens.consent import ChangeConsent
-from tui.screens.git_consent import GitConsent
-from tui.screens.notes import Confirm
+from tui.screens.dialogs.comments import CommentsDialog
+from tui.screens.dialogs.conflict import ConflictDialog
+from tui.screens.dialogs.consent import ChangeConsentDialog
+from tui.screens.dialogs.git_consent import GitConsentDialog
+from tui.screens.dialogs.pages import ConfirmDialog
 
 WHY = "The file on disk was changed at lines 134–135 after this change was made."
 CLASH = replace(PRICES, change=replace(PRICES.change, conflict=WHY, protected=True))
@@ -71,27 +71,27 @@ LISTED = (
     *(change(f"tests/test_{number:02}.py", added=number, removed=1) for number in range(12)),
     change("tests/conftest.py", risk="runs whenever pytest starts here", check=replace(PYTEST, exit_code=1)),
 )
-SIDES = ThreeSides(
+SIDES = ConflictSides(
     path="src/shop/prices.py",
     base=FileState(),
     mine=FileState(),
     theirs=FileState(),
     clashes=(
-        Clash(
+        ConflictRegion(
             start=14,
             base=("    return floor(value * 100) / 100",),
             mine=("    return floor(value * 1000) / 1000",),
             theirs=("    cents = value.quantize(CENT)", "    return cents"),
             before=("def total(self):", "    value = sum(self.items)"),
         ),
-        Clash(start=40, base=(), mine=("x",), theirs=("y",)),
+        ConflictRegion(start=40, base=(), mine=("x",), theirs=("y",)),
     ),
 )
 
 
 async def worked_over(pilot: Pilot[None]) -> None:
     pane = pilot.app.query_one("ReviewPane")
-    pane.set_around((MODULES,), {(COMMENT.path, COMMENT.hunk): COMMENT}, {"t": 2}, {"d": "Round half up"})
+    pane.set_surroundings((MODULES,), {(COMMENT.path, COMMENT.hunk): COMMENT}, {"t": 2}, {"d": "Round half up"})
     pane.set_changes(pilot.app.changes)
     await painted(pilot)
     await pilot.press("J", "J")
@@ -100,7 +100,7 @@ async def worked_over(pilot: Pilot[None]) -> None:
 
 async def listed(pilot: Pilot[None]) -> None:
     pane = pilot.app.query_one("ReviewPane")
-    pane.set_around((MODULES, GIT), {}, {}, {})
+    pane.set_surroundings((MODULES, GIT), {}, {}, {})
     pane.set_changes(LISTED)
     pilot.app.now += 1
     await pilot.press("l", "g", "j", "j")
@@ -112,7 +112,7 @@ async def listed_in_bulk(pilot: Pilot[None]) -> None:
     made = Origin(command="python -m tools.vendor --all --refresh && git add -A")
     big = Bulk(root="data/prices.csv", kind="large", files=1, bytes=76_000_000, origin=made)
     inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run what it says")
-    pane.set_around((replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, {})
+    pane.set_surroundings((replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, {})
     pane.set_changes(LISTED[:1])
     pilot.app.now += 1
     await pilot.press("l", "G")
@@ -120,7 +120,7 @@ async def listed_in_bulk(pilot: Pilot[None]) -> None:
 
 
 async def settling(pilot: Pilot[None]) -> None:
-    pilot.app.push_screen(ConflictScreen(SIDES))
+    pilot.app.push_screen(ConflictDialog(SIDES))
     await pilot.pause()
     await pilot.press("t", "k")
     await painted(pilot)
@@ -128,7 +128,7 @@ async def settling(pilot: Pilot[None]) -> None:
 
 async def consenting(pilot: Pilot[None]) -> None:
     about = "It changes what the agent may do, or what it is told. Look at each line of it before you accept."
-    pilot.app.push_screen(Confirm("Accept AGENTS.md?", "accept it", about=about, no="leave it pending"))
+    pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", about=about, no="leave it pending"))
     await painted(pilot)
 
 
@@ -161,29 +161,29 @@ PREVIEW = GitPreview(
 
 
 async def deleting(pilot: Pilot[None]) -> None:
-    pilot.app.push_screen(ChangeConsent(REMOVED.change, REMOVED))
+    pilot.app.push_screen(ChangeConsentDialog(REMOVED.change, REMOVED))
     await painted(pilot)
 
 
 async def running_by_itself(pilot: Pilot[None]) -> None:
-    pilot.app.push_screen(ChangeConsent(LONG.change, LONG))
+    pilot.app.push_screen(ChangeConsentDialog(LONG.change, LONG))
     await painted(pilot)
 
 
 async def committing(pilot: Pilot[None]) -> None:
-    pilot.app.push_screen(GitConsent(PREVIEW))
+    pilot.app.push_screen(GitConsentDialog(PREVIEW))
     await painted(pilot)
 
 
 async def not_committing(pilot: Pilot[None]) -> None:
     refused = "prices.py waits in the review: decide that first."
-    pilot.app.push_screen(GitConsent(replace(PREVIEW, refused=refused, moves=(), notes=())))
+    pilot.app.push_screen(GitConsentDialog(replace(PREVIEW, refused=refused, moves=(), notes=())))
     await painted(pilot)
 
 
 async def sending(pilot: Pilot[None]) -> None:
     pilot.app.push_screen(
-        Comments([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], change=print, plans={})
+        CommentsDialog([COMMENT, replace(COMMENT, start=90, text="Two [/x] things:")], change=print, plans={})
     )
     await painted(pilot)
 

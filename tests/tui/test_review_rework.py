@@ -6,24 +6,26 @@ import pytest
 from msgspec.structs import replace
 
 from core.protocol.commands import HunkComment, HunkEdit, HunkSplit
-from core.protocol.queries import HunkText
+from core.protocol.queries import HunkAnswer
 from core.protocol.review import Check, Comment, Origin
 from tests.tui.review_case import PRICES, TESTS, ReviewApp
 from tests.tui.test_review import settle, text_of
-from tui.widgets.hunk_editor import HunkEditor, is_plain
-from tui.widgets.review import ReviewPane
-from tui.widgets.review_input import ReviewInput
+from tui.review.hunk_editor import HunkEditor, is_line_editable
+from tui.review.input_line import ReviewInput
+from tui.review.pane import ReviewPane
 
 PATH, HUNKS = PRICES.change.path, PRICES.change.hunks
 TOLD = Comment(path=PATH, hunk=HUNKS[1].id, text="Why a list?", start=HUNKS[1].new_start, lines=1)
 
 
 def wanted(app: ReviewApp) -> list[object]:
-    return [each.command for each in app.posted if isinstance(each, ReviewPane.Wants)]
+    return [each.command for each in app.posted if isinstance(each, ReviewPane.CommandRequested)]
 
 
 def around(app: ReviewApp, *comments: Comment) -> None:
-    app.pane.set_around((), {(each.path, each.hunk): each for each in comments}, {"t1": 3}, {"d": "Round half up"})
+    app.pane.set_surroundings(
+        (), {(each.path, each.hunk): each for each in comments}, {"t1": 3}, {"d": "Round half up"}
+    )
     app.pane.set_changes(app.changes)
 
 
@@ -35,7 +37,7 @@ async def test_s_splits_the_hunk_where_it_falls_apart_or_at_the_marked_line():
         assert wanted(app) == [HunkSplit(path=PATH, hunk=HUNKS[0].id), HunkSplit(path=PATH, hunk=HUNKS[2].id, line=2)]
         assert "▶" in text_of(view)
         view = await settle(pilot, "K", "K", "K", "K")
-        assert view.picked_line == 1
+        assert view.marked_line == 1
         await settle(pilot, "s")
         assert wanted(app)[-1] == HunkSplit(path=PATH, hunk=HUNKS[2].id)
 
@@ -44,10 +46,10 @@ async def test_a_click_in_the_current_hunk_marks_its_line():
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot, "j", "j", "j")
-        row = view._page.heads[3] - view.scroll_offset.y + 3
+        row = view._page.head_rows[3] - view.scroll_offset.y + 3
         await pilot.click(view, offset=(20, row))
         await pilot.pause()
-        assert view.picked_line == 3
+        assert view.marked_line == 3
 
 
 async def test_e_asks_for_the_text_and_what_is_saved_becomes_the_hunk():
@@ -56,7 +58,7 @@ async def test_e_asks_for_the_text_and_what_is_saved_becomes_the_hunk():
         await settle(pilot, "e")
         (asked,) = app.posted
         assert (asked.path, asked.hunk) == (PATH, HUNKS[0].id)
-        await app.pane.edit(HunkText(path=PATH, hunk=HUNKS[0].id, text="one\ntwo\n", start=5))
+        await app.pane.edit_hunk(HunkAnswer(path=PATH, hunk=HUNKS[0].id, text="one\ntwo\n", start=5))
         await settle(pilot)
         editor = app.query_one(HunkEditor)
         assert (editor.text, editor.has_focus, editor.suffix) == ("one\ntwo", True, ".py")
@@ -70,7 +72,7 @@ async def test_e_asks_for_the_text_and_what_is_saved_becomes_the_hunk():
 async def test_leaving_the_editor_or_changing_nothing_leaves_the_hunk(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.pane.edit(HunkText(path=PATH, hunk=HUNKS[0].id, text="one\n", start=5))
+        await app.pane.edit_hunk(HunkAnswer(path=PATH, hunk=HUNKS[0].id, text="one\n", start=5))
         await settle(pilot)
         await settle(pilot, *(["x"] if key == "escape" else []), key)
         assert wanted(app) == []
@@ -81,15 +83,15 @@ async def test_leaving_the_editor_or_changing_nothing_leaves_the_hunk(key):
 async def test_the_last_newline_comes_back_as_it_was(text):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.pane.edit(HunkText(path=PATH, hunk=HUNKS[0].id, text=text, start=1))
+        await app.pane.edit_hunk(HunkAnswer(path=PATH, hunk=HUNKS[0].id, text=text, start=1))
         await settle(pilot)
         result = app.query_one(HunkEditor).result
         assert result == ("" if text == "\n" else text)
 
 
 def test_text_with_other_line_endings_is_not_for_an_editor_of_lines():
-    assert all(is_plain(text) for text in ("", "a", "a\nb\n", "\n\n"))
-    assert not any(is_plain(text) for text in ("a\rb", "a\u2028b\n", "\x0c\n", "a\x85"))
+    assert all(is_line_editable(text) for text in ("", "a", "a\nb\n", "\n\n"))
+    assert not any(is_line_editable(text) for text in ("a\rb", "a\u2028b\n", "\x0c\n", "a\x85"))
 
 
 async def test_c_comments_a_hunk_again_and_empty_removes_it():
@@ -117,16 +119,16 @@ async def test_a_comment_stands_below_its_hunk_as_text_and_the_cursor_stays_in_v
         around(app, replace(TOLD, text="one [/red]\ntwo \x1b[2J"))
         await settle(pilot)
         assert view.current == 2
-        assert view.scroll_offset.y <= view._page.heads[2] < view.scroll_offset.y + view.size.height
+        assert view.scroll_offset.y <= view._page.head_rows[2] < view.scroll_offset.y + view.size.height
         assert [row.text for row in view._page.rows if row.kind == "comment"] == ["one [/red]", "two "]
 
 
 @pytest.mark.parametrize(
     ("key", "kind"),
     [
-        ("S", ReviewPane.WantsComments),
-        ("b", ReviewPane.WantsOrigin),
-        ("t", ReviewPane.WantsConflict),
+        ("S", ReviewPane.CommentsRequested),
+        ("b", ReviewPane.OriginVerdictRequested),
+        ("t", ReviewPane.ConflictRequested),
     ],
 )
 async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):
@@ -143,7 +145,7 @@ async def test_these_keys_sleep_too_when_the_pane_has_just_come_up(key):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        app.pane.arm()
+        app.pane.start_grace()
         app.pace = 0.0
         await settle(pilot, key)
         assert app.posted == []
@@ -223,5 +225,5 @@ async def test_shrinking_the_window_keeps_the_lines_of_the_hunk_in_view():
         await settle(pilot)
         assert view.current == 3
         top, height = view.scroll_offset.y, view.size.height
-        assert view._page.tails[3] - view._page.heads[3] <= height
-        assert top <= view._page.heads[3] < view._page.tails[3] <= top + height
+        assert view._page.end_rows[3] - view._page.head_rows[3] <= height
+        assert top <= view._page.head_rows[3] < view._page.end_rows[3] <= top + height

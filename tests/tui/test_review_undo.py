@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import Diff, DiffQuery
+from core.protocol.queries import DiffAnswer, DiffQuery
 from core.protocol.review import ChangeDiff
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tests.tui.review_case import ADDED, PRICES, TESTS, ReviewApp
 from tests.tui.test_review import IDS, settle, text_of, without
-from tui.widgets.diff_view import DiffView
+from tui.review.diff_view import DiffView
 
 
 def shown(app: ReviewApp) -> tuple[str, int]:
@@ -60,21 +60,21 @@ async def test_files_stand_by_path_whatever_the_order_of_their_events(stage):
         await on.emit(*events)
         await on.until(lambda: on.screen.panes.side is not None)
         await on.emit(e.ChangeResolved(path="a.py"), e.ChangeProposed(change=recorded.change("a.py")))
-        review = on.screen.panes.side.pane("review")
+        review = on.screen.panes.side.get_pane("review")
         assert [each.path for each in review._changes] == ["a.py", "m.py", "z.py"]
 
 
 async def test_a_refused_verdict_can_be_given_again(stage):
     def refuse(_: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
-        refusal = c.Reject(code="unknown_hunk", message="That hunk is gone.")
+        refusal = c.Reject(code="hunk_unknown", message="That hunk is gone.")
         return refusal if isinstance(command, c.HunkResolve) else None
 
     path = PRICES.change.path
-    async with stage(recorded.opening(), react=refuse, answers={DiffQuery: Diff(diff=PRICES)}) as on:
+    async with stage(recorded.opening(), react=refuse, answers={DiffQuery: DiffAnswer(diff=PRICES)}) as on:
         await on.emit(e.ChangeProposed(change=PRICES.change))
         await on.pilot.press("ctrl+r")
-        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.pane("review"))
-        review = on.screen.panes.side.pane("review")
+        await on.until(lambda: on.screen.panes.side is not None and on.screen.panes.side.get_pane("review"))
+        review = on.screen.panes.side.get_pane("review")
         await on.until(lambda: on.screen.query_one(DiffView).diff is not None)
         review._clock = lambda: 1e9
         await on.pilot.press("a")

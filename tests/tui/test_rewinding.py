@@ -10,16 +10,16 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.debug import Hypothesis
 from tests.support import recorded
-from tui.screens.picker import Picker
-from tui.screens.rewind import Rewind
-from tui.screens.rewinding import TWICE
+from tui.screens.controllers.rewind import TWICE_SECONDS
+from tui.screens.dialogs.picker import PickerDialog
+from tui.screens.dialogs.rewind import RewindDialog
 from tui.state import ViewState
 
 EARLY = q.CheckpointInfo(id="check_1", seq=1, at=0, prompt="Fix the [/red] parser", files=2)
 LATE = q.CheckpointInfo(id="check_2", seq=9, at=0, prompt="Now the tests\nand more", files=1)
 BEFORE = q.CheckpointInfo(id="check_3", seq=20, at=0, before="check_1", left=True)
-LISTED = q.Checkpoints(checkpoints=(EARLY, LATE, BEFORE))
-PREVIEW = q.CheckpointPreview(
+LISTED = q.CheckpointsAnswer(checkpoints=(EARLY, LATE, BEFORE))
+PREVIEW = q.CheckpointPreviewAnswer(
     info=EARLY,
     paths=(
         q.RestoredPath(path="src/a.py", pending="propose", disk="edit"),
@@ -34,7 +34,7 @@ DONE = e.TurnFinished(reason="done")
 
 
 def said(prompt: str, check: str, answer: str) -> list[e.AnyEvent]:
-    document = d.Text(id=f"doc_{check}", sequence=0, content=answer)
+    document = d.TextDocument(id=f"doc_{check}", sequence=0, content=answer)
     return [
         e.CheckpointCreated(id=check, seq=0, prompt=prompt),
         e.TurnStarted(prompt=prompt, mode="agent", model="m"),
@@ -52,10 +52,10 @@ def texts(state: ViewState) -> list[str]:
 
 async def chosen(on, key: str) -> None:
     """Choose the oldest checkpoint, then press the key on its preview."""
-    await on.until(lambda: isinstance(on.app.screen, Picker))
+    await on.until(lambda: isinstance(on.app.screen, PickerDialog))
     await on.pilot.press("up")
     await on.pilot.press("enter")
-    await on.until(lambda: isinstance(on.app.screen, Rewind))
+    await on.until(lambda: isinstance(on.app.screen, RewindDialog))
     await on.pilot.press(key)
     await on.until(lambda: on.app.screen is on.screen)
 
@@ -132,13 +132,13 @@ async def test_escape_twice_on_an_empty_prompt_goes_back_and_once_or_slowly_does
         now = [100.0]
         on.screen.clock = lambda: now[0]
         await on.pilot.press("escape")
-        now[0] += TWICE + 1
+        now[0] += TWICE_SECONDS + 1
         await on.pilot.press("escape")
         await on.pilot.pause(0.05)
         assert on.app.screen is on.screen
         now[0] += 0.1
         await on.pilot.press("escape")
-        await on.until(lambda: isinstance(on.app.screen, Picker))
+        await on.until(lambda: isinstance(on.app.screen, PickerDialog))
 
 
 async def test_escape_twice_does_not_go_back_with_words_in_the_prompt_or_while_a_turn_runs(stage):
@@ -157,7 +157,7 @@ async def test_escape_twice_does_not_go_back_with_words_in_the_prompt_or_while_a
 
 
 async def test_without_a_checkpoint_there_is_nothing_to_go_back_to(stage):
-    async with stage(answers={q.CheckpointsQuery: q.Checkpoints(checkpoints=())}) as on:
+    async with stage(answers={q.CheckpointsQuery: q.CheckpointsAnswer(checkpoints=())}) as on:
         await on.all_shown()
         on.prompt.text = "/rewind "
         await on.pilot.press("enter")
@@ -184,14 +184,14 @@ async def test_a_fork_is_asked_for_and_followed(stage):
 
 async def test_the_preview_fits_the_smallest_window_and_scrolls(stage):
     many = tuple(q.RestoredPath(path=f"src/file_{number}.py", disk="edit") for number in range(60))
-    answers = ANSWERS | {q.CheckpointPreviewQuery: q.CheckpointPreview(info=EARLY, paths=many, messages=1)}
+    answers = ANSWERS | {q.CheckpointPreviewQuery: q.CheckpointPreviewAnswer(info=EARLY, paths=many, messages=1)}
     async with stage(TWO, size=(60, 16), answers=answers) as on:
         await on.all_shown()
         await on.pilot.press("f5")
-        await on.until(lambda: isinstance(on.app.screen, Picker))
+        await on.until(lambda: isinstance(on.app.screen, PickerDialog))
         await on.pilot.press("up")
         await on.pilot.press("enter")
-        await on.until(lambda: isinstance(on.app.screen, Rewind))
+        await on.until(lambda: isinstance(on.app.screen, RewindDialog))
         await on.pilot.pause(0.05)
         keys = on.app.screen.query_one("#rewind-keys")
         assert keys.region.bottom <= 16
@@ -214,6 +214,6 @@ def test_n16a_the_board_goes_back_with_the_conversation():
     assert state.debug.hypotheses["H1"].state == "confirmed"
     rewound = e.Envelope(seq=99, session="s", at=99, event=e.ConversationRewound(checkpoint="check_3", to_seq=0))
     assert "debug" in state.apply(rewound)
-    assert (state.debug.hypotheses, state.debug.judged) == ({"H1": cause}, None)
+    assert (state.debug.hypotheses, state.debug.fix_verdict) == ({"H1": cause}, None)
     state.apply(e.Envelope(seq=100, session="s", at=100, event=e.ConversationRewound(checkpoint="check_1", to_seq=0)))
     assert state.debug.hypotheses == {}

@@ -6,14 +6,14 @@ from textual.widgets import OptionList
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.messages import Usage
-from core.protocol.models import ModelTaken, RouteRow
-from core.protocol.queries import RoutesQuery, RoutesTable
+from core.protocol.models import ModelUsage, RouteRow
+from core.protocol.queries import RoutesAnswer, RoutesQuery
 from tests.support import recorded
-from tui.screens.routes import routes_text
-from tui.widgets.status import StatusBar
+from tui.screens.controllers.routes import render_routes
+from tui.widgets.status_bar import StatusBar
 
 TOOK = Usage(prompt_tokens=42_000, completion_tokens=1_300, cost=0.0831)
-TABLE = RoutesTable(
+TABLE = RoutesAnswer(
     rows=(
         RouteRow(
             job="chat",
@@ -24,14 +24,14 @@ TABLE = RoutesTable(
             fallback=("openai/gpt-6.1-sol", "ollama/qwen3:8b"),
             context_window=1_000_000,
             priced=True,
-            taken=(ModelTaken(model="anthropic/claude-opus-5-5", usage=TOOK),),
+            taken=(ModelUsage(model="anthropic/claude-opus-5-5", usage=TOOK),),
         ),
         RouteRow(job="chat", mode="plan", model="anthropic/claude-opus-5-5", effort="max", priced=True),
         RouteRow(job="apply", model="anthropic/claude-opus-5-5", own=False),
         RouteRow(
             job="small",
             model="ollama/qwen3:8b",
-            taken=(ModelTaken(model="ollama/qwen3:8b", usage=Usage(prompt_tokens=900, completion_tokens=50)),),
+            taken=(ModelUsage(model="ollama/qwen3:8b", usage=Usage(prompt_tokens=900, completion_tokens=50)),),
         ),
         RouteRow(job="embed"),
         RouteRow(job="subagent", model="anthropic/claude-opus-5-5", own=False),
@@ -100,7 +100,7 @@ async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
     async with stage(recorded.opening(), answers={RoutesQuery: TABLE}) as on:
         await on.pilot.press(*keys)
         await opened(on, "Page")
-    text = str(routes_text(TABLE, 90))
+    text = str(render_routes(TABLE, 90))
     for said in (
         "chat          anthropic/claude-opus-5-5",
         "effort high, window 1.0M, price known",
@@ -112,7 +112,7 @@ async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
         "This session: 44.2k tokens, $0.0831 and what is not known",
     ):
         assert said in text
-    assert max(map(len, str(routes_text(TABLE, 50)).splitlines())) <= 50
+    assert max(map(len, str(render_routes(TABLE, 50)).splitlines())) <= 50
 
 
 async def test_what_jobs_beside_the_conversation_took_counts_in_the_status(stage):

@@ -8,7 +8,7 @@ from textual.widgets import OptionList
 
 from core.protocol.queries import SessionInfo
 from tests.tui.panes_case import NOW, SESSIONS
-from tui.widgets.sessions import SessionPicker, ago
+from tui.screens.dialogs.sessions import SessionPicker, format_age
 
 NOTHING_YET = "nothing yet"
 
@@ -95,7 +95,7 @@ async def test_hostile_titles_show_as_text_t1():
     ("ms", "words"), [(0, "just now"), (60_000, "1 minute ago"), (7_200_000, "2 hours ago"), (90_000_000, "1 day ago")]
 )
 def test_time_is_told_in_words(ms, words):
-    assert ago(ms) == words
+    assert format_age(ms) == words
 
 
 def test_the_picker_looks_as_it_did(snap_compare):

@@ -4,7 +4,7 @@ from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as ev
 from tests.support import recorded
-from tui.widgets.status import StatusBar
+from tui.widgets.status_bar import StatusBar
 
 
 async def test_an_exclamation_mark_runs_a_command_of_the_users(stage):
@@ -37,7 +37,7 @@ async def test_it_is_shown_while_it_runs_and_escape_stops_it(stage):
             command="make", exit_code=0, effects="changed: created a.o; pending review"
         )
         await on.emit(
-            ev.DocumentFinished(document=d.TerminalCommand(id="doc_1", sequence=0, metadata=metadata)),
+            ev.DocumentFinished(document=d.TerminalCommandDocument(id="doc_1", sequence=0, metadata=metadata)),
             ev.ToolFinished(call="user_1", tool="user_command", status="completed"),
         )
         assert not on.screen.state.runs_command
@@ -51,7 +51,7 @@ async def test_the_end_of_what_it_wrote_is_shown_unasked_and_enter_shows_all(sta
         await on.emit(
             ev.DocumentStarted(id="doc_1", kind="terminal_command", sequence=0, title="seq 50"),
             ev.ToolRequested(call="user_1", tool="user_command", arguments="{}", document="doc_1", summary="seq 50"),
-            ev.DocumentFinished(document=d.TerminalCommand(id="doc_1", sequence=0, metadata=metadata)),
+            ev.DocumentFinished(document=d.TerminalCommandDocument(id="doc_1", sequence=0, metadata=metadata)),
             ev.ToolFinished(call="user_1", tool="user_command", status="completed"),
         )
         assert [line.strip() for line in on.lines() if "line" in line] == [

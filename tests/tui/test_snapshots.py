@@ -8,12 +8,12 @@ import pytest
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.models import ModelChoice, ProviderStatus
-from core.protocol.queries import Models, ModelsQuery, RoutesQuery
+from core.protocol.queries import ModelsAnswer, ModelsQuery, RoutesQuery
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tests.tui.test_routes import TABLE
 from tui.app import AgentApp
-from tui.bridge import Wish
+from tui.bridge import SessionRequest
 
 START = e.TurnStarted(prompt="Run the tests", mode="agent", model="scripted/demo")
 REQUEST = e.ApprovalRequested(
@@ -47,7 +47,7 @@ PARTS = d.Question(
     options=(d.Option(id="unit", label="Unit", recommended=True), d.Option(id="e2e", label="End to end")),
     allow_multiple=True,
 )
-ANSWERED = d.Clarification(
+ANSWERED = d.ClarificationDocument(
     id="doc_q",
     sequence=3,
     content="Before I plan",
@@ -66,7 +66,7 @@ def asking(*questions: d.Question) -> list[e.AnyEvent]:
     return [*recorded.opening("plan"), PLANNING, *recorded.reading(), asked]
 
 
-FOUND = Models(
+FOUND = ModelsAnswer(
     models=(ModelChoice(id="openai/gpt-5", source="OPENAI_API_KEY"),),
     providers=(
         ProviderStatus(id="openai", label="OpenAI", key="OPENAI_API_KEY"),
@@ -78,13 +78,13 @@ FOUND = Models(
 
 @pytest.fixture
 def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
-    monkeypatch.setattr("tui.widgets.status.FRAME_TIME", 3_600.0)
+    monkeypatch.setattr("tui.widgets.status_bar.FRAME_INTERVAL", 3_600.0)
 
     def compare(
         events: Sequence[e.AnyEvent],
         size: tuple[int, int] = (120, 40),
         *,
-        wish: Wish | None = None,
+        wish: SessionRequest | None = None,
         keys: Sequence[str] = (),
         **client: Any,
     ) -> bool:
@@ -93,7 +93,7 @@ def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., b
         async def connect() -> ScriptedClient:
             return scripted
 
-        app = AgentApp(connect, wish or Wish(model="scripted/demo"))
+        app = AgentApp(connect, wish or SessionRequest(model="scripted/demo"))
 
         async def settle(pilot: Any) -> None:
             for _ in range(200):
@@ -103,7 +103,7 @@ def looks(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., b
             await pilot.pause(0.2)
             for key in keys:
                 await pilot.press(key)
-                app.door.strokes.rest()
+                app.key_filter.keystrokes.flush()
             await pilot.pause(0.2)
 
         return bool(snap_compare(app, terminal_size=size, run_before=settle))
@@ -156,7 +156,7 @@ def test_an_approval_in_a_small_window(looks):
     ids=["one", "three-80x24", "three-60x16"],
 )
 def test_questions(looks, monkeypatch, questions, size, keys):
-    monkeypatch.setattr("tui.widgets.question.GRACE", 0.0)
+    monkeypatch.setattr("tui.ask.question_bar.GRACE", 0.0)
     assert looks(asking(*questions), size, keys=keys)
 
 
@@ -172,22 +172,22 @@ def test_an_error_and_a_failed_turn(looks):
 
 
 def test_the_welcome_screen(looks):
-    assert looks([], wish=Wish(), answers={ModelsQuery: FOUND})
+    assert looks([], wish=SessionRequest(), answers={ModelsQuery: FOUND})
 
 
 KEYLESS = tuple(ProviderStatus(id=name.lower(), label=name) for name in ("Anthropic", "OpenAI", "OpenRouter", "Groq"))
-MANY = Models(models=(), providers=KEYLESS)
+MANY = ModelsAnswer(models=(), providers=KEYLESS)
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_the_ways_on_without_a_key(looks, size):
-    assert looks([], size, wish=Wish(), answers={ModelsQuery: MANY})
+    assert looks([], size, wish=SessionRequest(), answers={ModelsQuery: MANY})
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_an_address_of_the_users_own(looks, size):
     keys = ("down", "down", "down", "down", "enter", "enter", *"host", "enter")
-    assert looks([], size, wish=Wish(), answers={ModelsQuery: MANY}, keys=keys)
+    assert looks([], size, wish=SessionRequest(), answers={ModelsQuery: MANY}, keys=keys)
 
 
 def test_opened_rows(looks):

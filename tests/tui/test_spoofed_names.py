@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.lookalikes import marked
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol import queries as q
+from core.text.lookalikes import mark_lookalikes
 from tests.support import recorded
 from tests.tui.test_review_list import change
-from tui.screens.consent import ChangeConsent
-from tui.text import named
-from tui.widgets.approval import told
-from tui.widgets.review_list import ReviewList
+from tui.ask.approval_bar import format_subject
+from tui.review.change_list import ChangeList
+from tui.screens.dialogs.consent import ChangeConsentDialog
+from tui.text import format_path
 
 SPOOFED = {
     "zero width": "pa\u200by.py",
@@ -42,8 +42,8 @@ ALIKE = ("pay.py", "p\u00e1y.py", "pay .py", "pay‹U+200B›.py", "pa‹U+200B�
 
 @pytest.mark.parametrize("name", SPOOFED.values(), ids=SPOOFED)
 def test_n14_t4_a_name_that_could_be_taken_for_another_is_drawn_as_what_it_is(name):
-    shown = named(name)
-    assert shown not in {named(each) for each in (*ALIKE, *SPOOFED.values()) if each != name}
+    shown = format_path(name)
+    assert shown not in {format_path(each) for each in (*ALIKE, *SPOOFED.values()) if each != name}
     assert shown != "pay.py"
     assert shown.isprintable()
     assert any(mark in shown for mark in ("‹", "␊", "␛", "␉"))
@@ -53,11 +53,11 @@ def test_n14_t4_a_name_that_could_be_taken_for_another_is_drawn_as_what_it_is(na
     "name", ["отчёт.py", "日本pay.py", "mañana.txt", "straße", "π.py", "a b.py", "naïve/😀.md", "Ω.c"]
 )
 def test_n14_names_of_the_worlds_languages_are_left_in_peace(name):
-    assert named(name) == name
+    assert format_path(name) == name
 
 
 def test_n14_a_name_that_is_too_long_keeps_its_end():
-    assert named("deep/" * 90 + "pay.py", 20) == "…ep/deep/deep/pay.py"
+    assert format_path("deep/" * 90 + "pay.py", 20) == "…ep/deep/deep/pay.py"
 
 
 LETTERS = st.sampled_from(
@@ -67,13 +67,13 @@ LETTERS = st.sampled_from(
 
 @given(st.text(LETTERS, min_size=1, max_size=9), st.text(LETTERS, min_size=1, max_size=9))
 def test_n14_no_two_names_are_drawn_alike(one, other):
-    assert (named(one) == named(other)) == (one == other)
+    assert (format_path(one) == format_path(other)) == (one == other)
 
 
 def test_n14_a_command_that_is_asked_about_names_letters_that_look_like_others():
-    assert "‹е·Cyrillic›" in told("pip install r\u0435quests")
-    assert told("echo naïve отчёт") == "echo naïve отчёт"
-    assert "U+2044" in marked("rm -r a\u2044b")
+    assert "‹е·Cyrillic›" in format_subject("pip install r\u0435quests")
+    assert format_subject("echo naïve отчёт") == "echo naïve отчёт"
+    assert "U+2044" in mark_lookalikes("rm -r a\u2044b")
 
 
 async def test_n14_tree_review_dialog_and_conversation_show_the_difference(stage):
@@ -81,34 +81,34 @@ async def test_n14_tree_review_dialog_and_conversation_show_the_difference(stage
     changes = [e.ChangeProposed(change=change(each, operation="delete")) for each in names]
     edits = [
         e.DocumentFinished(
-            document=d.FileEdit(
+            document=d.FileEditDocument(
                 id=f"d{at}",
                 sequence=at,
                 content="",
                 metadata=d.FileEditMetadata(
                     file_path=each,
                     operation="edit",
-                    diff=d.Diff(old_string="a", new_string="b", start_line=1, end_line=1),
+                    diff=d.FileEditDiff(old_string="a", new_string="b", start_line=1, end_line=1),
                 ),
             )
         )
         for at, each in enumerate(names, start=1)
     ]
-    tree = q.Tree(path="", entries=tuple(q.TreeEntry(name=each, kind="file") for each in names))
+    tree = q.TreeAnswer(path="", entries=tuple(q.TreeEntry(name=each, kind="file") for each in names))
     async with stage([*recorded.opening(), *changes, *edits], size=(200, 60), answers={q.TreeQuery: tree}) as on:
         await on.until(lambda: on.screen.query("FileTree"))
         await on.pilot.press("ctrl+r")
         await on.pilot.press("l")
-        await on.until(lambda: on.screen.query_one(ReviewList).display and on.screen.query_one(ReviewList).size.height)
+        await on.until(lambda: on.screen.query_one(ChangeList).display and on.screen.query_one(ChangeList).size.height)
         await on.pilot.pause(0.2)
-        listed = on.screen.query_one(ReviewList)
+        listed = on.screen.query_one(ChangeList)
         rows = [listed.render_line(y).text for y in range(4)]
         files = on.screen.query_one("FileTree")
         drawn = [files.render_line(y).text for y in range(8)]
         for place in (rows, drawn, on.lines()):
             text = "\n".join(place)
             assert all(each in text for each in ("pa‹U+200B›y.py", "‹ра·Cyrillic›y.py", "pay␊.py")), text
-        on.app.push_screen(ChangeConsent(changes[2].change, None))
+        on.app.push_screen(ChangeConsentDialog(changes[2].change, None))
         await on.pilot.pause(0.1)
         title = str(on.app.screen.query_one(".dialog-title").content)
         assert title == "Delete ‹ра·Cyrillic›y.py?"

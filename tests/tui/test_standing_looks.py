@@ -10,8 +10,8 @@ from core.protocol import events as e
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
-from tui.bridge import Wish
-from tui.screens.picker import Picker
+from tui.bridge import SessionRequest
+from tui.screens.dialogs.picker import PickerDialog
 
 SAID = "OpenAI (gpt-9) is overloaded (529): Overloaded."
 WAITING = [
@@ -34,8 +34,8 @@ BY_HAND = [
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=["120x40", "80x24", "60x16"])
 @pytest.mark.parametrize("events", [WAITING, BY_HAND], ids=["waiting", "by_hand"])
 def test_what_holds_for_a_session_looks_as_it_did(snap_compare, monkeypatch, events, size):
-    monkeypatch.setattr("tui.widgets.status.monotonic", lambda: 100.0)
-    monkeypatch.setattr("tui.widgets.status.FRAME_TIME", 3_600.0)
+    monkeypatch.setattr("tui.widgets.status_bar.monotonic", lambda: 100.0)
+    monkeypatch.setattr("tui.widgets.status_bar.FRAME_INTERVAL", 3_600.0)
     assert snap_compare(app_with(events), terminal_size=size, run_before=settled)
 
 
@@ -44,7 +44,7 @@ def test_what_is_asked_before_a_private_session_is_left_looks_as_it_did(snap_com
     async def leaving(pilot: Any) -> None:
         await settled(pilot)
         await pilot.press("ctrl+q")
-        while not isinstance(pilot.app.screen, Picker):
+        while not isinstance(pilot.app.screen, PickerDialog):
             await pilot.pause(0.01)
         await pilot.pause(0.2)
 
@@ -64,4 +64,4 @@ def app_with(events: list[e.AnyEvent]) -> AgentApp:
     async def connect() -> ScriptedClient:
         return client
 
-    return AgentApp(connect, Wish(model="scripted/demo"))
+    return AgentApp(connect, SessionRequest(model="scripted/demo"))

@@ -7,13 +7,13 @@ from msgspec import json
 
 from core.protocol import documents as d
 from core.protocol import events as e
-from core.protocol.documents import ErrorDocument, ErrorMetadata, Text
+from core.protocol.documents import ErrorDocument, ErrorMetadata, TextDocument
 from core.protocol.events import LOSSY, Envelope
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tui.state import Block, ViewState
+from tui.state import TranscriptBlock, ViewState
 
 
 def envelopes(events: list[e.AnyEvent]) -> list[Envelope]:
@@ -29,12 +29,12 @@ def folded(found: list[Envelope]) -> ViewState:
 
 
 def facts(state: ViewState) -> dict[str, object]:
-    def block(each: Block) -> tuple[object, ...]:
-        return tuple(getattr(each, name) for name in Block.__slots__ if name != "revision")
+    def block(each: TranscriptBlock) -> tuple[object, ...]:
+        return tuple(getattr(each, name) for name in TranscriptBlock.__slots__ if name != "revision")
 
     known = {field.name: getattr(state, field.name) for field in fields(state)}
     known["blocks"] = [block(each) for each in state.blocks]
-    known["by_key"] = sorted(state.by_key)
+    known["by_key"] = sorted(state.blocks_by_key)
     return known
 
 
@@ -79,18 +79,18 @@ def test_documents_of_a_failed_attempt_are_void():
     begun = [e.DocumentStarted(id="x", kind="text", sequence=1), e.DocumentDelta(id="x", text="half")]
     retry = e.StepRetried(step=1, attempt=2, delay_ms=500, message="overloaded", void_documents=("x",))
     state = folded(envelopes([*recorded.opening(), start, *begun, retry]))
-    assert "x" not in state.by_key
+    assert "x" not in state.blocks_by_key
     assert state.blocks[-1].text == "overloaded"
 
 
 def test_a_delta_after_the_document_was_finished_is_ignored():
     found = [
         *recorded.opening(),
-        e.DocumentFinished(document=Text(id="x", sequence=1, content="all")),
+        e.DocumentFinished(document=TextDocument(id="x", sequence=1, content="all")),
         e.DocumentDelta(id="x", text="late"),
     ]
     state = folded(envelopes(found))
-    assert state.by_key["x"].live == ""
+    assert state.blocks_by_key["x"].live == ""
 
 
 def test_output_of_a_running_command_is_bounded():
@@ -100,15 +100,15 @@ def test_output_of_a_running_command_is_bounded():
         e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="d"),
         *(e.ToolOutput(call="c", text="x" * 10_000) for _ in range(20)),
     ]
-    assert len(folded(envelopes(found)).by_key["d"].output) <= 16_000
+    assert len(folded(envelopes(found)).blocks_by_key["d"].output) <= 16_000
 
 
 def test_costs_add_up_and_pending_hunks_are_counted():
     state = folded(envelopes(WHOLE))
     assert state.cost == 0.0213
-    assert state.pending_hunks == 2
+    assert state.pending_hunk_count == 2
     assert state.context_window == 200_000
-    assert not state.running
+    assert not state.is_running
 
 
 def test_an_error_is_told_once_though_its_document_its_event_and_the_turn_say_it():
@@ -144,8 +144,8 @@ def test_what_stands_beside_the_changes_is_folded_too():
     for seq, event in enumerate(told, 1):
         topics = state.apply(e.Envelope(seq=seq, session="s", at=1, event=event, turn="t"))
         assert seq == 1 or "review" in topics
-    assert (state.turns, state.bulks) == ({"t": 1}, (bulk,))
-    assert not state.changes["shop/tax.py"].check.passed
+    assert (state.turn_numbers, state.bulks) == ({"t": 1}, (bulk,))
+    assert not state.changes["shop/tax.py"].check.has_passed
     assert state.comments == {("shop/tax.py", "h"): comment}
     state.apply(e.Envelope(seq=6, session="s", at=1, event=e.CommentsSent(), turn="t"))
     assert state.comments == {}
@@ -154,13 +154,13 @@ def test_what_stands_beside_the_changes_is_folded_too():
 async def test_at_sixty_columns_the_status_says_what_waits_rather_than_a_whole_name():
     from textual.app import App, ComposeResult
 
-    from tui.widgets.status import StatusBar
+    from tui.widgets.status_bar import StatusBar
 
     class Bar(App[None]):
         def compose(self) -> ComposeResult:
             yield StatusBar()
 
-    state = ViewState(model="provider/a-model-with-a-name-as-long-as-a-line-is", running=True, step=12)
+    state = ViewState(model="provider/a-model-with-a-name-as-long-as-a-line-is", is_running=True, step=12)
     state.changes = {"a": recorded.change(), "b": recorded.change()}
     async with Bar().run_test(size=(60, 3)) as pilot:
         bar = pilot.app.query_one(StatusBar)
@@ -176,7 +176,7 @@ async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_
     from textual.app import App, ComposeResult
 
     from core.protocol import events as e
-    from tui.widgets.status import StatusBar
+    from tui.widgets.status_bar import StatusBar
 
     class Bar(App[None]):
         def compose(self) -> ComposeResult:
@@ -208,10 +208,10 @@ def test_n16a_a_card_of_a_plan_shows_what_is_done():
     for seq, event in enumerate(steps, 1):
         topics = state.apply(e.Envelope(seq=seq, session="s", at=seq, event=event, turn="t"))
     assert "blocks" in topics
-    assert [todo.status for todo in state.by_key["doc"].document.metadata.todos] == ["completed", "pending"]
+    assert [todo.status for todo in state.blocks_by_key["doc"].document.metadata.todos] == ["completed", "pending"]
     plan = Plan(path="p.md", name="P", todos=done)
     state.apply(e.Envelope(seq=3, session="s", at=3, event=e.PlanUpdated(plan=plan)))
-    assert {todo.status for todo in state.by_key["doc"].document.metadata.todos} == {"completed"}
+    assert {todo.status for todo in state.blocks_by_key["doc"].document.metadata.todos} == {"completed"}
     other = e.TodoChanged(todos=todos, plan="other.md")
     assert "blocks" not in state.apply(e.Envelope(seq=4, session="s", at=4, event=other))
 
@@ -222,6 +222,6 @@ def test_n16c_attempts_at_a_step_are_one_line_that_the_next_one_takes_over():
         retry = e.StepRetried(step=1, attempt=attempt, delay_ms=4_000, message="It is gone.", code="overloaded")
         state.apply(e.Envelope(seq=seq, session="s", at=seq, event=retry, turn="t"))
     assert [(block.text, block.hint) for block in state.blocks] == [("It is gone.", "Attempt 4 in 4.0 s.")]
-    assert state.waiting == (4_000, 3, "overloaded")
+    assert state.retry == (4_000, 3, "overloaded")
     state.apply(e.Envelope(seq=4, session="s", at=4, event=e.StepFinished(step=1, usage=Usage()), turn="t"))
-    assert state.waiting is None
+    assert state.retry is None

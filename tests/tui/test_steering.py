@@ -8,8 +8,8 @@ from core.protocol.messages import UserMessage
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tests.tui.conftest import Stage
-from tui.bridge import Wish
-from tui.widgets.queued import Queued
+from tui.bridge import SessionRequest
+from tui.chat.queued_messages import QueuedMessages
 
 RUNS = [*recorded.opening(), e.TurnStarted(prompt="rewrite it", mode="agent", model="m"), e.StepStarted(step=1)]
 OLD, NEW = "delete the old parser", "no, keep the old parser"
@@ -18,7 +18,7 @@ BACK = (e.SteerReturned(id="s1", text=OLD), e.TurnFinished(reason="interrupted")
 
 
 def queue(on: Stage) -> str:
-    found = on.screen.query(Queued)
+    found = on.screen.query(QueuedMessages)
     return str(found.first().render()) if found and found.first().display else ""
 
 
@@ -96,14 +96,14 @@ async def test_n6_two_prompts_sent_at_once_are_said_in_the_order_of_typing(stage
 
 
 async def test_n6_what_a_killed_engine_had_not_sent_is_offered_when_the_session_goes_on(stage):
-    async with stage([*RUNS, SAID, *BACK, e.SessionResumed()], wish=Wish(resume="")) as on:
+    async with stage([*RUNS, SAID, *BACK, e.SessionResumed()], wish=SessionRequest(resume="")) as on:
         await on.until(lambda: on.prompt.text)
         assert on.prompt.text == OLD
 
 
 async def test_n6_what_was_given_back_before_a_later_prompt_is_not_offered_again(stage):
     later = e.TurnStarted(prompt=NEW, mode="agent", model="m")
-    async with stage([*RUNS, SAID, *BACK, later, e.TurnFinished(reason="done")], wish=Wish(resume="")) as on:
+    async with stage([*RUNS, SAID, *BACK, later, e.TurnFinished(reason="done")], wish=SessionRequest(resume="")) as on:
         await on.pilot.pause(0.2)
         assert on.prompt.text == ""
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.strokes import APART, Stroke, Strokes
+from tui.input.keystrokes import BURST_GAP, Keystroke, KeystrokeBuffer
 
 MOVES, COMMANDS = "jk", "arcelosuwtb"
 
@@ -14,9 +14,9 @@ class Hand:
 
     def __init__(self) -> None:
         self.done, self.text, self.now = "", "", 10.0
-        self.strokes = Strokes(act=self._act, write=self._write, wait=lambda: None)
+        self.strokes = KeystrokeBuffer(act=self._act, write=self._write, wait=lambda: None)
 
-    def _act(self, stroke: Stroke) -> None:
+    def _act(self, stroke: Keystroke) -> None:
         self.done += stroke.character
 
     def _write(self, text: str) -> None:
@@ -29,11 +29,11 @@ class Hand:
             if self.text:  # the focus is in the prompt now
                 self.text += letter
             else:
-                self.strokes.strike(Stroke(letter, self.now, kind))
+                self.strokes.add(Keystroke(letter, self.now, kind))
         return self
 
     def rest(self) -> Hand:
-        self.strokes.rest()
+        self.strokes.flush()
         return self
 
 
@@ -56,15 +56,15 @@ def test_n7b_quick_commands_are_carried_out_in_their_order(keys, apart):
 
 
 def test_n7b_different_verdicts_are_carried_out_when_they_are_struck_apart():
-    assert Hand().strike("ararwe", apart=APART).rest().done == "ararwe"
+    assert Hand().strike("ararwe", apart=BURST_GAP).rest().done == "ararwe"
 
 
 def test_n7b_a_verdict_waits_for_what_comes_next_and_a_move_does_not():
     hand = Hand().strike("ja", apart=0.1)
-    assert (hand.done, hand.strokes.holds) == ("j", True)
+    assert (hand.done, hand.strokes.is_holding) == ("j", True)
     hand.strike("a", apart=0.2)
     assert hand.done == "ja"
-    hand.strokes.forget()
+    hand.strokes.clear()
     assert hand.rest().done == "ja"
 
 

@@ -8,7 +8,16 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.text import arm_renderer, clean, console, exposed, one_line, plain, seen, shortened
+from tui.text import (
+    clean,
+    expose_controls,
+    fit_line,
+    guard_renderer,
+    render_carriage_returns,
+    replace_hidden,
+    shorten_lines,
+    to_content,
+)
 
 SEQUENCES = {
     "csi": "\x1b[31mred\x1b[0m",
@@ -41,7 +50,14 @@ HIDDEN = [
 
 @pytest.mark.parametrize("text", SEQUENCES.values(), ids=SEQUENCES)
 def test_t1_no_control_code_survives(text):
-    for door in (clean, exposed, console, one_line, lambda each: plain(each).plain, seen):
+    for door in (
+        clean,
+        expose_controls,
+        render_carriage_returns,
+        fit_line,
+        lambda each: to_content(each).plain,
+        replace_hidden,
+    ):
         assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in door(text))
 
 
@@ -63,29 +79,29 @@ def test_accents_tabs_newlines_and_emoji_are_left_in_peace():
 
 def test_t2_brackets_are_brackets():
     hostile = "[/red] [@click=app.quit]x[/] [link=http://x]y"
-    assert plain(hostile).plain == hostile
-    assert plain(hostile).spans == []
+    assert to_content(hostile).plain == hostile
+    assert to_content(hostile).spans == []
 
 
 def test_m8_what_has_to_be_judged_keeps_its_escapes_in_sight():
-    assert exposed("rm \x1b[31mx") == "rm ␛[31mx"
+    assert expose_controls("rm \x1b[31mx") == "rm ␛[31mx"
 
 
 def test_a_carriage_return_shows_what_a_terminal_would_show():
-    assert console("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
+    assert render_carriage_returns("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
 
 
 def test_a_long_line_is_shortened_and_says_by_how_much():
-    assert shortened("x" * 30, 10) == "xxxxxxxxxx… (20 more characters)"
+    assert shorten_lines("x" * 30, 10) == "xxxxxxxxxx… (20 more characters)"
 
 
 def test_one_line_has_no_newline_and_a_bound():
-    assert one_line("a\nb  c", 80) == "a b c"
-    assert one_line("x" * 100, 10) == "xxxxxxxxx…"
+    assert fit_line("a\nb  c", 80) == "a b c"
+    assert fit_line("x" * 100, 10) == "xxxxxxxxx…"
 
 
 def test_c8_the_renderer_itself_lets_no_control_code_through():
-    arm_renderer()
+    guard_renderer()
     strip = Strip([Segment("a\x1b]52;c;x\x07\u202eb", Style(bold=True)), Segment("c\x9bd")])
     written = strip.render(Console(file=io.StringIO(), color_system="truecolor", force_terminal=True))
     assert "\x1b]" not in written
@@ -93,7 +109,7 @@ def test_c8_the_renderer_itself_lets_no_control_code_through():
 
 
 def test_c8_a_link_with_control_codes_is_dropped():
-    arm_renderer()
+    guard_renderer()
     strip = Strip([Segment("x", Style(link="http://x\x1b\\\x1b]52;c;y\x07"))])
     written = strip.render(Console(file=io.StringIO(), color_system="truecolor", force_terminal=True))
     assert "\x1b]8" not in written

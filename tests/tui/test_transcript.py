@@ -10,8 +10,8 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from tests.support import recorded
 from tests.support.work import counted
-from tui.widgets.layout import DRAWN_AT_MOST, LiveText
-from tui.widgets.transcript import Transcript
+from tui.chat.transcript import Transcript
+from tui.chat.transcript_layout import MAX_RENDERED_BLOCKS, StreamedText
 
 ANSWER = (
     "A paragraph of an answer that is long enough to be wrapped once or twice on a screen of this width, surely.\n\n"
@@ -20,7 +20,7 @@ ANSWER = (
 
 def answers(count: int) -> list[e.AnyEvent]:
     return [
-        e.DocumentFinished(document=d.Text(id=f"x{n}", sequence=1, content=f"**{n}** {ANSWER * 3}"))
+        e.DocumentFinished(document=d.TextDocument(id=f"x{n}", sequence=1, content=f"**{n}** {ANSWER * 3}"))
         for n in range(count)
     ]
 
@@ -67,7 +67,8 @@ async def test_up_and_down_go_from_block_to_block_and_c_copies_without_gutter(st
 async def test_a_selection_by_mouse_has_neither_gutters_nor_wraps(stage):
     text = "one two three four five six seven eight nine ten eleven twelve\n\nnext"
     async with stage(
-        [*recorded.opening(), e.DocumentFinished(document=d.Text(id="x", sequence=1, content=text))], size=(44, 20)
+        [*recorded.opening(), e.DocumentFinished(document=d.TextDocument(id="x", sequence=1, content=text))],
+        size=(44, 20),
     ) as on:
         assert len([line for line in on.lines() if line]) == 3
         selected = on.transcript.get_selection(Selection(Offset(6, 0), Offset(4, 3)))
@@ -106,7 +107,7 @@ async def test_another_width_alone_is_nothing_new_below(stage):
 
 async def test_a_wrapped_line_of_code_hangs(stage):
     code = "def total(lines):\n    return " + " + ".join(f"lines[{n}].net" for n in range(9))
-    block = d.CodeBlock(id="x", sequence=1, content=code, metadata=d.CodeBlockMetadata(language="python"))
+    block = d.CodeBlockDocument(id="x", sequence=1, content=code, metadata=d.CodeBlockMetadata(language="python"))
     async with stage([*recorded.opening(), e.DocumentFinished(document=block)], size=(60, 20)) as on:
         rows = [line for line in on.lines() if "lines[" in line]
         assert rows[0].startswith("        return")
@@ -156,7 +157,7 @@ async def test_memory_stays_flat_over_two_hundred_turns(stage):
             on.transcript.action_bottom()
         grown = sum(each.size_diff for each in tracemalloc.take_snapshot().compare_to(before, "filename"))
         tracemalloc.stop()
-        assert len(on.transcript._layout_of._drawn) <= DRAWN_AT_MOST
+        assert len(on.transcript._block_layout._rendered) <= MAX_RENDERED_BLOCKS
         assert grown < 4_000_000
 
 
@@ -172,9 +173,9 @@ async def test_five_thousand_tokens_at_once_are_shown_in_few_batches_and_wrapped
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     async with stage([*recorded.opening(), start, e.DocumentStarted(id="x", kind="text", sequence=1)]) as on:
         shown, wrapped = list[int](), list[int]()
-        show, wrap = Transcript.show, LiveText._wrap
+        show, wrap = Transcript.show, StreamedText._wrap
         monkeypatch.setattr(Transcript, "show", lambda *given: shown.append(1) or show(*given))
-        monkeypatch.setattr(LiveText, "_wrap", lambda live, text: wrapped.append(len(text)) or wrap(live, text))
+        monkeypatch.setattr(StreamedText, "_wrap", lambda live, text: wrapped.append(len(text)) or wrap(live, text))
         for number in range(5_000):
             on.client.emit(e.DocumentDelta(id="x", text=f"token{number}{chr(10) if number % 15 == 14 else ' '}"))
         on.client.emit(e.DocumentDelta(id="x", text="THE END"))
@@ -202,11 +203,11 @@ async def test_output_of_a_running_command_shows_its_tail(stage):
 async def test_a_row_that_textual_drew_for_another_pane_is_still_shown_when_its_turn_comes(stage):
     started = e.SubagentStarted(id="s", todo="docs", title="Write it")
     async with stage([*recorded.opening(), recorded.turn()[0], started, *answers(2)]) as on:
-        layout, block = on.transcript._layout_of, on.screen.state.crew["s"]
-        top = layout.top_of(on.screen.state.blocks.index(block))
+        layout, block = on.transcript._block_layout, on.screen.state.crew["s"]
+        top = layout.get_top(on.screen.state.blocks.index(block))
         block.revision += 1
         on.transcript.render_line(top)
         layout.sync(on.screen.state.blocks, layout.width)
-        assert layout.dirty == top
+        assert layout.first_changed_row == top
         layout.sync(on.screen.state.blocks, layout.width)
-        assert layout.dirty == layout.height
+        assert layout.first_changed_row == layout.height

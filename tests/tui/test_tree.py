@@ -5,9 +5,9 @@ import gc
 import pytest
 from textual.pilot import Pilot
 
-from core.protocol.queries import Tree, TreeEntry
+from core.protocol.queries import TreeAnswer, TreeEntry
 from tests.tui.panes_case import MARKS, tree_app
-from tui.widgets.tree import DEEPEST, SHOWN, FileTree
+from tui.files.file_tree import MAX_DEPTH, MAX_ENTRIES, FileTree
 
 
 async def settle(pilot: Pilot[None], *keys: str) -> FileTree:
@@ -47,8 +47,8 @@ async def test_what_is_read_anew_before_it_was_begun_leaves_nothing_unawaited(re
     app = tree_app()
     async with app.run_test(size=(40, 20)) as pilot:
         tree = await settle(pilot)
-        tree._read(tree.root)
-        tree._read(tree.root)
+        tree._start_reading(tree.root)
+        tree._start_reading(tree.root)
         while len(app.loads) < 2:
             await pilot.pause()
         gc.collect()
@@ -134,15 +134,15 @@ async def test_a_directory_of_any_size_shows_its_first_entries_and_counts_the_re
     app = tree_app()
     async with app.run_test(size=(40, 20)) as pilot:
         tree = await settle(pilot)
-        flat = tuple(TreeEntry(name=f"f{each}", kind="file") for each in range(SHOWN + 7))
+        flat = tuple(TreeEntry(name=f"f{each}", kind="file") for each in range(MAX_ENTRIES + 7))
 
-        async def load(path: str) -> Tree:
-            return Tree(path=path, entries=flat, truncated=3)
+        async def load(path: str) -> TreeAnswer:
+            return TreeAnswer(path=path, entries=flat, truncated=3)
 
         tree._load = load
         tree.refresh_paths(["f1"])
         await settle(pilot)
-        assert tree.last_line == SHOWN
+        assert tree.last_line == MAX_ENTRIES
         assert tree.root.children[-1].data.name == "… 10 more"
 
 
@@ -165,12 +165,12 @@ async def marked(pilot: Pilot[None]) -> None:
 
 async def test_n15_directories_in_directories_are_opened_only_so_far_and_that_is_said():
     app = tree_app()
-    deepest = "/".join("d" * (DEEPEST + 1))
-    for count in range(DEEPEST + 20):
+    deepest = "/".join("d" * (MAX_DEPTH + 1))
+    for count in range(MAX_DEPTH + 20):
         app.project["/".join(["d"] * count)] = [("d", "directory", False)]
     async with app.run_test(size=(160, 40)) as pilot:
         tree = await settle(pilot)
-        tree.reveal("d/" * 2_000 + "leaf")
+        tree.reveal_path("d/" * 2_000 + "leaf")
         await settle(pilot)
         assert tree.cursor_node.data.path == deepest
         assert "find what is deeper by its name" in tree.cursor_node.data.name

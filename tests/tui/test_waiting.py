@@ -7,7 +7,7 @@ import pytest
 from core.protocol import commands as c
 from core.protocol import events as e
 from tests.support import recorded
-from tui.widgets.status import StatusBar
+from tui.widgets.status_bar import StatusBar
 
 RUNS = [*recorded.opening(), e.TurnStarted(prompt="go", mode="agent", model="m"), e.StepStarted(step=1)]
 BUSY = e.StepRetried(
@@ -22,7 +22,7 @@ def bar(on) -> str:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
 async def test_a_wait_counts_down_and_says_why_and_how_to_stop_it(stage, monkeypatch, size):
     now = [100.0]
-    monkeypatch.setattr("tui.widgets.status.monotonic", lambda: now[0])
+    monkeypatch.setattr("tui.widgets.status_bar.monotonic", lambda: now[0])
     async with stage(RUNS, size=size) as on:
         await on.emit(BUSY)
         assert "overloaded: again in 70 s · Esc stops" in bar(on)

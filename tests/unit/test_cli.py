@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from core import __version__
-from core.cli import MODES, Options, parse
-from core.exits import MEANINGS, ExitCode
+from core.cli.arguments import MODES, Options, parse
+from core.exits import EXIT_MEANINGS, ExitCode
 
 
 class Terminal(io.StringIO):
@@ -136,7 +136,7 @@ def test_help_names_every_option_mode_and_exit_code(capsys):
     text = capsys.readouterr().out
     assert leaving.value.code == 0
     assert all(word in text for word in ("--resume", "--accept", "stream-json", "sessions", "doctor", *MODES))
-    assert all(f"  {code.value:<4}{MEANINGS[code]}" in text for code in ExitCode)
+    assert all(f"  {code.value:<4}{EXIT_MEANINGS[code]}" in text for code in ExitCode)
     assert "--engine" not in text
     assert max(map(len, text.splitlines())) <= 80
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pygments.lexers import get_lexer_by_name
 
-from core.languages import _BY_ENDING, _BY_NAME, language_of
+from core.languages import _BY_ENDING, _BY_NAME, detect_language
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from core.languages import _BY_ENDING, _BY_NAME, language_of
     ],
 )
 def test_names_tell_the_language(path, language):
-    assert language_of(path) == language
+    assert detect_language(path) == language
 
 
 @pytest.mark.parametrize("language", sorted({*_BY_ENDING, *_BY_NAME.values()}))

@@ -14,20 +14,23 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from msgspec.structs import replace
 
-from core import box_run, permissions_print, plan_print, review_print
-from core.names import HIDDEN, named
-from core.permissions.remembered import Kept
-from core.plans.store import BrokenPlan, PlanListing, PlanStore
-from core.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
+from core.cli import box as box_run
+from core.cli import permissions as permissions_print
+from core.cli import plan as plan_print
+from core.cli import review as review_print
+from core.cli.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
+from core.permissions.saved_rules import SavedRule
+from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev
-from core.protocol.documents import CodeReference, CodeReferenceMetadata, Todo
-from core.protocol.moves import arrow
+from core.protocol.documents import CodeReferenceDocument, CodeReferenceMetadata, Todo
 from core.protocol.plans import Plan
 from core.protocol.queries import SessionInfo
+from core.protocol.renames import format_change_path
 from core.protocol.review import Bulk, Change, ChangeDiff, FileState
-from core.response import PendingBulk, PendingChange, Response, refusal
 from core.sessions import listing
-from tests.unit.test_names import NAMES
+from core.text.display_names import HIDDEN, display_name
+from core.transports.response import PendingBulk, PendingChange, Response, build_refusal
+from tests.unit.text.test_display_names import NAMES
 
 ABSENT = FileState(kind="absent", mode=0)
 CHANGE = Change(path="", operation="edit", base=FileState(blob="a"), pending=FileState(blob="b"))
@@ -35,7 +38,7 @@ RENAME = Change(path="new", operation="rename", base=ABSENT, pending=FileState(b
 
 
 def response(**more: Any) -> Response:
-    found = refusal("", "", hint="", at=0)
+    found = build_refusal("", "", hint="", at=0)
     return replace(found, id="chat_1", metadata=replace(found.metadata, stop_reason="done", **more))
 
 
@@ -98,7 +101,7 @@ PRINTERS: dict[str, Callable[[str], str]] = {
     "reference": lambda name: text_printed(
         name,
         ev.DocumentFinished(
-            document=CodeReference(
+            document=CodeReferenceDocument(
                 id="1",
                 sequence=1,
                 content="x",
@@ -113,18 +116,18 @@ PRINTERS: dict[str, Callable[[str], str]] = {
     "rename": lambda name: "\n".join(
         review_print._patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))
     ),
-    "verdict": lambda name: arrow(replace(RENAME, renamed_from=name)),
+    "verdict": lambda name: format_change_path(replace(RENAME, renamed_from=name)),
     "box": lambda name: "\n".join(box_run._lines(replace(CHANGE, path=name, conflict=name), None)),
     "box bulk": lambda name: box_run.bulk_line(Bulk(root=name, kind="large", files=1, bytes=1), box_run._name(name)),
     "box rename": lambda name: "\n".join(box_run._lines(replace(RENAME, renamed_from=name), None)),
     "plans": listed,
     "plan": lambda name: said(lambda: plan_print._show(plan_of(name), json=False)),
-    "permission": lambda name: permissions_print.line(Kept(id="1", choice="allow", rule=name)),
+    "permission": lambda name: permissions_print.line(SavedRule(id="1", choice="allow", rule=name)),
     "permission for a command": lambda name: permissions_print.line(
-        Kept(id="1", choice="allow", digest="x", shown=name, directory=name)
+        SavedRule(id="1", choice="allow", digest="x", shown=name, directory=name)
     ),
     "sessions": lambda name: "\n".join(
-        listing._table((SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),))
+        listing._format_table((SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),))
     ),
 }
 # Names stand in these as in prose: what hides or acts is told, letters that look like others are as they are; the title
@@ -149,8 +152,8 @@ def test_n14_printed_names_forge_no_line_hide_nothing_and_differ(printer, one, o
         assert text.encode("utf-8")
     if printer not in PROSE:
         assert (shown == like) == (one == other)
-    if one != named(one) and printer not in PROSE | {"patch", "rename"} and not printer.startswith("box"):
-        assert named(one) in shown
+    if one != display_name(one) and printer not in PROSE | {"patch", "rename"} and not printer.startswith("box"):
+        assert display_name(one) in shown
 
 
 @pytest.mark.parametrize("form", [JsonPrinter, StreamPrinter])

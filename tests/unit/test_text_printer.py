@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from core.printer import TextPrinter
+from core.cli.printer import TextPrinter
 from core.protocol import documents as d
 from core.protocol import events as ev
 
@@ -26,7 +26,7 @@ def printed(*events: ev.AnyEvent, screen: io.StringIO | None = None) -> str:
 
 
 def words(text: str) -> tuple[ev.AnyEvent, ...]:
-    document = d.Text(id="d", sequence=1, content=text)
+    document = d.TextDocument(id="d", sequence=1, content=text)
     return ev.DocumentStarted(id="d", kind="text", sequence=1), ev.DocumentFinished(document=document)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from core.protocol.events.base import Decision, Event, ModeName, ToolStatus, TurnEnd
-from core.protocol.events.checkpoint import CheckpointCreated, CheckpointRestored, ConversationRewound, LeftAlone
+from core.protocol.events.base import ApprovalDecision, Event, ModeName, ToolStatus, TurnEnd
+from core.protocol.events.checkpoint import CheckpointCreated, CheckpointRestored, ConversationRewound, SkippedPath
 from core.protocol.events.context import ContextCompacted, ContextMeasured, LoadedRule, ReasoningDropped, RulesLoaded
 from core.protocol.events.debug import (
     FixJudged,
@@ -24,6 +24,7 @@ from core.protocol.events.debug import (
     RunRecorded,
 )
 from core.protocol.events.document import DocumentDelta, DocumentFinished, DocumentStarted
+from core.protocol.events.notice import ErrorRaised, Notice, StreamLagged
 from core.protocol.events.plan import PlanCommented, PlanCreated, PlanUpdated, TodoChanged, TodoVerified
 from core.protocol.events.review import (
     ChangeConflicted,
@@ -57,7 +58,7 @@ from core.protocol.events.session import (
     TrustStated,
 )
 from core.protocol.events.subagent import (
-    Act,
+    SubagentAction,
     SubagentFinished,
     SubagentMerged,
     SubagentMerging,
@@ -82,7 +83,6 @@ from core.protocol.events.tool import (
     ToolOutput,
     ToolRequested,
 )
-from core.protocol.events.trouble import ErrorRaised, Notice, StreamLagged
 from core.protocol.events.turn import (
     AttachmentAdded,
     DraftKept,
@@ -203,9 +203,9 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 __all__ = [
     "LOSSY",
-    "Act",
     "AnswersReported",
     "AnyEvent",
+    "ApprovalDecision",
     "ApprovalRequested",
     "ApprovalResolved",
     "AttachmentAdded",
@@ -222,7 +222,6 @@ __all__ = [
     "ContextCompacted",
     "ContextMeasured",
     "ConversationRewound",
-    "Decision",
     "DocumentDelta",
     "DocumentFinished",
     "DocumentStarted",
@@ -242,7 +241,6 @@ __all__ = [
     "JobEnded",
     "JobStarted",
     "LayersChanged",
-    "LeftAlone",
     "LimitsChanged",
     "LoadedRule",
     "MessageAppended",
@@ -273,12 +271,14 @@ __all__ = [
     "SessionResumed",
     "SessionStarted",
     "ShellMoved",
+    "SkippedPath",
     "SteerDelivered",
     "SteerReturned",
     "StepFinished",
     "StepRetried",
     "StepStarted",
     "StreamLagged",
+    "SubagentAction",
     "SubagentFinished",
     "SubagentMerged",
     "SubagentMerging",

@@ -1,4 +1,4 @@
-"""Events of checkpoints: where a session can go back to, and that it went."""
+"""Events of checkpoints: made, restored, and the conversation taken back to one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CheckpointCreated(Event, frozen=True, kw_only=True, tag="checkpoint.create
     generated: bool = False
 
 
-class LeftAlone(Struct, frozen=True, kw_only=True):
+class SkippedPath(Struct, frozen=True, kw_only=True):
     """A path that a restore did not touch, and why."""
 
     path: str
@@ -35,12 +35,12 @@ class CheckpointRestored(Event, frozen=True, kw_only=True, tag="checkpoint.resto
     id: str
     checkpoint: str
     files: tuple[str, ...] = ()
-    left: tuple[LeftAlone, ...] = ()
+    left: tuple[SkippedPath, ...] = ()
 
 
 class ConversationRewound(Event, frozen=True, kw_only=True, tag="conversation.rewound"):
-    """What the model is sent, and the transcript, are what they were after event `to_seq`, at `checkpoint`. Nothing of
-    the log goes; a checkpoint made before this brings back what was left."""
+    """The history and the transcript are what they were after event `to_seq`, at `checkpoint`. Nothing of the
+    log goes; a checkpoint made before this brings back what was left."""
 
     to_seq: int
     checkpoint: str

@@ -1,4 +1,4 @@
-"""Events of what the model is sent."""
+"""Events of the context that the model is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of debugging: what is supposed and judged, which probes are in place, and the runs that they logged in."""
+"""Events of debugging: hypotheses and their verdicts, probes in place, and the runs that they logged in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from core.protocol.debug import Hypothesis, Probe, ProbeRecord, ProbeRun
 from core.protocol.events.base import Event
 
-Reproduced = Literal["ran", "proceed", "fixed", "broken", "stopped"]
+ReproduceOutcome = Literal["ran", "proceed", "fixed", "broken", "stopped"]
 
 FixOutcome = Literal["fixed", "broken", "unsure"]
 
@@ -66,12 +66,14 @@ class ReproduceEnded(Event, frozen=True, kw_only=True, tag="reproduce.ended"):
     """`outcome`: the command ran, or what the user said of it; "stopped": it came to no end, so there is no run."""
 
     run: str
-    outcome: Reproduced
+    outcome: ReproduceOutcome
 
 
 class FixJudged(Event, frozen=True, kw_only=True, tag="fix.judged"):
-    """Whether the fault is gone, as the user says; "unsure": they can't say, or (`by` program) nobody could be asked.
-    `run` showed the fix, `taken_back` are the files in which a fix that did not help was undone."""
+    """The user's verdict on the fix; "unsure": they can't say, or (`by` program) nobody could be asked.
+
+    `run` showed the fix, `taken_back` are the files in which a fix that did not help was undone.
+    """
 
     run: str
     outcome: FixOutcome
@@ -80,6 +82,6 @@ class FixJudged(Event, frozen=True, kw_only=True, tag="fix.judged"):
 
 
 class RunRecorded(Event, frozen=True, kw_only=True, tag="run.recorded"):
-    """What a run logged, stored."""
+    """A run has ended and its log is stored."""
 
     run: ProbeRun

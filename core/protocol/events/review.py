@@ -78,16 +78,19 @@ class FilesChanged(Event, frozen=True, kw_only=True, tag="files.changed"):
 
 
 class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
-    """What commands left behind beside reviewed changes, whole: the kept layers by name, lowest first, and what is in
-    them, each to be decided as one."""
+    """The effects of commands beside reviewed changes, whole: the kept layers by name, lowest first, and the
+    bulks in them, each with one verdict."""
 
     layers: tuple[str, ...]
     bulks: tuple[Bulk, ...]
 
 
 class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
-    """What a command did to the tree. `created`, `edited`, `deleted`: paths with a change pending now; `generated`:
-    files that are summed up; `notes`: what was dropped, and why. All empty: it changed nothing that is kept."""
+    """The effects of a command on the tree.
+
+    `created`, `edited`, `deleted`: paths with a change pending now; `generated`: number of files that are
+    summed up; `notes`: what was dropped, and why. All empty: it changed nothing that is kept.
+    """
 
     call: str
     command: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from core.protocol.events.base import Event, ModeName
-from core.protocol.messages import Effort, Job, Usage
+from core.protocol.messages import Effort, ModelJob, Usage
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
@@ -35,9 +35,11 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed"):
 
 
 class TrustStated(Event, frozen=True, kw_only=True, tag="trust.stated"):
-    """Whether the project's own words are heard: its rules, its configuration, git in it. `asked`: the user has not
-    said yet, and until then it is as if they had said no. `holds`: what of it is not heard, by its place; `changed`:
-    the files that speak otherwise than when it was trusted, and which alone are asked about."""
+    """The state of trust in the project's own instructions: its rules, its configuration, its git settings.
+
+    `asked`: no answer yet, treated as a no. `holds`: the places that are not read; `changed`: files that
+    differ from when the project was trusted, and which alone are asked about.
+    """
 
     state: Literal["asked", "trusted", "restricted"]
     directory: str
@@ -51,8 +53,8 @@ class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):
 
 
 class LimitsChanged(Event, frozen=True, kw_only=True, tag="limits.changed"):
-    """What one turn may use from now on: model calls, US dollars, tokens; 0 = no limit. `by` the user: chosen for this
-    session, also when it is gone on with."""
+    """The limits of one turn from now on: model calls, US dollars, tokens; 0 = no limit. `by` the user: chosen
+    for this session, also after it is resumed."""
 
     max_steps: int = 100
     max_cost: float = 0.0
@@ -61,7 +63,7 @@ class LimitsChanged(Event, frozen=True, kw_only=True, tag="limits.changed"):
 
 
 class PolicyChanged(Event, frozen=True, kw_only=True, tag="policy.changed"):
-    """Who decides on commands from now on: see `commands.policy` in the configuration."""
+    """The policy on commands from now on: see `commands.policy` in the configuration."""
 
     policy: Literal["confirm", "auto", "human"] = "auto"
     by: Literal["user", "configuration"] = "configuration"
@@ -77,15 +79,19 @@ class ModelChanged(Event, frozen=True, kw_only=True, tag="model.changed"):
 
 
 class EffortChanged(Event, frozen=True, kw_only=True, tag="effort.changed"):
-    """How much models are to think, "" = as is configured, else each model's default. `mode` as in `ModelChanged`."""
+    """The reasoning effort from now on, "" = as configured, else each model's default. `mode` as in
+    `ModelChanged`."""
 
     effort: Effort | Literal[""] = ""
     mode: ModeName | Literal[""] = ""
 
 
 class RouteTaken(Event, frozen=True, kw_only=True, tag="route.taken"):
-    """Which model answers from now on, and how much it thinks (`effort` "" = its default). `wanted`: the effort that
-    was asked for, where the model does not have it. `instead_of`: the model that can't answer now, and `reason` why."""
+    """The model that answers from now on, and its effort (`effort` "" = its default).
+
+    `wanted`: the effort that was asked for, where the model does not have it. `instead_of`: the model that
+    can't answer now, and `reason` why.
+    """
 
     model: str
     effort: str = ""
@@ -96,8 +102,8 @@ class RouteTaken(Event, frozen=True, kw_only=True, tag="route.taken"):
 
 
 class ModelUsed(Event, frozen=True, kw_only=True, tag="model.used"):
-    """What a model took for a job beside the steps of the conversation, or for an attempt that failed."""
+    """The usage of a model for a job beside the steps of the conversation, or for an attempt that failed."""
 
-    job: Job
+    job: ModelJob
     model: str
     usage: Usage

@@ -10,8 +10,8 @@ from core.protocol.events.base import Event, TurnEnd
 from core.protocol.messages import Usage
 
 
-class Act(Struct, frozen=True, kw_only=True):
-    """One thing that a subagent did or said, in a line; `status` as of a tool call, "said" of words."""
+class SubagentAction(Struct, frozen=True, kw_only=True):
+    """One line about what a subagent did or said; `status` as of a tool call, "said" of words."""
 
     text: str
     status: Literal["running", "completed", "failed", "denied", "cancelled", "said"] = "said"
@@ -33,7 +33,7 @@ class SubagentProgressed(Event, frozen=True, kw_only=True, tag="subagent.progres
     `changed`: files that it has changed; `usage`: since it last began."""
 
     id: str
-    acts: tuple[Act, ...] = ()
+    acts: tuple[SubagentAction, ...] = ()
     count: int = 0
     steps: int = 0
     changed: int = 0
@@ -48,7 +48,7 @@ class SubagentFinished(Event, frozen=True, kw_only=True, tag="subagent.finished"
     reason: TurnEnd
     message: str = ""
     said: str = ""
-    acts: tuple[Act, ...] = ()
+    acts: tuple[SubagentAction, ...] = ()
     steps: int = 0
     usage: Usage = Usage()
     duration_ms: int = 0
@@ -61,8 +61,9 @@ class SubagentMerging(Event, frozen=True, kw_only=True, tag="subagent.merging"):
 
 
 class SubagentMerged(Event, frozen=True, kw_only=True, tag="subagent.merged"):
-    """What it changed is pending here: `paths`, of which `conflicts` wait for the user; `generated` files beside the
-    review, and `notes` on what is not as it was. What was `refused` has no place here now, and is tried again later."""
+    """The changes of a subagent are pending here: `paths`, of which `conflicts` wait for the user; `generated`
+    files beside the review, and `notes` on differences. `refused` paths can't be merged now, and are tried
+    again later."""
 
     id: str
     paths: tuple[str, ...] = ()

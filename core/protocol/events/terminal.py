@@ -8,7 +8,8 @@ from core.protocol.events.base import Event
 
 
 class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
-    """How this machine holds the effects of commands: `tier` is "T1" to "T4" (SAFETY D 15-19), "T4" holds nothing.
+    """The containment of commands on this machine: `tier` is "T1" to "T4" (SAFETY D 15-19), "T4" contains
+    nothing.
 
     `reason`: why it is not a stronger one, `cure`: what would make it so ("" = it is the strongest).
     """
@@ -19,8 +20,9 @@ class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
 
 
 class ShellMoved(Event, frozen=True, kw_only=True, tag="shell.moved"):
-    """Where the next command starts, whole: its directory in the workspace, the variables that commands have set and
-    those that they have removed. Values that look like secrets are left out: they last as long as the program."""
+    """The working directory of the next command in the workspace, the variables that commands have set and those
+    that they have removed, whole. Values that look like secrets are left out: they last as long as the
+    program."""
 
     directory: str = "."
     environment: dict[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from core.protocol.documents import Question, QuestionAnswer
-from core.protocol.events.base import Decision, Event, ToolStatus
+from core.protocol.events.base import ApprovalDecision, Event, ToolStatus
 
 
 class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
@@ -48,7 +48,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requeste
     directory: str = "."
     explanation: str = ""
     containment: str = ""
-    options: tuple[Decision, ...] = ("allow_once", "reject_once")
+    options: tuple[ApprovalDecision, ...] = ("allow_once", "reject_once")
     reason: str = ""
     environment: tuple[str, ...] = ()
     network: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class ApprovalResolved(Event, frozen=True, kw_only=True, tag="approval.resolved"
     be kept in place of the exact command."""
 
     id: str
-    decision: Decision
+    decision: ApprovalDecision
     by: Literal["user", "program"] = "user"
     note: str = ""
     pattern: str = ""

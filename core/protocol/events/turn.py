@@ -7,8 +7,8 @@ from core.protocol.messages import Attachment, Message, Usage
 
 
 class AttachmentAdded(Event, frozen=True, kw_only=True, tag="attachment.added"):
-    """A picture or a PDF is at hand: a prompt in whose text `label` stands sends it. `request` is the one of
-    `attachment.add`; `note`: what was done to it, "" = nothing."""
+    """A picture or a PDF can be sent: with any prompt whose text contains `label`. `request` is that of
+    `attachment.add`; `note`: how it was converted, "" = not at all."""
 
     label: str
     attachment: Attachment
@@ -49,13 +49,13 @@ class SteerReturned(Event, frozen=True, kw_only=True, tag="steer.returned"):
 
 
 class DraftKept(Event, frozen=True, kw_only=True, tag="draft.kept"):
-    """What stood in the prompt unsent when the user left; the last one counts, until the next turn. "" = nothing."""
+    """The unsent text of the prompt when the user left; the last one counts, until the next turn. "" = none."""
 
     text: str
 
 
 class PromptSuggested(Event, frozen=True, kw_only=True, tag="prompt.suggested"):
-    """What the user may want to say next, and in which mode; a client offers it, and nothing more."""
+    """A prompt that the user may want to send next, and its mode; a client offers it, and nothing more."""
 
     text: str
     mode: ModeName

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from core.protocol.messages import Usage, WireAnswer
-from core.providers.base import Delta, Finished, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta, UsageReport
-from core.providers.wire.parsed_fields import count, table, text
+from core.providers.base import Delta, FinishReason, ReasoningDelta, StreamEnd, TextDelta, ToolCallDelta, UsageReport
+from core.providers.wire.parsed_fields import get_count, get_table, get_text
 from core.providers.wire.tool_calls import CallNormaliser
-from core.providers.wire.wire_text import arguments_object
+from core.providers.wire.wire_text import parse_arguments
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -42,7 +42,7 @@ class _Part:
         """The block with all that came of it."""
         texts = {field: "".join(pieces) for field, pieces in self.pieces.items() if field != _ARGUMENTS}
         written = "".join(self.pieces.get(_ARGUMENTS, ()))
-        return self.block | texts | ({"input": arguments_object(written)} if written.strip() else {})
+        return self.block | texts | ({"input": parse_arguments(written)} if written.strip() else {})
 
 
 class MessageAnswer:
@@ -54,7 +54,7 @@ class MessageAnswer:
         self._parts: dict[int, _Part] = {}
         self._counts: dict[str, int] = {}
         self._thinking_tokens = 0
-        self.finished: Finished | None = None
+        self.finished: StreamEnd | None = None
         self.id = ""
         self.cache_miss = ""
         self.refusal = ""
@@ -65,61 +65,63 @@ class MessageAnswer:
             return
         match event.get("type"):
             case "message_start":
-                message = table(event, "message")
+                message = get_table(event, "message")
                 self.id = str(message.get("id") or "")
-                self.cache_miss = _cache_miss(table(message, "diagnostics"))
-                yield from self._usage(table(message, "usage"))
+                self.cache_miss = _describe_cache_miss(get_table(message, "diagnostics"))
+                yield from self._read_usage(get_table(message, "usage"))
             case "content_block_start":
-                yield from self._opened(event)
+                yield from self._on_block_start(event)
             case "content_block_delta":
-                yield from self._grown(event)
+                yield from self._on_block_delta(event)
             case "content_block_stop":
-                yield from self._closed(event)
+                yield from self._on_block_stop(event)
             case "message_delta":
-                yield from self._usage(table(event, "usage"))
-                self._stopped(table(event, "delta"))
+                yield from self._read_usage(get_table(event, "usage"))
+                self._on_stop(get_table(event, "delta"))
 
-    def wire(self, binding: str) -> WireAnswer | None:
+    def build_wire_answer(self, binding: str) -> WireAnswer | None:
         """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
         back: blank text, and thinking that nothing follows. None if nothing is left."""
         blocks = [self._parts[index].whole() for index in sorted(self._parts)]
-        kept = [block for block in blocks if not _is_void(block)]
+        kept = [block for block in blocks if not _is_empty_block(block)]
         while kept and kept[-1].get("type") in _THOUGHTS:
             kept.pop()
         return WireAnswer(wire="messages", items=tuple(kept), binding=binding) if kept else None
 
-    def _stopped(self, delta: dict[str, Any]) -> None:
-        if reason := text(delta, "stop_reason"):
-            self.finished = Finished(_REASONS.get(reason, "stop"))
-        details = table(delta, "stop_details")
-        self.refusal = text(details, "explanation") or text(details, "category").replace("_", " ") or self.refusal
+    def _on_stop(self, delta: dict[str, Any]) -> None:
+        if reason := get_text(delta, "stop_reason"):
+            self.finished = StreamEnd(_REASONS.get(reason, "stop"))
+        details = get_table(delta, "stop_details")
+        self.refusal = (
+            get_text(details, "explanation") or get_text(details, "category").replace("_", " ") or self.refusal
+        )
 
-    def _opened(self, event: dict[str, Any]) -> Iterator[Delta]:
-        block = dict(table(event, "content_block"))
+    def _on_block_start(self, event: dict[str, Any]) -> Iterator[Delta]:
+        block = dict(get_table(event, "content_block"))
         kind = str(block.get("type") or "")
         group = _THOUGHTS if kind in _THOUGHTS else {kind}
         part = _Part(block, sum(each.block.get("type") in group for each in self._parts.values()))
-        self._parts[count(event, "index")] = part
+        self._parts[get_count(event, "index")] = part
         match kind:
             case "text" if block.get("text"):
                 yield TextDelta(str(block["text"]))
             case "thinking" if block.get("thinking"):
                 yield ReasoningDelta(str(block["thinking"]), index=part.number)
             case "tool_use":
-                block["id"] = self._calls.unique(str(block.get("id") or ""))
+                block["id"] = self._calls.make_unique(str(block.get("id") or ""))
                 yield ToolCallDelta(part.number, id=block["id"], name=str(block.get("name") or ""))
 
-    def _grown(self, event: dict[str, Any]) -> Iterator[Delta]:
-        part = self._parts.get(count(event, "index")) or _Part({}, 0)
-        delta = table(event, "delta")
+    def _on_block_delta(self, event: dict[str, Any]) -> Iterator[Delta]:
+        part = self._parts.get(get_count(event, "index")) or _Part({}, 0)
+        delta = get_table(event, "delta")
         match delta.get("type"):
-            case "text_delta" if said := text(delta, "text"):
+            case "text_delta" if said := get_text(delta, "text"):
                 part.add("text", said)
                 yield TextDelta(said)
-            case "thinking_delta" if said := text(delta, "thinking"):
+            case "thinking_delta" if said := get_text(delta, "thinking"):
                 part.add("thinking", said)
                 yield ReasoningDelta(said, index=part.number)
-            case "input_json_delta" if said := text(delta, _ARGUMENTS):
+            case "input_json_delta" if said := get_text(delta, _ARGUMENTS):
                 part.add(_ARGUMENTS, said)
                 if part.block.get("type") == "tool_use":
                     yield ToolCallDelta(part.number, arguments=said)
@@ -128,22 +130,24 @@ class MessageAnswer:
             case "signature_delta":
                 part.block["signature"] = delta.get("signature")
 
-    def _closed(self, event: dict[str, Any]) -> Iterator[Delta]:
+    def _on_block_stop(self, event: dict[str, Any]) -> Iterator[Delta]:
         """A call without arguments comes without any piece of them; some servers send them whole at the start."""
-        part = self._parts.get(count(event, "index"))
+        part = self._parts.get(get_count(event, "index"))
         if part is None or part.block.get("type") != "tool_use" or _ARGUMENTS in part.pieces:
             return
         part.block["input"] = part.block.get("input") or {}
         yield ToolCallDelta(part.number, arguments=json.dumps(part.block["input"], ensure_ascii=False))
 
-    def _usage(self, usage: dict[str, Any]) -> Iterator[Delta]:
+    def _read_usage(self, usage: dict[str, Any]) -> Iterator[Delta]:
         """Counts are cumulative, and a later event may leave some of them out."""
         if not usage:
             return
         for name in _COUNTS:
             if isinstance(usage.get(name), int):
-                self._counts[name] = count(usage, name)
-        self._thinking_tokens = count(table(usage, "output_tokens_details"), "thinking_tokens") or self._thinking_tokens
+                self._counts[name] = get_count(usage, name)
+        self._thinking_tokens = (
+            get_count(get_table(usage, "output_tokens_details"), "thinking_tokens") or self._thinking_tokens
+        )
         fresh, answer, read, created = (self._counts.get(name, 0) for name in _COUNTS)
         yield UsageReport(
             Usage(
@@ -156,16 +160,16 @@ class MessageAnswer:
         )
 
 
-def _is_void(block: dict[str, Any]) -> bool:
+def _is_empty_block(block: dict[str, Any]) -> bool:
     """Text that is refused in a request."""
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
-def _cache_miss(diagnostics: dict[str, Any]) -> str:
+def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:
     """Why the cache was not hit, in a few words; "" where the API has nothing to say that would help."""
-    reason = table(diagnostics, "cache_miss_reason")
+    reason = get_table(diagnostics, "cache_miss_reason")
     kind = str(reason.get("type") or "")
     if not kind or kind in {"unavailable", "previous_message_not_found"}:
         return ""
-    missed = count(reason, "cache_missed_input_tokens")
+    missed = get_count(reason, "cache_missed_input_tokens")
     return kind.replace("_", " ") + (f", about {missed:,} tokens" if missed else "")

@@ -36,10 +36,15 @@ LOWERED: Final = {
 }
 
 
-def options_of(request: ModelRequest, able: Capabilities, *, without: AbstractSet[str] = frozenset()) -> dict[str, Any]:
+def build_options(
+    request: ModelRequest, able: Capabilities, *, without: AbstractSet[str] = frozenset()
+) -> dict[str, Any]:
     """The fields after the array. `without`: names of `DISPENSABLE` that are left out."""
-    thinking = {} if "thinking" in without else _thinking(request, able)
-    options: dict[str, Any] = {"max_tokens": answer_limit(request, able, thinks=_thinks(thinking)), "stream": True}
+    thinking = {} if "thinking" in without else _build_thinking(request, able)
+    options: dict[str, Any] = {
+        "max_tokens": choose_answer_limit(request, able, thinks=_is_thinking(thinking)),
+        "stream": True,
+    }
     if "display" in without:
         thinking.pop("display", None)
     if budget := thinking.get("budget_tokens"):
@@ -48,14 +53,19 @@ def options_of(request: ModelRequest, able: Capabilities, *, without: AbstractSe
         options["thinking"] = thinking
     if thinking.get("type") == "adaptive" and request.effort and "output_config" not in without:
         options["output_config"] = {"effort": request.effort}
-    if request.temperature is not None and able.sampling and not _thinks(thinking) and "temperature" not in without:
+    if (
+        request.temperature is not None
+        and able.sampling
+        and not _is_thinking(thinking)
+        and "temperature" not in without
+    ):
         options["temperature"] = request.temperature
     if "cache_control" not in without:
         options["cache_control"] = MARK
     return options
 
 
-def answer_limit(request: ModelRequest, able: Capabilities, *, thinks: bool) -> int:
+def choose_answer_limit(request: ModelRequest, able: Capabilities, *, thinks: bool) -> int:
     """How many tokens thinking and answer may have together."""
     if request.max_tokens:
         wanted = request.max_tokens + (THINKING_ROOM if thinks else 0)
@@ -64,24 +74,24 @@ def answer_limit(request: ModelRequest, able: Capabilities, *, thinks: bool) -> 
     return min(wanted, able.max_output or wanted)
 
 
-def _thinks(thinking: dict[str, Any]) -> bool:
+def _is_thinking(thinking: dict[str, Any]) -> bool:
     return thinking.get("type") in {"adaptive", "enabled", "between_tools"}
 
 
-def _thinking(request: ModelRequest, able: Capabilities) -> dict[str, Any]:
+def _build_thinking(request: ModelRequest, able: Capabilities) -> dict[str, Any]:
     """The `thinking` field. A model that thinks is asked to show it, or it would look silent between its calls."""
     effort = request.effort or able.default_effort
     best = able.thinking[0] if able.thinking else ""
     if best == "enabled":  # off by itself
         budget = _BUDGETS.get(effort, 0)
-        return {"type": "enabled", "budget_tokens": budget} if budget and _may_begin(request) else {}
+        return {"type": "enabled", "budget_tokens": budget} if budget and _can_begin_thinking(request) else {}
     if effort == "none":
         least = next((each for each in ("disabled", "between_tools") if each in able.thinking), "")
         return {"type": least} if least else {}
     return {"type": "adaptive", "display": "summarized"} if best == "adaptive" else {}
 
 
-def _may_begin(request: ModelRequest) -> bool:
+def _can_begin_thinking(request: ModelRequest) -> bool:
     """Whether thinking within a budget may be asked for: not while calls are answered that were made without it."""
     asked = next((each for each in reversed(request.messages) if isinstance(each, AssistantMessage)), None)
     if asked is None or not request.messages or not isinstance(request.messages[-1], ToolMessage):

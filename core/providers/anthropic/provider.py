@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 from core.errors import ContextOverflow, ProviderError
 from core.providers.anthropic.answer import MessageAnswer
-from core.providers.anthropic.options import DISPENSABLE, LOWERED, options_of
+from core.providers.anthropic.options import DISPENSABLE, LOWERED, build_options
 from core.providers.anthropic.request import MessagesWire
-from core.providers.base import Answered, Delta, ModelRequest, RequestReport
-from core.providers.catalog.capabilities import Capabilities, capabilities_of
+from core.providers.base import AnswerReport, Delta, ModelRequest, RequestReport
+from core.providers.catalog.capabilities import Capabilities, find_capabilities
 from core.providers.connection.endpoint import Endpoint
-from core.providers.connection.event_stream import refuse_other, stream_class
-from core.providers.connection.failures import cut, from_exception, from_status, one_line
-from core.providers.connection.sdk_provider import END, SdkProvider, next_of
+from core.providers.connection.event_stream import build_stream_class, refuse_other
+from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
+from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
 OFFICIAL_HOST: Final = "api.anthropic.com"
@@ -46,14 +46,14 @@ class AnthropicProvider(SdkProvider):
         self._latest: OrderedDict[str, str] = OrderedDict()
         self._untold = ""
 
-    async def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
         started = False
-        events, sent = await self._sent(request)
+        events, sent = await self._send(request)
         answer, patience = MessageAnswer(set(sent.call_ids)), self._endpoint.patience
         try:
-            await refuse_other(events, self._api(request.model))
+            await refuse_other(events, self._build_api(request.model))
             while (
-                event := await next_of(events, _GRACE_SECONDS if answer.finished else None, patience=patience)
+                event := await read_next(events, _GRACE_SECONDS if answer.finished else None, patience=patience)
             ) is not END:
                 for delta in answer.feed(event):
                     started = True
@@ -61,36 +61,38 @@ class AnthropicProvider(SdkProvider):
         finally:
             await events.close()
         if answer.finished is None:
-            raise cut(self._endpoint.api(), started=started)
-        self._remember(request, answer.id)
+            raise build_cut_error(self._endpoint.build_api(), started=started)
+        self._note_refusal(request, answer.id)
         yield RequestReport(
-            dropped_reasoning=sent.dropped_reasoning, cache_miss=answer.cache_miss, notice=self._notice(answer.refusal)
+            dropped_reasoning=sent.dropped_reasoning,
+            cache_miss=answer.cache_miss,
+            notice=self._build_notice(answer.refusal),
         )
-        if (wire := answer.wire(sent.binding)) is not None:
-            yield Answered(wire)
+        if (wire := answer.build_wire_answer(sent.binding)) is not None:
+            yield AnswerReport(wire)
         yield answer.finished
 
-    async def _sent(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
+    async def _send(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
         """The stream of events. What a server refuses although nobody needs it is left out from then on."""
-        client, module = await self._opened()
-        able = capabilities_of(self.name, request.model, wire="messages", origin=self._endpoint.base_url)
+        client, module = await self._open_client()
+        able = find_capabilities(self.name, request.model, wire="messages", origin=self._endpoint.base_url)
         refused = self._refused.setdefault(request.model, set())
         while True:
             wire = MessagesWire(request, provider=self.name, marked="cache_control" not in refused)
             sent = self._encoder.encode(wire, request)
-            options = self._options(request, able, refused)
+            options = self._build_options(request, able, refused)
             try:
                 events = await client.post(
                     "/v1/messages",
                     cast_to=object,
-                    content=sent.body(options),
-                    options={"headers": self._headers(options)},
+                    content=sent.build_body(options),
+                    options={"headers": self._build_headers(options)},
                     stream=True,
-                    stream_cls=stream_class(module.AsyncStream),
+                    stream_cls=build_stream_class(module.AsyncStream),
                 )
             except Exception as error:
-                failure = from_exception(error, self._api(request.model))
-                name = _dispensable(failure, options, refused)
+                failure = build_exception_error(error, self._build_api(request.model))
+                name = _find_dispensable(failure, options, refused)
                 if not name:
                     raise failure from None
                 refused.add(name)
@@ -99,22 +101,24 @@ class AnthropicProvider(SdkProvider):
             else:
                 return events, sent
 
-    def _options(self, request: ModelRequest, able: Capabilities, refused: set[str]) -> dict[str, Any]:
-        options = options_of(request, able, without=refused)
+    def _build_options(self, request: ModelRequest, able: Capabilities, refused: set[str]) -> dict[str, Any]:
+        options = build_options(request, able, without=refused)
         if self._official and request.session and not request.private and "diagnostics" not in refused:
             options["diagnostics"] = {"previous_message_id": self._latest.get(request.session)}
         return options
 
-    def _headers(self, options: dict[str, Any]) -> dict[str, str]:
+    def _build_headers(self, options: dict[str, Any]) -> dict[str, str]:
         budget = options.get("thinking", {}).get("budget_tokens")
         return {"anthropic-beta": INTERLEAVED} if self._official and budget else {}
 
-    def _notice(self, refusal: str) -> str:
+    def _build_notice(self, refusal: str) -> str:
         """What the user is to be told of the way of a request, once."""
         untold, self._untold = self._untold, ""
-        return " ".join(filter(None, (untold, refusal and f"Why {self._endpoint.label} refused: {one_line(refusal)}.")))
+        return " ".join(
+            filter(None, (untold, refusal and f"Why {self._endpoint.label} refused: {to_one_line(refusal)}."))
+        )
 
-    def _remember(self, request: ModelRequest, message: str) -> None:
+    def _note_refusal(self, request: ModelRequest, message: str) -> None:
         """The answer that the next request of the session is compared with."""
         if not request.session or not message:
             return
@@ -124,9 +128,9 @@ class AnthropicProvider(SdkProvider):
             self._latest.popitem(last=False)
 
     def _client_options(self) -> dict[str, Any]:
-        return {"open_telemetry": False, "middleware": [self._error_check()]}
+        return {"open_telemetry": False, "middleware": [self._build_error_check()]}
 
-    def _error_check(self) -> Callable[[Any, Any], Any]:
+    def _build_error_check(self) -> Callable[[Any, Any], Any]:
         """Raises our error for an answer that is none."""
 
         async def check(request: Any, call_next: Any) -> Any:
@@ -135,12 +139,14 @@ class AnthropicProvider(SdkProvider):
             if raw.is_success:
                 return response
             await raw.aread()
-            raise from_status(raw.status_code, _body(raw), raw.headers, self._api(_model(request.options.content)))
+            raise build_status_error(
+                raw.status_code, _read_body(raw), raw.headers, self._build_api(_find_model(request.options.content))
+            )
 
         return check
 
 
-def _dispensable(failure: ProviderError, options: dict[str, Any], refused: set[str]) -> str:
+def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused: set[str]) -> str:
     """The field of a refused request that the server named as the reason, and that it can do without; "" = none."""
     if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
         return ""
@@ -151,14 +157,14 @@ def _dispensable(failure: ProviderError, options: dict[str, Any], refused: set[s
     return ""
 
 
-def _model(content: object) -> str:
+def _find_model(content: object) -> str:
     """The model that a request of ours was for."""
     if not isinstance(content, bytes):
         return ""
     return str(json.loads(content).get("model", ""))
 
 
-def _body(response: Any) -> object:
+def _read_body(response: Any) -> object:
     try:
         return response.json()
     except ValueError:

@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
-from core.protocol.attachments import PDF
+from core.protocol.attachment_labels import PDF_MEDIA_TYPE
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 from core.providers.base import ModelRequest
-from core.providers.wire.attachment_data import base64_of
-from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
-from core.providers.wire.wire_text import NO_OUTPUT, arguments_object, clean, tool_name
+from core.providers.wire.attachment_data import encode_base64
+from core.providers.wire.request_bytes import (
+    EncodedMessages,
+    PrecedingRequest,
+    SentCall,
+    has_reasoning,
+    select_returnable,
+)
+from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, parse_arguments
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
@@ -51,63 +57,72 @@ class MessagesWire:
             head["system"] = [{"type": "text", "text": clean(request.system), **mark}]
         return head
 
-    def encode(self, messages: Sequence[Message], before: Preceding) -> Encoded:
+    def encode(self, messages: Sequence[Message], before: PrecedingRequest) -> EncodedMessages:
         first = messages[0]
         if isinstance(first, AssistantMessage):
-            return self._answer(first, before)
-        results = [self._result(each, before) for each in messages if isinstance(each, ToolMessage)]
-        said = [block for each in messages if isinstance(each, UserMessage) for block in self._said(each)]
+            return self._encode_answer(first, before)
+        results = [self._encode_result(each, before) for each in messages if isinstance(each, ToolMessage)]
+        said = [
+            block for each in messages if isinstance(each, UserMessage) for block in self._encode_user_message(each)
+        ]
         content = [*results, *said]
-        return Encoded(items=[{"role": "user", "content": content}] if content else [])
+        return EncodedMessages(items=[{"role": "user", "content": content}] if content else [])
 
-    def _answer(self, message: AssistantMessage, before: Preceding) -> Encoded:
-        lead: list[Block] = [{"role": "user", "content": _text(GOES_ON)}] if before.is_empty else []
-        found = None if lead else returnable(message, "messages", self._model, binding=before.binding)
-        if found is not None and _calls_match(message, found.items):
+    def _encode_answer(self, message: AssistantMessage, before: PrecedingRequest) -> EncodedMessages:
+        lead: list[Block] = [{"role": "user", "content": _build_text_blocks(GOES_ON)}] if before.is_empty else []
+        found = None if lead else select_returnable(message, "messages", self._model, binding=before.binding)
+        if found is not None and _is_matching(message, found.items):
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
-            return Encoded(items=[{"role": "assistant", "content": found.items}], calls=calls)
-        dropped = int(holds_reasoning(message.wire))
-        content = [*_text(message.content), *_calls(message)]
+            return EncodedMessages(items=[{"role": "assistant", "content": found.items}], calls=calls)
+        dropped = int(has_reasoning(message.wire))
+        content = [*_build_text_blocks(message.content), *_build_call_blocks(message)]
         if not content:
-            return Encoded(dropped_reasoning=dropped)
+            return EncodedMessages(dropped_reasoning=dropped)
         plain = {call.id: SentCall(id=call.id) for call in message.tool_calls}
         answer = {"role": "assistant", "content": content}
-        return Encoded(items=[*lead, answer], calls=plain, dropped_reasoning=dropped)
+        return EncodedMessages(items=[*lead, answer], calls=plain, dropped_reasoning=dropped)
 
-    def _result(self, message: ToolMessage, before: Preceding) -> Block:
-        sent = before.call(message.call_id)
+    def _encode_result(self, message: ToolMessage, before: PrecedingRequest) -> Block:
+        sent = before.find_call(message.call_id)
         content = clean(message.content)
         block: Block = {"type": "tool_result", "tool_use_id": sent.id if sent else message.call_id}
-        shown = self._attached(message.attachments)
-        block["content"] = [*_text(content), *shown] if shown else (content if content.strip() else NO_OUTPUT)
+        shown = self._encode_attachments(message.attachments)
+        block["content"] = (
+            [*_build_text_blocks(content), *shown] if shown else (content if content.strip() else NO_OUTPUT)
+        )
         return block | ({"is_error": True} if message.is_error else {})
 
-    def _said(self, message: UserMessage) -> list[Block]:
-        return [*self._attached(message.attachments), *_text(message.content)]
+    def _encode_user_message(self, message: UserMessage) -> list[Block]:
+        return [*self._encode_attachments(message.attachments), *_build_text_blocks(message.content)]
 
-    def _attached(self, attachments: Sequence[Attachment]) -> list[Block]:
-        return [self._block(each) for each in attachments]
+    def _encode_attachments(self, attachments: Sequence[Attachment]) -> list[Block]:
+        return [self._encode_attachment(each) for each in attachments]
 
-    def _block(self, attachment: Attachment) -> Block:
-        kind = "document" if attachment.media_type == PDF else "image"
-        data = base64_of(attachment, self._request)
+    def _encode_attachment(self, attachment: Attachment) -> Block:
+        kind = "document" if attachment.media_type == PDF_MEDIA_TYPE else "image"
+        data = encode_base64(attachment, self._request)
         title = {"title": clean(attachment.name)} if kind == "document" and attachment.name else {}
         return {"type": kind, "source": {"type": "base64", "media_type": attachment.media_type, "data": data}, **title}
 
 
-def _calls_match(message: AssistantMessage, blocks: Sequence[Block]) -> bool:
+def _is_matching(message: AssistantMessage, blocks: Sequence[Block]) -> bool:
     """Whether the calls that will be answered are just those that stand in the blocks."""
     return [each.wire_id for each in message.tool_calls] == [
         str(block.get("id")) for block in blocks if block.get("type") == "tool_use"
     ]
 
 
-def _text(content: str) -> list[Block]:
+def _build_text_blocks(content: str) -> list[Block]:
     return [{"type": "text", "text": clean(content)}] if content.strip() else []
 
 
-def _calls(message: AssistantMessage) -> list[Block]:
+def _build_call_blocks(message: AssistantMessage) -> list[Block]:
     return [
-        {"type": "tool_use", "id": call.id, "name": tool_name(call.name), "input": arguments_object(call.arguments)}
+        {
+            "type": "tool_use",
+            "id": call.id,
+            "name": clean_tool_name(call.name),
+            "input": parse_arguments(call.arguments),
+        }
         for call in message.tool_calls
     ]

@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from core.config import EditFormat
-from core.protocol.messages import Effort, Wire
-from core.providers.catalog.told import Thinking, ToldCapabilities, told_of_model
+from core.protocol.messages import Effort, WireProtocol
+from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
 
 FILE: Final = Path(__file__).with_name("models.toml")
 # Servers of this machine: they choose the window themselves, and ask for no money.
@@ -40,38 +40,38 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     freeform_tools: bool = False
     context_window: int = 0
     max_output: int = 0
-    wire: Wire | None = None
+    wire: WireProtocol | None = None
     edits: EditFormat | Literal[""] = ""
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class ModelFamily(Struct, frozen=True, kw_only=True):
     """`patterns`: globs that the name has to fit, one of each group."""
 
     patterns: tuple[tuple[str, ...], ...]
     capabilities: Capabilities
 
-    def fits(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         return all(any(fnmatchcase(name, pattern) for pattern in group) for group in self.patterns)
 
 
-class Catalogue(Struct, frozen=True, kw_only=True):
+class ModelCatalogue(Struct, frozen=True, kw_only=True):
     """The data file. `not_chat`: patterns of models that one can't converse with."""
 
     not_chat: tuple[str, ...]
-    models: tuple[Listed, ...]
+    models: tuple[ModelFamily, ...]
 
 
-def capabilities_of(provider: str, model: str, *, wire: Wire, origin: str = "") -> Capabilities:
+def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: str = "") -> Capabilities:
     """What `model` takes at a provider that speaks `wire` by itself ("responses": OpenAI's own host, or one that says
     it speaks it). `origin`: the provider's base URL, under which its models endpoint told. Never slow; `wire` of the
     result is never None."""
-    listed = _at_host(known_as(model), wire)
+    listed = _adapt_to_wire(find_canonical_name(model), wire)
     listed = replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
-    told = told_of_model(origin, model)
-    return listed if told is None else with_told(listed, told)
+    told = load_reported(origin, model)
+    return listed if told is None else merge_reported(listed, told)
 
 
-def with_told(listed: Capabilities, told: ToldCapabilities) -> Capabilities:
+def merge_reported(listed: Capabilities, told: ReportedCapabilities) -> Capabilities:
     """What was told in the place of what the data file says."""
     news = {name: value for name, value in asdict(told).items() if value is False or value not in (None, 0)}
     best = told.thinking[:1] if told.thinking is not None else listed.thinking[:1]
@@ -82,13 +82,13 @@ def with_told(listed: Capabilities, told: ToldCapabilities) -> Capabilities:
 
 
 @lru_cache(maxsize=256)
-def known_as(model: str) -> Capabilities:
+def find_canonical_name(model: str) -> Capabilities:
     """What the data file says of a model of this name, wherever it runs; `wire` is its maker's."""
-    name = own_name(model)
-    return next((each.capabilities for each in catalogue().models if each.fits(name)), Capabilities())
+    name = strip_prefix(model)
+    return next((each.capabilities for each in load_catalogue().models if each.matches(name)), Capabilities())
 
 
-def _at_host(found: Capabilities, wire: Wire) -> Capabilities:
+def _adapt_to_wire(found: Capabilities, wire: WireProtocol) -> Capabilities:
     """The same at a host that speaks `wire`: what only its maker's own API has is not there elsewhere."""
     if wire == "messages":
         if found.wire == "messages":
@@ -101,33 +101,33 @@ def _at_host(found: Capabilities, wire: Wire) -> Capabilities:
     return plain if wire == "responses" else replace(plain, freeform_tools=False)
 
 
-def is_chat(model: str) -> bool:
+def is_chat_model(model: str) -> bool:
     """Whether one can converse with a model of this name."""
-    name = own_name(model)
-    return not any(fnmatchcase(name, pattern) for pattern in catalogue().not_chat)
+    name = strip_prefix(model)
+    return not any(fnmatchcase(name, pattern) for pattern in load_catalogue().not_chat)
 
 
-def own_name(model: str) -> str:
+def strip_prefix(model: str) -> str:
     """A model's name without the makers and routers before it."""
     return model.rpartition("/")[2].lower()
 
 
 @cache
-def catalogue() -> Catalogue:
+def load_catalogue() -> ModelCatalogue:
     """The data file, read at its first use (some milliseconds)."""
     import tomllib
 
     data = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    listed = [each for family in data["family"] for each in _listed(family)]
-    return Catalogue(not_chat=tuple(data["not_chat"]), models=tuple(listed))
+    listed = [each for family in data["family"] for each in _parse_family(family)]
+    return ModelCatalogue(not_chat=tuple(data["not_chat"]), models=tuple(listed))
 
 
-def _listed(family: dict[str, Any]) -> list[Listed]:
+def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
     """The models of a family, each with what holds for all of them."""
     variants = family.pop("models", None) or [{"names": ["*"]}]
     shared = tuple(family.pop("names"))
     return [
-        Listed(
+        ModelFamily(
             patterns=(shared, tuple(variant.pop("names"))),
             capabilities=msgspec.convert(family | variant, Capabilities),
         )

@@ -23,8 +23,8 @@ from msgspec import Struct
 from core.config import Settings
 from core.errors import AgentTuiError
 from core.providers.catalog import listing
-from core.providers.catalog.presets import KNOWN, Known
-from core.providers.registry import endpoint_of, kind_of, names_address
+from core.providers.catalog.presets import KNOWN, ProviderPreset
+from core.providers.registry import build_endpoint, find_kind, has_address
 
 CONFIGURED: Final = "your configuration"
 
@@ -39,36 +39,36 @@ class DefaultModel(Struct, frozen=True, kw_only=True):
 Listing = Mapping[str, tuple[str, Sequence[str]]]
 
 
-async def default_model(settings: Settings, known: Listing = MappingProxyType({})) -> DefaultModel:
+async def find_default_model(settings: Settings, known: Listing = MappingProxyType({})) -> DefaultModel:
     """The model to start with. Reads keys; asks a server only where the rule needs it to, for a limited time.
 
     `known`: what providers were found to list already, or why nothing.
     """
-    if named := settings.route("chat").model:
+    if named := settings.resolve_route("chat").model:
         return DefaultModel(id=named, reason=CONFIGURED)
     configured = [name for name, each in settings.providers.items() if each.base_url or each.key_command]
     trouble: dict[str, str] = {}
     for keyring in (False, True):
         for provider in dict.fromkeys((*configured, *KNOWN)):
             if provider not in trouble:
-                found = await _model_of(provider, settings, known, keyring=keyring)
+                found = await _choose_model(provider, settings, known, keyring=keyring)
                 if found.id:
                     return found
                 trouble |= {provider: found.reason} if found.reason else {}
     return DefaultModel(reason=" ".join(trouble.values()))
 
 
-async def _model_of(provider: str, settings: Settings, listings: Listing, *, keyring: bool) -> DefaultModel:
+async def _choose_model(provider: str, settings: Settings, listings: Listing, *, keyring: bool) -> DefaultModel:
     """The model to start with at a provider; no reason: nobody has set it up."""
-    known, named = KNOWN.get(provider, Known(label=provider)), names_address(provider, settings)
+    known, named = KNOWN.get(provider, ProviderPreset(label=provider)), has_address(provider, settings)
     has_command = provider in settings.providers and bool(settings.providers[provider].key_command)
     if (known.local and not named) or not (named or has_command or known.base_url):
         return DefaultModel()
     try:
-        endpoint = endpoint_of(provider, settings)
+        endpoint = build_endpoint(provider, settings)
         secret, source = await asyncio.to_thread(partial(endpoint.find_key, keyring=keyring))
     except AgentTuiError as error:
-        return DefaultModel(reason=error.explained() if named or has_command else "")
+        return DefaultModel(reason=error.format_with_hint() if named or has_command else "")
     if endpoint.needs_key and secret is None:
         return DefaultModel()
     if endpoint.needs_key and known.suggested:
@@ -76,7 +76,7 @@ async def _model_of(provider: str, settings: Settings, listings: Listing, *, key
     if provider in listings:
         problem, names = listings[provider]
     else:
-        problem, infos = await listing.listed(endpoint, secret, kind_of(provider, settings))
+        problem, infos = await listing.fetch_models(endpoint, secret, find_kind(provider, settings))
         names = [each.name for each in infos]
     if names:
         return DefaultModel(id=f"{provider}/{names[0]}", reason=f"the first that {endpoint.base_url} lists")

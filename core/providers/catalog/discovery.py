@@ -13,28 +13,28 @@ import msgspec
 from core.config import Settings
 from core.errors import AgentTuiError
 from core.protocol.models import ModelChoice, ProviderStatus
-from core.protocol.queries import Models
+from core.protocol.queries import ModelsAnswer
 from core.providers.base import ModelInfo
 from core.providers.catalog import choosing, listing
 from core.providers.catalog.presets import KNOWN
-from core.providers.catalog.pricing import context_window
+from core.providers.catalog.pricing import find_context_window
 from core.providers.connection.endpoint import is_loopback
-from core.providers.registry import SCRIPTED, endpoint_of, kind_of, names_address, provider_ids
+from core.providers.registry import SCRIPTED, build_endpoint, find_kind, has_address, list_provider_ids
 
 Found = tuple[ProviderStatus, list[ModelChoice]]
 
 
-async def discover(settings: Settings, *, probe: bool = True) -> Models:
+async def discover(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
     """Every provider with its state, and the models that can be chosen. `probe` False: only where keys are."""
-    ids = [each for each in provider_ids(settings) if each != SCRIPTED]
-    found = await asyncio.gather(*(_look(each, settings, probe=probe) for each in ids))
+    ids = [each for each in list_provider_ids(settings) if each != SCRIPTED]
+    found = await asyncio.gather(*(_probe_provider(each, settings, probe=probe) for each in ids))
     names = {
         status.id: (status.problem, [model.id.partition("/")[2] for model in models])
         for status, models in found
         if probe and status.base_url
     }
-    chosen = await choosing.default_model(settings, names)
-    return Models(
+    chosen = await choosing.find_default_model(settings, names)
+    return ModelsAnswer(
         models=tuple(model for _, models in found for model in models),
         providers=tuple(status for status, _ in found),
         default=chosen.id,
@@ -42,28 +42,28 @@ async def discover(settings: Settings, *, probe: bool = True) -> Models:
     )
 
 
-async def _look(provider: str, settings: Settings, *, probe: bool) -> Found:
+async def _probe_provider(provider: str, settings: Settings, *, probe: bool) -> Found:
     known = KNOWN.get(provider)
     label = known.label if known else provider
-    if known and not known.base_url and not names_address(provider, settings):
+    if known and not known.base_url and not has_address(provider, settings):
         return ProviderStatus(id=provider, label=label), []
     try:
-        endpoint = endpoint_of(provider, settings)
+        endpoint = build_endpoint(provider, settings)
         secret, source = await asyncio.to_thread(partial(endpoint.find_key, seconds=listing.LOCAL_SECONDS))
     except AgentTuiError as error:
-        return ProviderStatus(id=provider, label=label, problem=error.explained()), []
+        return ProviderStatus(id=provider, label=label, problem=error.format_with_hint()), []
     local = is_loopback(endpoint.base_url)
     status = ProviderStatus(id=provider, label=label, key=source, base_url=endpoint.base_url, local=local)
     if endpoint.needs_key and secret is None:
         return status, []
-    problem, infos = await listing.listed(endpoint, secret, kind_of(provider, settings)) if probe else ("", [])
+    problem, infos = await listing.fetch_models(endpoint, secret, find_kind(provider, settings)) if probe else ("", [])
     if not infos and endpoint.needs_key and known:
         infos = [ModelInfo(name=name) for name in known.suggested]
     return msgspec.structs.replace(status, problem=problem), [
-        _choice(provider, info, source or endpoint.base_url) for info in infos
+        _build_choice(provider, info, source or endpoint.base_url) for info in infos
     ]
 
 
-def _choice(provider: str, info: ModelInfo, source: str) -> ModelChoice:
+def _build_choice(provider: str, info: ModelInfo, source: str) -> ModelChoice:
     model = f"{provider}/{info.name}"
-    return ModelChoice(id=model, source=source, context_window=info.context_window or context_window(model))
+    return ModelChoice(id=model, source=source, context_window=info.context_window or find_context_window(model))

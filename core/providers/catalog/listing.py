@@ -10,11 +10,11 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from core.providers.base import ModelInfo
-from core.providers.catalog import told
-from core.providers.catalog.capabilities import is_chat
+from core.providers.catalog import reported as told
+from core.providers.catalog.capabilities import is_chat_model
 from core.providers.catalog.presets import Kind
-from core.providers.connection.endpoint import Endpoint, is_loopback, is_openai
-from core.providers.connection.failures import one_line
+from core.providers.connection.endpoint import Endpoint, is_loopback, is_openai_host
+from core.providers.connection.failures import to_one_line
 from core.secrets import Secret
 
 LOCAL_SECONDS: Final = 0.3
@@ -23,7 +23,7 @@ MAX_BYTES: Final = 4_000_000
 NOT_LISTENING: Final = "Nothing listens there."
 
 
-async def listed(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple[str, list[ModelInfo]]:
+async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple[str, list[ModelInfo]]:
     """Why the models can't be listed ("" = they can), and the models that one can chat with."""
     if "{" in endpoint.base_url:
         return "Its address needs a model: name one.", []
@@ -32,7 +32,7 @@ async def listed(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple
         path += f"{'&' if '?' in path else '?'}{urlencode(endpoint.query)}"
     headers = dict(endpoint.headers)
     if secret is not None:
-        headers |= _credentials(secret, kind, endpoint.key_header)
+        headers |= _build_credentials(secret, kind, endpoint.key_header)
     try:
         async with asyncio.timeout(LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS):
             status, body = await get_json(endpoint.base_url + path, headers)
@@ -41,14 +41,14 @@ async def listed(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple
     except ConnectionRefusedError:
         return NOT_LISTENING, []
     except (OSError, ValueError, EOFError) as error:
-        return f"{one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
+        return f"{to_one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
     if status != 200:
         return f"It answers with status {status}.", []
-    await asyncio.to_thread(told.remember, endpoint.base_url, told.entries_in(body))
-    return "", [info for info in told.model_infos(body) if is_chat(info.name)]
+    await asyncio.to_thread(told.save_reported, endpoint.base_url, told.list_entries(body))
+    return "", [info for info in told.parse_model_infos(body) if is_chat_model(info.name)]
 
 
-async def learn(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: str) -> None:
+async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: str) -> None:
     """Ask an API what a model can do, and keep what it tells; it is not asked again for a while, whatever it says.
 
     OpenAI's own list has nothing but names, and so has Ollama's, which tells of one model at a time."""
@@ -59,12 +59,12 @@ async def learn(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: st
                 asked = json.dumps({"model": model}).encode()
                 _, shown = await get_json(urljoin(endpoint.base_url, "/api/show"), dict(endpoint.headers), asked)
             entries = [{**shown, "id": model}] if isinstance(shown, dict) else []
-    elif not is_openai(endpoint.base_url):
-        await listed(endpoint, secret, kind)
-    await asyncio.to_thread(told.remember, endpoint.base_url, entries, asked=model)
+    elif not is_openai_host(endpoint.base_url):
+        await fetch_models(endpoint, secret, kind)
+    await asyncio.to_thread(told.save_reported, endpoint.base_url, entries, asked=model)
 
 
-def _credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str]:
+def _build_credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str]:
     version = {"anthropic-version": "2023-06-01"} if kind == "anthropic" else {}
     if header:
         return version | {header: secret.reveal()}
@@ -100,21 +100,21 @@ async def get_json(url: str, headers: dict[str, str], posted: bytes = b"") -> tu
         status = re.match(r"HTTP/1\.\d (\d{3})", head)
         if status is None:
             raise ValueError("something else than a model server listens there")
-        return int(status[1]), await _json(reader, head) if status[1] == "200" else None
+        return int(status[1]), await _read_json(reader, head) if status[1] == "200" else None
     finally:
         writer.close()
 
 
-async def _json(reader: asyncio.StreamReader, head: str) -> Any:
+async def _read_json(reader: asyncio.StreamReader, head: str) -> Any:
     length = re.search(r"(?im)^content-length:\s*(\d+)", head)
-    body = await (reader.readexactly(min(int(length[1]), MAX_BYTES)) if length else _until_end(reader))
+    body = await (reader.readexactly(min(int(length[1]), MAX_BYTES)) if length else _read_to_end(reader))
     try:
         return json.loads(body)
     except ValueError:
         raise ValueError("something else than a model server listens there") from None
 
 
-async def _until_end(reader: asyncio.StreamReader) -> bytes:
+async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
     body = bytearray()
     while len(body) < MAX_BYTES and (part := await reader.read(65536)):
         body += part

@@ -11,27 +11,27 @@ from functools import lru_cache
 from typing import Final
 
 from core.protocol.messages import Usage
-from core.providers.catalog.capabilities import LOCAL, known_as
+from core.providers.catalog.capabilities import LOCAL, find_canonical_name
 
 FREE: Final = LOCAL
 _LISTED: Final = frozenset({"openai", "anthropic"})
 
 
-def load() -> None:
+def load_prices() -> None:
     """Import the price list. Slow; safe in any thread."""
-    _price_of("openai/gpt-4o", 1, 1, 0, 0)
+    _find_price("openai/gpt-4o", 1, 1, 0, 0)
 
 
-def cost(model_id: str, usage: Usage) -> float | None:
+def compute_cost(model_id: str, usage: Usage) -> float | None:
     """US dollars for one call to `provider/name`; 0.0 for a model on this machine, None when the price is not known."""
     if model_id.partition("/")[0] in FREE:
         return 0.0
     cached, written = usage.cached_tokens, usage.cache_write_tokens
-    return _price_of(model_id, usage.prompt_tokens, usage.completion_tokens, cached, written)
+    return _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached, written)
 
 
 @lru_cache(maxsize=64)
-def _price_of(model_id: str, prompt: int, answer: int, cached: int, written: int) -> float | None:
+def _find_price(model_id: str, prompt: int, answer: int, cached: int, written: int) -> float | None:
     from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
@@ -45,15 +45,15 @@ def _price_of(model_id: str, prompt: int, answer: int, cached: int, written: int
         return None
 
 
-def context_window(model_id: str) -> int:
+def find_context_window(model_id: str) -> int:
     """Tokens that `provider/name` can be sent, 0 = not known. Never slow."""
     provider, _, name = model_id.partition("/")
     if provider in FREE:
         return 0
-    return known_as(name).context_window or _listed_window(provider, name)
+    return find_canonical_name(name).context_window or _find_listed_window(provider, name)
 
 
-def _listed_window(provider: str, name: str) -> int:
+def _find_listed_window(provider: str, name: str) -> int:
     if "genai_prices.data" not in sys.modules or provider not in _LISTED:
         return 0
     from genai_prices import Usage as Counts

@@ -32,7 +32,7 @@ class KeyFinder(Protocol):
     def __call__(self, *, seconds: float = ..., keyring: bool = ...) -> FoundKey: ...
 
 
-def _no_key(*, seconds: float = 0.0, keyring: bool = True) -> FoundKey:
+def _find_no_key(*, seconds: float = 0.0, keyring: bool = True) -> FoundKey:
     return None, ""
 
 
@@ -49,7 +49,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     label: str
     base_url: str
     variable: str = ""
-    find_key: KeyFinder = _no_key
+    find_key: KeyFinder = _find_no_key
     needs_key: bool = False
     key_command: str = ""
     key_header: str = ""
@@ -62,7 +62,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """Seconds in which a server may send nothing of an answer, though it shows signs of life."""
         return 5 * self.stall_seconds
 
-    def api(self, *, model: str = "", key: str = "", prefixed: bool = True) -> Api:
+    def build_api(self, *, model: str = "", key: str = "", prefixed: bool = True) -> Api:
         """This endpoint in the words of an error."""
         return Api(
             label=self.label,
@@ -75,7 +75,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             prefixed=prefixed,
         )
 
-    def key(self) -> FoundKey:
+    def load_key(self) -> FoundKey:
         """The key to send. Raises `ProviderError` if one is needed and there is none."""
         secret, source = self.find_key()
         if secret is None and self.needs_key:
@@ -87,7 +87,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return secret, source
 
 
-def is_openai(url: str) -> bool:
+def is_openai_host(url: str) -> bool:
     """Whether an address is OpenAI's own, in any of its regions."""
     host = urlsplit(url).hostname or ""
     return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
@@ -102,7 +102,7 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
+def build_http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
     """The SDK's own HTTP client, with three things changed.
 
     It follows no redirect, which would carry the key to another host. For a server on this machine it reads no
@@ -111,13 +111,13 @@ def http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
     base = importlib.import_module(f"{sdk}._base_client")
     local = is_loopback(endpoint.base_url)
     plain = local and endpoint.base_url.startswith("http:")
-    hooks = {"request": [_without_others(endpoint.key_header)]} if endpoint.key_header else None
+    hooks = {"request": [_build_header_filter(endpoint.key_header)]} if endpoint.key_header else None
     return base.DefaultAsyncHttpxClient(
         follow_redirects=False, verify=not plain, trust_env=not local, event_hooks=hooks
     )
 
 
-def _without_others(header: str) -> Callable[[Any], Awaitable[None]]:
+def _build_header_filter(header: str) -> Callable[[Any], Awaitable[None]]:
     """What takes the SDKs' own headers for a key out of a request, but for the one that is meant."""
 
     async def strip(request: Any) -> None:
@@ -128,7 +128,7 @@ def _without_others(header: str) -> Callable[[Any], Awaitable[None]]:
     return strip
 
 
-def time_limits(client_module: Any, endpoint: Endpoint) -> Any:
+def build_timeouts(client_module: Any, endpoint: Endpoint) -> Any:
     """Connecting takes at most 15 s; then no pause between two bytes is longer than the stall time."""
     return client_module.Timeout(endpoint.stall_seconds, connect=min(CONNECT_SECONDS, endpoint.stall_seconds))
 
@@ -140,13 +140,13 @@ def warm_up(client_module: Any, sdk: Sdk) -> None:
     make(api_key="none", base_url="http://127.0.0.1", http_client=base.DefaultAsyncHttpxClient(trust_env=False))
 
 
-async def with_near_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:
+async def add_near_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:
     """The same error; if the model is not known, its hint names those of the API that are spelt much like it."""
     if error.code != "model_unknown":
         return error
     try:
         async with asyncio.timeout(NAMES_SECONDS):
-            names = [info.name for info in await provider.models()]
+            names = [info.name for info in await provider.list_models()]
     except (ProviderError, TimeoutError):
         return error
     near = difflib.get_close_matches(model, names, n=3, cutoff=0.5) or sorted(names)[:3]

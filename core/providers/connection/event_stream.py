@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final
 
 from core.errors import ProviderError
-from core.providers.connection.failures import Api, SilentTooLong, detail_of, from_event
+from core.providers.connection.failures import Api, SilentTooLong, build_event_error, extract_detail
 
 MAX_BODY: Final = 65_536
 BODY_SECONDS: Final = 5.0
@@ -29,7 +29,7 @@ _NO_STREAMS: Final = ("text/html", "application/xhtml", "application/json", "app
 
 
 @cache
-def stream_class(base: Any) -> Any:
+def build_stream_class(base: Any) -> Any:
     """An SDK's `AsyncStream` that passes over empty events; `is_done`: the end mark `[DONE]` came."""
 
     class EventStream(base[object]):  # type: ignore[misc]
@@ -78,10 +78,10 @@ async def refuse_other(stream: Any, api: Api) -> None:
     kind = str(stream.response.headers.get("content-type", "")).partition(";")[0].strip().lower()
     if not kind.startswith(_NO_STREAMS):
         return
-    body = await _body(stream.response)
+    body = await _read_body(stream.response)
     if isinstance(body, dict) and body.get("error"):
-        raise from_event(body, api)
-    detail = detail_of(body)
+        raise build_event_error(body, api)
+    detail = extract_detail(body)
     raise ProviderError(
         f"{api.label} answered with {kind} and not with a stream of events{f': {detail}' if detail else ''}.",
         code="stream_invalid",
@@ -89,7 +89,7 @@ async def refuse_other(stream: Any, api: Api) -> None:
     )
 
 
-async def _body(response: Any) -> object:
+async def _read_body(response: Any) -> object:
     """The beginning of an answer, parsed if it is JSON."""
     data = b""
     with contextlib.suppress(Exception):  # what came until then is enough to say what it is

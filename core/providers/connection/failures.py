@@ -72,7 +72,7 @@ class Api(Struct, frozen=True, kw_only=True):
         return f"Check the base URL ({redact(self.base_url)}): the path of the API {usual}."
 
     @property
-    def who(self) -> str:
+    def describe(self) -> str:
         """The provider with its model."""
         return f"{self.label} ({self.model})" if self.model else self.label
 
@@ -89,117 +89,120 @@ class SilentTooLong(TimeoutError):
         super().__init__(f"{sent} for {seconds:g} s")
 
 
-def from_status(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
+def build_status_error(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
     """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
     # Their patterns are compiled (6 ms) when something has gone wrong, not at every start.
-    from core.providers.connection.refusals import is_too_large, refusal_of
-    from core.providers.connection.waiting import wanted_wait
+    from core.providers.connection.refusals import find_refusal, is_too_large
+    from core.providers.connection.retry_delay import parse_wait
 
-    detail = detail_of(body)
+    detail = extract_detail(body)
     whole = f"{detail} {json.dumps(body) if isinstance(body, (dict, list)) else body or ''}"
     if is_too_large(status, whole):
-        return overflow(api, detail)
-    wait = wanted_wait(headers, body, whole) if status == 429 or status >= 498 else None
+        return build_overflow_error(api, detail)
+    wait = parse_wait(headers, body, whole) if status == 429 or status >= 498 else None
     passes = status == 429 and wait is not None and not _DAILY.search(whole)  # the quota of a minute comes back
     if isinstance(body, str) and _PAGE.search(body) and 400 <= status < 500:
-        return _page(status, detail, api)
-    refusal = None if passes else refusal_of(status, whole)
+        return _build_page_error(status, detail, api)
+    refusal = None if passes else find_refusal(status, whole)
     if refusal is not None:
-        return _refused(refusal, status, detail, api, wait)
-    error = _by_status(status, detail, whole, api, wait)
+        return _build_refused(refusal, status, detail, api, wait)
+    error = _classify_status(status, detail, whole, api, wait)
     asked = headers.get("x-should-retry")
     error.retryable = asked == "true" if asked in {"true", "false"} else error.retryable
     return error
 
 
-def _by_status(status: int, detail: str, whole: str, api: Api, wait: float | None) -> ProviderError:
+def _classify_status(status: int, detail: str, whole: str, api: Api, wait: float | None) -> ProviderError:
     """What the status alone says."""
     from core.providers.connection.refusals import QUOTA
 
     match status:
         case 402:
-            return _refused(QUOTA, status, detail, api, wait)
+            return _build_refused(QUOTA, status, detail, api, wait)
         case 401 | 403:
-            return _key_rejected(status, detail, api)
+            return _build_key_error(status, detail, api)
         case 404 | 405:
-            return _not_found(status, detail, whole, api)
+            return _build_not_found_error(status, detail, whole, api)
         case _:
-            return _busy(status, detail, wait, api) or _invalid(status, detail, api)
+            return _build_busy_error(status, detail, wait, api) or _build_invalid_error(status, detail, api)
 
 
-def _refused(refusal: Refusal, status: int, detail: str, api: Api, wait: float | None) -> ProviderError:
+def _build_refused(refusal: Refusal, status: int, detail: str, api: Api, wait: float | None) -> ProviderError:
     """The error for a reason that is known."""
     if refusal.code == "key_rejected":
-        return _key_rejected(status, detail, api)
-    fields = {"who": api.who, "label": api.label, "model": api.model or "the model", "id": api.id}
+        return _build_key_error(status, detail, api)
+    fields = {"who": api.describe, "label": api.label, "model": api.model or "the model", "id": api.id}
     what = refusal.what.replace("{model!r}", repr(api.model)).format(**fields)
     hint = refusal.hint.format(**fields, check_address=api.check_address)
     text = f"{what} ({status})" if status else what
-    return _error(text, detail, code=refusal.code, hint=hint, retryable=refusal.retryable, retry_after=wait)
+    return _build_error(text, detail, code=refusal.code, hint=hint, retryable=refusal.retryable, retry_after=wait)
 
 
-def _page(status: int, detail: str, api: Api) -> ProviderError:
+def _build_page_error(status: int, detail: str, api: Api) -> ProviderError:
     """A web page in place of an answer: another server answers there, or something stands in between."""
     if status in {404, 405}:
-        return _not_found(status, detail, "", api)
+        return _build_not_found_error(status, detail, "", api)
     hint = f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
-    return _error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
+    return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
 
 
-def _busy(status: int, detail: str, wait: float | None, api: Api) -> ProviderError | None:
+def _build_busy_error(status: int, detail: str, wait: float | None, api: Api) -> ProviderError | None:
     if status == 429:
-        what, code = f"{api.who} limits the rate of requests (429)", "rate_limited"
+        what, code = f"{api.describe} limits the rate of requests (429)", "rate_limited"
     elif status in {498, 503, 529}:
-        what, code = f"{api.who} is overloaded ({status})", "overloaded"
+        what, code = f"{api.describe} is overloaded ({status})", "overloaded"
     elif status in {408, 409, 425} or status >= 500:
-        what, code = f"{api.who} failed ({status})", "server_failed"
+        what, code = f"{api.describe} failed ({status})", "server_failed"
     else:
         return None
-    when = f"It asks to be left alone for {duration(wait)}." if wait and wait >= LONG_WAIT else "Try again in a moment."
-    return _error(what, detail, code=code, hint=when, retryable=True, retry_after=wait)
+    when = (
+        f"It asks to be left alone for {format_duration(wait)}."
+        if wait and wait >= LONG_WAIT
+        else "Try again in a moment."
+    )
+    return _build_error(what, detail, code=code, hint=when, retryable=True, retry_after=wait)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """ "45 seconds", "5 minutes", "3 hours"."""
     if seconds < 2 * 60:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} hours"
 
 
-def _invalid(status: int, detail: str, api: Api) -> ProviderError:
+def _build_invalid_error(status: int, detail: str, api: Api) -> ProviderError:
     if 300 <= status < 400:
         hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
     else:
         hint = "Choose another model with /model if this one does not support what was asked."
-    return _error(f"{api.who} refused the request ({status})", detail, code="request_invalid", hint=hint)
+    return _build_error(f"{api.describe} refused the request ({status})", detail, code="request_invalid", hint=hint)
 
 
-def _key_rejected(status: int, detail: str, api: Api) -> ProviderError:
+def _build_key_error(status: int, detail: str, api: Api) -> ProviderError:
     if api.key:
         hint = f"The key is from {api.key}; correct it there."
     else:
         hint = f"No key was found; set {api.variable}." if api.variable else "This server wants a key."
-    what = f"{api.who} does not allow this with the key" if status == 403 else f"{api.who} rejected the key"
-    return _error(f"{what} ({status})", detail, code="key_rejected", hint=hint)
+    what = f"{api.describe} does not allow this with the key" if status == 403 else f"{api.describe} rejected the key"
+    return _build_error(f"{what} ({status})", detail, code="key_rejected", hint=hint)
 
 
-def _not_found(status: int, detail: str, whole: str, api: Api) -> ProviderError:
+def _build_not_found_error(status: int, detail: str, whole: str, api: Api) -> ProviderError:
     if status == 404 and _MODEL.search(whole):
-        return _error(
+        return _build_error(
             f"{api.label} has no model {api.model!r}", detail, code="model_unknown", hint="Choose one with /model."
         )
     what = f"{api.label} has no such address ({status})"
-    return _error(what, detail, code="address_unknown", hint=api.check_address)
+    return _build_error(what, detail, code="address_unknown", hint=api.check_address)
 
 
-def overflow(api: Api, detail: str = "") -> ContextOverflow:
-    text = (
-        f"The conversation is too large for {api.who if api.model else 'the model'}{': ' + detail if detail else ''}."
-    )
+def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
+    whom = api.describe if api.model else "the model"
+    text = f"The conversation is too large for {whom}{': ' + detail if detail else ''}."
     return ContextOverflow(text, hint="Shorten it with /compact, or choose a model with a larger window.")
 
 
-def from_event(body: object, api: Api) -> ProviderError:
+def build_event_error(body: object, api: Api) -> ProviderError:
     """The error for an error object that came inside a stream."""
     found = body.get("error", body) if isinstance(body, dict) else {}
     found = found if isinstance(found, dict) else {}
@@ -208,12 +211,12 @@ def from_event(body: object, api: Api) -> ProviderError:
     status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 0
     lasting = 400 if _LASTING.match(code) else 500
     status = status or next((_TYPES[word] for word in reversed(words) if word in _TYPES), lasting)
-    return from_status(status, body, {}, api)
+    return build_status_error(status, body, {}, api)
 
 
-def from_exception(error: BaseException, api: Api, *, started: bool = False) -> ProviderError:
+def build_exception_error(error: BaseException, api: Api, *, started: bool = False) -> ProviderError:
     """The error for whatever a client raised. `started`: some of the answer had come already."""
-    chain = list(_chain(error))
+    chain = list(_list_causes(error))
     for each in chain:
         if isinstance(each, ProviderError):
             return each
@@ -221,32 +224,32 @@ def from_exception(error: BaseException, api: Api, *, started: bool = False) -> 
             return ProviderError(each.message, hint=each.hint, code=each.code)
         response, status = getattr(each, "response", None), getattr(each, "status_code", None)
         if isinstance(status, int) and (status < 200 or status >= 300):
-            return from_status(status, getattr(each, "body", None), getattr(response, "headers", {}), api)
+            return build_status_error(status, getattr(each, "body", None), getattr(response, "headers", {}), api)
     if isinstance(getattr(error, "body", None), (dict, str)):
-        return from_event(getattr(error, "body", None), api)
-    return _transport(chain, api, started=started)
+        return build_event_error(getattr(error, "body", None), api)
+    return _build_transport_error(chain, api, started=started)
 
 
-def _transport(chain: list[BaseException], api: Api, *, started: bool) -> ProviderError:
+def _build_transport_error(chain: list[BaseException], api: Api, *, started: bool) -> ProviderError:
     names = {name for each in chain for name in (kind.__name__ for kind in type(each).__mro__)}
     if names & _CONNECTING or any(isinstance(each, ConnectionRefusedError) for each in chain):
-        return _unreachable(chain, api)
+        return _build_unreachable_error(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
         silent = next((each for each in chain if isinstance(each, SilentTooLong)), SilentTooLong(api.stall_seconds))
-        return ProviderError(f"{api.who} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
+        return ProviderError(f"{api.describe} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
     if names & _CUT or isinstance(chain[0], ConnectionError):
-        return cut(api, started=started)
-    reason = one_line(f"{type(chain[0]).__name__}: {chain[0]}")
+        return build_cut_error(api, started=started)
+    reason = to_one_line(f"{type(chain[0]).__name__}: {chain[0]}")
     if names & {"JSONDecodeError", "UnicodeDecodeError"}:
         text = f"{api.label} sent something that is not a stream of JSON events ({reason})."
         return ProviderError(text, code="stream_invalid", retryable=True, hint=f"Check the base URL ({api.base_url}).")
     return ProviderError(f"{api.label} can't be used: {reason}.", code="provider_failed", hint="Try again.")
 
 
-def _unreachable(chain: list[BaseException], api: Api) -> ProviderError:
+def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderError:
     said = (each for each in chain if "[SSL" in str(each) or "certificate" in str(each).lower())
     told = next((each for each in chain if _is_tls(each)), None) or next(said, chain[-1])
-    reason = one_line(_system_words(told)) or type(told).__name__
+    reason = to_one_line(_describe_system_error(told)) or type(told).__name__
     if type(chain[-1]).__name__ == "SSLWantReadError":
         reason = "the server did not answer the TLS handshake; does it speak https?"
     lowered = " ".join(str(each) for each in chain).lower()
@@ -268,7 +271,7 @@ def _is_tls(error: BaseException) -> bool:
     return "SSLError" in names and not names & {"SSLWantReadError", "SSLWantWriteError"}
 
 
-def _system_words(error: BaseException) -> str:
+def _describe_system_error(error: BaseException) -> str:
     """What the system calls it, without numbers and addresses; of TLS, whose numbers are its own, what is wrong."""
     if _is_tls(error):
         said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
@@ -278,7 +281,7 @@ def _system_words(error: BaseException) -> str:
     return str(error)
 
 
-def cut(api: Api, *, started: bool) -> ProviderError:
+def build_cut_error(api: Api, *, started: bool) -> ProviderError:
     """The stream ended before the answer did."""
     when = "in the middle of the answer" if started else "before any answer came"
     return ProviderError(
@@ -286,52 +289,52 @@ def cut(api: Api, *, started: bool) -> ProviderError:
     )
 
 
-def detail_of(body: object) -> str:
+def extract_detail(body: object) -> str:
     """The server's own words in one line, without markup and keys; "" if it said nothing."""
     if isinstance(body, (dict, list)):
-        return one_line(_message(body) or json.dumps(body))
+        return to_one_line(_extract_message(body) or json.dumps(body))
     text = str(body or "")
     if _PAGE.search(text):
         title = re.search(r"<(title|h1)[^>]*>(.*?)</\1>", text, re.IGNORECASE | re.DOTALL)
         text = title[2] if title else re.sub(r"(?is)<(script|style).*?</\1>|<[^>]*>", " ", text)
-        return one_line(html.unescape(re.sub(r"<[^>]*>", " ", text)))
-    return one_line(text)
+        return to_one_line(html.unescape(re.sub(r"<[^>]*>", " ", text)))
+    return to_one_line(text)
 
 
-def _message(body: Any, depth: int = 0) -> str:
+def _extract_message(body: Any, depth: int = 0) -> str:
     """The first text below the keys that servers use for it. What a router was told by the server behind it says more
     than its own words; a list of faults says where each is; JSON in a text is looked into."""
     if depth > MAX_DEPTH:
         return ""
     if isinstance(body, str):
-        return _unpacked(body, depth)
+        return _unpack(body, depth)
     if isinstance(body, list):
-        return "; ".join([each for each in (_message(each, depth + 1) for each in body[:MOST_FAULTS]) if each])
+        return "; ".join([each for each in (_extract_message(each, depth + 1) for each in body[:MOST_FAULTS]) if each])
     if not isinstance(body, dict):
         return ""
     behind = body.get("metadata")
-    if isinstance(behind, dict) and (raw := _message(behind.get("raw"), depth + 1)):
+    if isinstance(behind, dict) and (raw := _extract_message(behind.get("raw"), depth + 1)):
         return f"{behind['provider_name']}: {raw}" if isinstance(behind.get("provider_name"), str) else raw
-    found = next(filter(None, (_message(body.get(key), depth + 1) for key in _SAID)), "")
+    found = next(filter(None, (_extract_message(body.get(key), depth + 1) for key in _SAID)), "")
     place = body.get("loc")
     return f"{'.'.join(map(str, place))}: {found}" if isinstance(place, list) and found else found
 
 
-def _unpacked(text: str, depth: int) -> str:
+def _unpack(text: str, depth: int) -> str:
     if text.lstrip()[:1] in {"{", "["}:
         with contextlib.suppress(ValueError, RecursionError):
-            return _message(json.loads(text), depth + 1) or text
+            return _extract_message(json.loads(text), depth + 1) or text
     return text
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Foreign text in one line of at most 300 characters, without control characters and keys."""
     text = "".join(char if char.isprintable() else " " for char in redact(text))
     text = " ".join(text.split()).rstrip(".")
     return text if len(text) <= MAX_DETAIL else text[: MAX_DETAIL - 1] + "…"
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """The error and what caused it, outermost first."""
     seen: set[int] = set()
     current: BaseException | None = error
@@ -341,7 +344,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _error(
+def _build_error(
     what: str, detail: str, *, code: str, hint: str, retryable: bool = False, retry_after: float | None = None
 ) -> ProviderError:
     text = f"{what}: {detail}." if detail else f"{what}."

@@ -19,7 +19,7 @@ _found: dict[str, Secret] = {}
 _running = threading.Lock()
 
 
-def key_of_command(command: str, *, seconds: float | None = None) -> Secret:
+def run_key_command(command: str, *, seconds: float | None = None) -> Secret:
     """The first line that a command prints, kept until `forget`. Blocks. Raises `ProviderError`, which says why."""
     with _running:
         if command not in _found:
@@ -27,7 +27,7 @@ def key_of_command(command: str, *, seconds: float | None = None) -> Secret:
         return _found[command]
 
 
-def forget(command: str) -> None:
+def forget_key(command: str) -> None:
     """Run the command again when the key is wanted next: what it printed is refused."""
     _found.pop(command, None)
 
@@ -43,19 +43,19 @@ def _run(command: str, seconds: float) -> Secret:
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        raise _failed(command, f"took longer than {seconds:g} s") from None
+        raise _build_error(command, f"took longer than {seconds:g} s") from None
     except OSError as error:
-        raise _failed(command, f"could not be run: {error.strerror}") from None
+        raise _build_error(command, f"could not be run: {error.strerror}") from None
     first = next(iter(done.stdout.decode("utf-8", "replace").strip().splitlines()), "").strip()
     if done.returncode:
         said = " ".join(redact(done.stderr.decode("utf-8", "replace")).split())[:_SHOWN]
-        raise _failed(command, f"ended with {done.returncode}{f': {said}' if said else ''}")
+        raise _build_error(command, f"ended with {done.returncode}{f': {said}' if said else ''}")
     if not first or not first.isascii() or not first.isprintable() or " " in first:
-        raise _failed(command, "printed no key: a key is one word in ASCII on the first line")
+        raise _build_error(command, "printed no key: a key is one word in ASCII on the first line")
     return Secret(first)
 
 
-def _failed(command: str, why: str) -> ProviderError:
+def _build_error(command: str, why: str) -> ProviderError:
     return ProviderError(
         f"The key command `{redact(command)}` {why.rstrip('.')}.",
         code="key_command_failed",

@@ -21,10 +21,10 @@ import msgspec
 
 from core.errors import ConfigError, StateError
 from core.providers.connection.endpoint import is_loopback
-from core.providers.connection.key_command import key_of_command
+from core.providers.connection.key_command import run_key_command
 from core.providers.connection.private_file import read_private, write_private
 from core.secrets import Secret
-from core.user_dirs import state_dir
+from core.user_dirs import get_state_dir
 
 FoundKey = tuple[Secret | None, str]
 SERVICE: Final = "agent-tui"
@@ -35,7 +35,7 @@ KEYRING_SECONDS: Final = 3.0
 _keyring_off = threading.Event()
 
 
-def account(provider: str, base_url: str) -> str:
+def build_account(provider: str, base_url: str) -> str:
     """The name that a key is stored under: it belongs to this provider at this origin, and to nothing else."""
     parts = urlsplit(base_url)
     return f"{provider} {parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
@@ -56,19 +56,19 @@ def find_key(
     Raises `ConfigError` if a stored file can't be used, `ProviderError` if the command failed.
     """
     if command:
-        return key_of_command(command), KEY_COMMAND
+        return run_key_command(command), KEY_COMMAND
     if variable and (value := os.environ.get(variable, "").strip()):
         if not value.isascii() or not value.isprintable():
             raise ConfigError(f"{variable} holds no key: a key is one word in ASCII.", hint=f"Set {variable} anew.")
         return Secret(value), f"environment variable {variable}"
-    name = account(provider, base_url)
+    name = build_account(provider, base_url)
     if (
         keyring
         and not is_loopback(base_url)
         and (stored := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds))
     ):
         return Secret(str(stored)), KEYRING
-    path = state_dir() / FILE_NAME
+    path = get_state_dir() / FILE_NAME
     value = _read(path).get(name, "")
     return (Secret(value), str(path)) if value else (None, "")
 
@@ -78,9 +78,9 @@ def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRIN
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key or len(key) < 6:
         raise ConfigError("that does not look like a key.", hint="Paste the key alone, one word.")
-    secret, name = Secret(key), account(provider, base_url)
-    path = state_dir() / FILE_NAME
-    if not is_loopback(base_url) and _ask_keyring(lambda ring: _kept(ring, name, secret), seconds):
+    secret, name = Secret(key), build_account(provider, base_url)
+    path = get_state_dir() / FILE_NAME
+    if not is_loopback(base_url) and _ask_keyring(lambda ring: _is_stored(ring, name, secret), seconds):
         if name in (kept := _read(path)):
             _write(path, {other: value for other, value in kept.items() if other != name})
         return KEYRING
@@ -88,7 +88,7 @@ def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRIN
     return str(path)
 
 
-def _kept(ring: Any, name: str, secret: Secret) -> str:
+def _is_stored(ring: Any, name: str, secret: Secret) -> str:
     ring.set_password(SERVICE, name, secret.reveal())
     return name if ring.get_password(SERVICE, name) == secret.reveal() else ""
 

@@ -51,7 +51,7 @@ class WaitingModule(ModuleType):
         if name.startswith("__") and name not in _OF_THE_CODE:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name in DEFERRED.get(self.__name__, ()):
-            return _waiting_function(self, name)
+            return _build_waiting_function(self, name)
         if name in OPAQUE.get(self.__name__, ()):
             return object
         found = self._from_its_own_module(name) if hasattr(self, "__path__") else None
@@ -64,21 +64,21 @@ class WaitingModule(ModuleType):
         """What `__init__` would bind to `name` with one relative import; None if that is not what it would do."""
         index = self.__dict__.get("__waiting_names__")
         if index is None:
-            index = self.__dict__["__waiting_names__"] = _relative_imports(self)
+            index = self.__dict__["__waiting_names__"] = _find_relative_imports(self)
         if name not in index:
-            return _submodule(self.__name__, name)
+            return _import_submodule(self.__name__, name)
         module, original = index[name]
         value = getattr(importlib.import_module(f"{self.__name__}.{module}"), original)
         self.__dict__[name] = value
         return value
 
 
-def _submodule(package: str, name: str) -> ModuleType | None:
+def _import_submodule(package: str, name: str) -> ModuleType | None:
     full = f"{package}.{name}"
     return importlib.import_module(full) if importlib.util.find_spec(full) else None
 
 
-def _relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
+def _find_relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
     """`{name: (module below the package, name in it)}` from the top level of the package's `__init__`."""
     spec = package.__spec__
     loader = spec.loader if spec else None
@@ -88,7 +88,7 @@ def _relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
     return {alias.asname or alias.name: (str(each.module), alias.name) for each in imports for alias in each.names}
 
 
-def _waiting_function(module: ModuleType, name: str) -> Any:
+def _build_waiting_function(module: ModuleType, name: str) -> Any:
     def call_when_loaded(*args: Any, **named: Any) -> Any:
         _run(module)
         return getattr(module, name)(*args, **named)
@@ -150,7 +150,7 @@ class WaitingFinder(MetaPathFinder):
         )
 
 
-def load(sdk: Sdk) -> ModuleType:
+def load_sdk(sdk: Sdk) -> ModuleType:
     """The module that holds the SDK's `AsyncOpenAI` or `AsyncAnthropic`, `AsyncStream` and `Timeout`.
 
     Safe to call from any thread, and again. Raises ImportError if the SDK is not installed or can't be loaded at all.
@@ -163,7 +163,7 @@ def load(sdk: Sdk) -> ModuleType:
         try:
             return _load_lean(sdk)
         except Exception:  # whatever it is, the plain import decides
-            return load_plain(sdk)
+            return load_sdk_plainly(sdk)
         finally:
             if pausing:
                 gc.enable()
@@ -178,7 +178,7 @@ def _load_lean(sdk: Sdk) -> ModuleType:
     return client
 
 
-def load_plain(sdk: Sdk) -> ModuleType:
+def load_sdk_plainly(sdk: Sdk) -> ModuleType:
     """The same module by the SDK's own import, all of it; whatever a lean import left behind is dropped."""
     sys.meta_path[:] = [each for each in sys.meta_path if not (isinstance(each, WaitingFinder) and each.sdk == sdk)]
     for name in [each for each in sys.modules if each == sdk or each.startswith(sdk + ".")]:

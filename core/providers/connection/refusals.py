@@ -23,16 +23,16 @@ class Refusal(Struct, frozen=True, kw_only=True):
     statuses: tuple[int, ...] = ()
     retryable: bool = False
 
-    def speaks(self, status: int, text: str) -> bool:
+    def matches(self, status: int, text: str) -> bool:
         """Whether this is the reason for an answer of `status` with this body."""
         return (not self.statuses or status in self.statuses) and self.words.search(text) is not None
 
 
-def _any(*words: str) -> re.Pattern[str]:
+def _build_pattern(*words: str) -> re.Pattern[str]:
     return re.compile("|".join(words), re.IGNORECASE | re.DOTALL)
 
 
-TOO_LARGE: Final = _any(
+TOO_LARGE: Final = _build_pattern(
     r"context[ _]length[ _]exceeded",
     r"maximum context length",
     r"maximum prompt length",
@@ -55,14 +55,14 @@ TOO_LARGE: Final = _any(
 )
 TOO_LARGE_STATUSES: Final = (400, 413, 422, 429, 500)
 
-NEEDS_RESPONSES: Final = _any(r"\bv1/responses\b")
+NEEDS_RESPONSES: Final = _build_pattern(r"\bv1/responses\b")
 
 REFUSALS: Final = (
     Refusal(
         code="reasoning_refused",
         what="{who} no longer takes what the model thought before",
         hint="Send it again, or begin a new session with /new.",
-        words=_any(
+        words=_build_pattern(
             r"signature`? in `?(redacted_)?thinking",
             r"thinking`? blocks?.{0,80}can(not|'t) be modified",
             r"bound to a different (conversation|account|model)",
@@ -79,7 +79,7 @@ REFUSALS: Final = (
         code="region_refused",
         what="{label} does not serve this country or region",
         hint="Use a provider that serves it; /model lists those that you have a key for.",
-        words=_any(
+        words=_build_pattern(
             r"unsupported_country_region_territory",
             r"country, region, or territory not supported",
             r"user location is not supported",
@@ -89,7 +89,7 @@ REFUSALS: Final = (
         code="quota_exhausted",
         what="{who} refuses the request: the quota or the credit of this key is used up",
         hint=f"Look at the billing page of the account, or {_ANOTHER}.",
-        words=_any(
+        words=_build_pattern(
             r"insufficient_quota",
             r"exceeded your current quota",
             r"exceeded_current_quota",
@@ -109,7 +109,7 @@ REFUSALS: Final = (
         code="key_rejected",
         what="{who} rejected the key",
         hint="",
-        words=_any(
+        words=_build_pattern(
             r"api key not valid",
             r"pass a valid api key",
             r"API_KEY_INVALID",
@@ -123,7 +123,7 @@ REFUSALS: Final = (
         code="access_denied",
         what="{label} does not let this account use {model}",
         hint=f"Look at the account's settings (verification, model access, organization, project), or {_ANOTHER}.",
-        words=_any(
+        words=_build_pattern(
             r"organization must be verified",
             r"organization has been disabled",
             r"does not have access to model",
@@ -135,7 +135,7 @@ REFUSALS: Final = (
         code="content_filtered",
         what="{who} refused what the conversation says",
         hint=f"Say it otherwise, go back to before it with /rewind, or {_ANOTHER}.",
-        words=_any(
+        words=_build_pattern(
             r"content_filter(?!_results)",
             r"ResponsibleAIPolicyViolation",
             r"content_policy_violation",
@@ -154,7 +154,7 @@ REFUSALS: Final = (
         what="{who} takes no tools",
         hint="Choose a model that can call functions with /model, or have this one write them as text: "
         '[models."{id}"] dialect = "tags".',
-        words=_any(
+        words=_build_pattern(
             r"(does|do|is) not support(ed)? (tools?|tool[ -](use|calls?|calling|choice)|function[ -]?call(s|ing)?)\b",
             r"support tool use",
             r"`?tool calling`? is not supported",
@@ -171,7 +171,7 @@ REFUSALS: Final = (
         code="schema_refused",
         what="{who} refused the definition of a tool",
         hint=f'Have it write its calls as text ([models."{{id}}"] dialect = "tags"), or {_ANOTHER}.',
-        words=_any(
+        words=_build_pattern(
             r"invalid schema for function",
             r"invalid_function_parameters",
             r"function_declarations\[",
@@ -185,20 +185,22 @@ REFUSALS: Final = (
         code="call_malformed",
         what="{who} wrote a tool call that its own server could not read",
         hint="Try again.",
-        words=_any(r"tool_use_failed", r"failed to call a function", r"failed to parse tool call"),
+        words=_build_pattern(r"tool_use_failed", r"failed to call a function", r"failed to parse tool call"),
         retryable=True,
     ),
     Refusal(
         code="out_of_memory",
         what="{label} has not enough memory for {model}",
         hint="Choose a smaller model with /model, or give its server more memory.",
-        words=_any(r"requires more system memory", r"insufficient (system )?resources", r"out of memory", r"OOM\b"),
+        words=_build_pattern(
+            r"requires more system memory", r"insufficient (system )?resources", r"out of memory", r"OOM\b"
+        ),
     ),
     Refusal(
         code="model_loading",
         what="{label} is still loading {model}",
         hint="Try again in a moment.",
-        words=_any(r"loading model", r"model is (currently )?loading"),
+        words=_build_pattern(r"loading model", r"model is (currently )?loading"),
         statuses=(500, 503),
         retryable=True,
     ),
@@ -206,7 +208,7 @@ REFUSALS: Final = (
         code="model_unknown",
         what="{label} has no model {model!r}",
         hint="Choose one with /model.",
-        words=_any(
+        words=_build_pattern(
             r"DeploymentNotFound",
             r"no models? (is )?loaded",
             r"model_not_found",
@@ -220,7 +222,7 @@ REFUSALS: Final = (
         code="address_unknown",
         what="{label} has no such address",
         hint="{check_address}",
-        words=_any(r"unexpected endpoint or method"),
+        words=_build_pattern(r"unexpected endpoint or method"),
     ),
 )
 
@@ -228,11 +230,11 @@ REFUSALS: Final = (
 QUOTA: Final = next(each for each in REFUSALS if each.code == "quota_exhausted")
 
 
-def refusal_of(status: int, text: str) -> Refusal | None:
+def find_refusal(status: int, text: str) -> Refusal | None:
     """The reason that a body names; None: none that is known."""
     if NEEDS_RESPONSES.search(text):
         return None  # another wire of the same API is asked for
-    return next((each for each in REFUSALS if each.speaks(status, text)), None)
+    return next((each for each in REFUSALS if each.matches(status, text)), None)
 
 
 def is_too_large(status: int, text: str) -> bool:

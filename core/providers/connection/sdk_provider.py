@@ -14,16 +14,17 @@ from typing import Any, ClassVar, Final
 
 from core.errors import AgentTuiError
 from core.providers.base import Delta, ModelInfo, ModelRequest
-from core.providers.catalog import listing, told
+from core.providers.catalog import listing
+from core.providers.catalog import reported as told
 from core.providers.connection import key_command, lean_import
-from core.providers.connection.endpoint import Endpoint, http_client, time_limits, with_near_names
-from core.providers.connection.failures import Api, SilentTooLong, from_exception
+from core.providers.connection.endpoint import Endpoint, add_near_names, build_http_client, build_timeouts
+from core.providers.connection.failures import Api, SilentTooLong, build_exception_error
 from core.providers.connection.lean_import import Sdk
 
 END: Final = object()
 
 
-async def next_of(stream: Any, grace: float | None, *, patience: float) -> object:
+async def read_next(stream: Any, grace: float | None, *, patience: float) -> object:
     """The next of a stream, or `END`. With a grace (seconds) the answer is whole, and neither silence nor a cut can
     spoil it; a stream that is read to its end leaves a connection that the next call can use. `patience`: seconds in
     which a server may send nothing but signs of life. Raises `TimeoutError` after them."""
@@ -63,24 +64,24 @@ class SdkProvider(ABC):
         """One call. Raises `ProviderError`, `ContextOverflow`."""
         started = False
         try:
-            async for delta in self._answer(request):
+            async for delta in self._stream_answer(request):
                 started = True
                 yield delta
-            self._learn(request)
+            self._learn_capabilities(request)
         except Exception as error:
-            failure = from_exception(error, self._api(request.model), started=started)
+            failure = build_exception_error(error, self._build_api(request.model), started=started)
             if failure.code == "key_rejected":
-                await self._let_go_of_key()
-            raise await with_near_names(failure, self, request.model) from None
+                await self._forget_key()
+            raise await add_near_names(failure, self, request.model) from None
 
-    async def models(self) -> tuple[ModelInfo, ...]:
+    async def list_models(self) -> tuple[ModelInfo, ...]:
         """The models that the API lists."""
         try:
-            client, _ = await self._opened()
+            client, _ = await self._open_client()
             found = await client.get(self.models_path, cast_to=object)
         except Exception as error:
-            raise from_exception(error, self._api()) from None
-        return told.model_infos(found)
+            raise build_exception_error(error, self._build_api()) from None
+        return told.parse_model_infos(found)
 
     async def close(self) -> None:
         """Release the connection. Safe to call twice."""
@@ -92,45 +93,45 @@ class SdkProvider(ABC):
         if client is not None:
             await client.close()
 
-    def _learn(self, request: ModelRequest) -> None:
+    def _learn_capabilities(self, request: ModelRequest) -> None:
         """After an answer: find out in the background what the model can do, unless the API was asked lately."""
         if request.private or request.model in self._asked:
             return
         if self._learning is None or self._learning.done():
             self._asked.add(request.model)
-            self._learning = asyncio.create_task(self._ask_of_models(request.model))
+            self._learning = asyncio.create_task(self._fetch_capabilities(request.model))
 
-    async def _ask_of_models(self, model: str) -> None:
+    async def _fetch_capabilities(self, model: str) -> None:
         """On a connection of its own, so that no call waits for it."""
         if not await asyncio.to_thread(told.is_due, self._endpoint.base_url, model):
             return
         with contextlib.suppress(AgentTuiError):  # the key that there just was is gone
-            secret, _ = await asyncio.to_thread(self._endpoint.key)
-            await listing.learn(self._endpoint, secret, self.sdk, model)
+            secret, _ = await asyncio.to_thread(self._endpoint.load_key)
+            await listing.fetch_capabilities(self._endpoint, secret, self.sdk, model)
 
-    async def _let_go_of_key(self) -> None:
+    async def _forget_key(self) -> None:
         """The next call looks for the key anew: keys of a command may hold for an hour only."""
-        key_command.forget(self._endpoint.key_command)
+        key_command.forget_key(self._endpoint.key_command)
         await self.close()
 
     @abstractmethod
-    def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """The deltas of one call; what goes wrong is raised as it is."""
 
-    def _api(self, model: str = "") -> Api:
-        return self._endpoint.api(model=model, key=self._key_source, prefixed=self.sdk == "openai")
+    def _build_api(self, model: str = "") -> Api:
+        return self._endpoint.build_api(model=model, key=self._key_source, prefixed=self.sdk == "openai")
 
-    async def _opened(self) -> tuple[Any, Any]:
+    async def _open_client(self) -> tuple[Any, Any]:
         """The SDK's client and the module it is from; made in a thread, since it imports, and asks for the key."""
         async with self._opening:
             if self._module is None:
-                self._module = await asyncio.to_thread(lean_import.load, self.sdk)
+                self._module = await asyncio.to_thread(lean_import.load_sdk, self.sdk)
             if self._client is None:
-                self._client = await asyncio.to_thread(self._connected, self._module)
+                self._client = await asyncio.to_thread(self._build_client, self._module)
             return self._client, self._module
 
-    def _connected(self, module: Any) -> Any:
-        secret, self._key_source = self._endpoint.key()
+    def _build_client(self, module: Any) -> Any:
+        secret, self._key_source = self._endpoint.load_key()
         headers = dict(self._endpoint.headers)
         if secret and self._endpoint.key_header:
             headers[self._endpoint.key_header] = secret.reveal()
@@ -140,8 +141,8 @@ class SdkProvider(ABC):
             default_headers=headers,
             default_query=dict(self._endpoint.query),
             max_retries=0,
-            timeout=time_limits(module, self._endpoint),
-            http_client=http_client(self.sdk, self._endpoint),
+            timeout=build_timeouts(module, self._endpoint),
+            http_client=build_http_client(self.sdk, self._endpoint),
             **self._client_options(),
         )
 

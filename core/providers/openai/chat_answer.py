@@ -11,13 +11,13 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from core.protocol.messages import Usage, WireAnswer
-from core.providers.base import Answered, Delta, Finished, FinishReason, ReasoningDelta, TextDelta, UsageReport
-from core.providers.connection.failures import Api, from_event
+from core.providers.base import AnswerReport, Delta, FinishReason, ReasoningDelta, StreamEnd, TextDelta, UsageReport
+from core.providers.connection.failures import Api, build_event_error
 from core.providers.openai.merged_pieces import MergedPieces
-from core.providers.openai.think_tags import ThinkTags
-from core.providers.wire.parsed_fields import count, table, tables, text
+from core.providers.openai.think_tags import ThinkTagSplitter
+from core.providers.wire.parsed_fields import get_count, get_table, get_tables, get_text
 from core.providers.wire.tool_calls import CallNormaliser
-from core.wellformed import mapped
+from core.text.well_formed import map_texts
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -46,7 +46,7 @@ class ChatAnswer:
     def __init__(self, taken: AbstractSet[str], *, api: Api) -> None:
         self._api = api
         self._calls = CallNormaliser(taken)
-        self._tags = ThinkTags()
+        self._tags = ThinkTagSplitter()
         self._text: list[str] = []
         self._unknown = MergedPieces()
         self._reason: FinishReason | None = None
@@ -54,24 +54,24 @@ class ChatAnswer:
         self._spoke = False
 
     @property
-    def finished(self) -> Finished | None:
+    def finished(self) -> StreamEnd | None:
         if self._reason is None:
             return None
         if self._refused:
-            return Finished("refused")
+            return StreamEnd("refused")
         # Some servers say "stop" although they asked for tools.
-        return Finished("tool_calls" if self._reason == "stop" and len(self._calls) else self._reason)
+        return StreamEnd("tool_calls" if self._reason == "stop" and len(self._calls) else self._reason)
 
-    def unstated(self) -> Finished | None:
+    def unstated(self) -> StreamEnd | None:
         """How an answer ended that the server marked as done without a reason; None: there is no whole answer."""
         if len(self._calls):
-            return Finished("tool_calls") if self._calls.complete else None
-        return Finished("refused" if self._refused else "stop") if self._spoke else None
+            return StreamEnd("tool_calls") if self._calls.find_complete else None
+        return StreamEnd("refused" if self._refused else "stop") if self._spoke else None
 
     def answered(self) -> Iterator[Delta]:
         """What was held back of the text; and the message as it is to go back, if it says more than text."""
-        yield from self._said(self._tags.rest())
-        calls, unknown = self._calls.calls(), self._unknown.value()
+        yield from self._split_thinking(self._tags.flush())
+        calls, unknown = self._calls.list_calls(), self._unknown.build_value()
         if not calls and not any(unknown.values()):
             return
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._text) or None, **unknown}
@@ -79,44 +79,44 @@ class ChatAnswer:
             message["tool_calls"] = calls
         elif message["content"] is None:
             message["content"] = ""
-        yield Answered(WireAnswer(wire="chat", items=(mapped(message),)))
+        yield AnswerReport(WireAnswer(wire="chat", items=(map_texts(message),)))
 
     def feed(self, chunk: object) -> Iterator[Delta]:
         """The deltas of one chunk; what is not understood in it is passed over. Raises `ProviderError`."""
         if not isinstance(chunk, dict):
             return
-        if (usage := usage_of(chunk)) is not None:
+        if (usage := parse_usage(chunk)) is not None:
             yield UsageReport(usage)
-        for choice in tables(chunk, "choices"):
+        for choice in get_tables(chunk, "choices"):
             if choice.get("index") in (0, None):
-                yield from self._choice(choice)
+                yield from self._read_choice(choice)
 
-    def _choice(self, choice: dict[str, Any]) -> Iterator[Delta]:
-        delta = table(choice, "delta")
+    def _read_choice(self, choice: dict[str, Any]) -> Iterator[Delta]:
+        delta = get_table(choice, "delta")
         if not delta and not self._spoke and not len(self._calls):
-            delta = table(choice, "message")  # all of it at once
-        yield from self._delta(delta)
-        if reason := text(choice, "finish_reason").lower():
+            delta = get_table(choice, "message")  # all of it at once
+        yield from self._read_delta(delta)
+        if reason := get_text(choice, "finish_reason").lower():
             if reason in _FAILED:
-                error = table(choice, "error") or {"message": f"The answer ended with {reason!r}."}
-                raise from_event({"error": {"code": _FAILED[reason], **error}}, self._api)
+                error = get_table(choice, "error") or {"message": f"The answer ended with {reason!r}."}
+                raise build_event_error({"error": {"code": _FAILED[reason], **error}}, self._api)
             self._reason = _REASONS.get(reason, "stop")
 
-    def _delta(self, delta: dict[str, Any]) -> Iterator[Delta]:
+    def _read_delta(self, delta: dict[str, Any]) -> Iterator[Delta]:
         known = _OWN_FIELDS | _OF_THE_STREAM
         self._unknown.add({key: value for key, value in delta.items() if key not in known})
-        if thought := text(delta, "reasoning_content") or text(delta, "reasoning") or _thought(delta):
+        if thought := get_text(delta, "reasoning_content") or get_text(delta, "reasoning") or _extract_reasoning(delta):
             yield ReasoningDelta(thought)
-        if said := _text(delta.get("content")):
-            yield from self._said(self._tags.feed(said))
-        if refusal := text(delta, "refusal"):
+        if said := _extract_text(delta.get("content")):
+            yield from self._split_thinking(self._tags.feed(said))
+        if refusal := get_text(delta, "refusal"):
             self._refused = True
-            yield from self._said(iter((TextDelta(refusal),)))
-        for part in tables(delta, "tool_calls"):
+            yield from self._split_thinking(iter((TextDelta(refusal),)))
+        for part in get_tables(delta, "tool_calls"):
             if (call := self._calls.feed(part)) is not None:
                 yield call
 
-    def _said(self, deltas: Iterator[Delta]) -> Iterator[Delta]:
+    def _split_thinking(self, deltas: Iterator[Delta]) -> Iterator[Delta]:
         for delta in deltas:
             if isinstance(delta, TextDelta):
                 self._spoke = True
@@ -124,28 +124,30 @@ class ChatAnswer:
             yield delta
 
 
-def _text(content: object) -> str:
+def _extract_text(content: object) -> str:
     """Text, or the text of a list of parts."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str))
     return content if isinstance(content, str) else ""
 
 
-def _thought(delta: dict[str, Any]) -> str:
+def _extract_reasoning(delta: dict[str, Any]) -> str:
     """The reasoning among a list of parts."""
-    return "".join(text(each, "text") for part in tables(delta, "content") for each in tables(part, "thinking"))
+    return "".join(
+        get_text(each, "text") for part in get_tables(delta, "content") for each in get_tables(part, "thinking")
+    )
 
 
-def usage_of(chunk: dict[str, Any]) -> Usage | None:
+def parse_usage(chunk: dict[str, Any]) -> Usage | None:
     """The token counts of a chunk, None if it has none."""
     extension = chunk.get("x_groq")
     found = chunk.get("usage") or (extension.get("usage") if isinstance(extension, dict) else None)
     if not isinstance(found, dict):
         return None
-    prompt, completion = table(found, "prompt_tokens_details"), table(found, "completion_tokens_details")
+    prompt, completion = get_table(found, "prompt_tokens_details"), get_table(found, "completion_tokens_details")
     return Usage(
-        prompt_tokens=count(found, "prompt_tokens"),
-        completion_tokens=count(found, "completion_tokens"),
-        cached_tokens=count(prompt, "cached_tokens") or count(found, "prompt_cache_hit_tokens"),
-        reasoning_tokens=count(completion, "reasoning_tokens"),
+        prompt_tokens=get_count(found, "prompt_tokens"),
+        completion_tokens=get_count(found, "completion_tokens"),
+        cached_tokens=get_count(prompt, "cached_tokens") or get_count(found, "prompt_cache_hit_tokens"),
+        reasoning_tokens=get_count(completion, "reasoning_tokens"),
     )

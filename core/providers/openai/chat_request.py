@@ -12,13 +12,19 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from core.protocol.attachments import PDF
+from core.protocol.attachment_labels import PDF_MEDIA_TYPE
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
-from core.providers.wire.attachment_data import data_url, file_name
-from core.providers.wire.request_bytes import Encoded, Preceding, SentCall, holds_reasoning, returnable
-from core.providers.wire.wire_text import NO_OUTPUT, arguments_text, clean, tool_name
+from core.providers.wire.attachment_data import build_data_url, choose_file_name
+from core.providers.wire.request_bytes import (
+    EncodedMessages,
+    PrecedingRequest,
+    SentCall,
+    has_reasoning,
+    select_returnable,
+)
+from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, encode_arguments
 
 Item = dict[str, Any]
 # What stands for reasoning, and for its signature, in a call that another model made: each as its host documents it.
@@ -29,7 +35,7 @@ ATTACHED: Final = "(what the results above are accompanied by)"
 
 class HostHabits(Struct, frozen=True, kw_only=True):
     """What one server turned out to want. `refused`: fields of a returned message that it does not take; `demanded`:
-    what it wants with every call, also where it was another model that called. `short_ids`: see `short_id`."""
+    what it wants with every call, also where it was another model that called. `short_ids`: see `shorten_id`."""
 
     refused: frozenset[str] = frozenset()
     demanded: frozenset[str] = frozenset()
@@ -63,7 +69,7 @@ class ChatWire:
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
         if self._request.tools:
-            head["tools"] = [_tool(each) for each in self._request.tools]
+            head["tools"] = [_encode_tool(each) for each in self._request.tools]
         return head
 
     def tail(self) -> Item:
@@ -82,63 +88,67 @@ class ChatWire:
             tail["prompt_cache_key"] = request.session[:64]
         return tail
 
-    def encode(self, messages: Sequence[Message], before: Preceding) -> Encoded:
+    def encode(self, messages: Sequence[Message], before: PrecedingRequest) -> EncodedMessages:
         first = messages[0]
         if isinstance(first, AssistantMessage):
-            found = self._answer(first)
+            found = self._encode_answer(first)
         elif isinstance(first, ToolMessage):
-            found = Encoded(items=self._results(messages, before))
+            found = EncodedMessages(items=self._encode_results(messages, before))
         else:
-            found = Encoded(items=[_user(self._content(first.content, first.attachments))])
+            found = EncodedMessages(items=[_build_user_message(self._encode_content(first.content, first.attachments))])
         if before.is_empty and found.items and self._request.system:
             system = {"role": "system", "content": clean(self._request.system)}
-            return Encoded(items=[system, *found.items], calls=found.calls, dropped_reasoning=found.dropped_reasoning)
+            return EncodedMessages(
+                items=[system, *found.items], calls=found.calls, dropped_reasoning=found.dropped_reasoning
+            )
         return found
 
-    def _results(self, messages: Sequence[Message], before: Preceding) -> list[Item]:
+    def _encode_results(self, messages: Sequence[Message], before: PrecedingRequest) -> list[Item]:
         """All results first; pictures can only stand in a user's message, so one follows that holds them."""
         results = [each for each in messages if isinstance(each, ToolMessage)]
         items = [
             {
                 "role": "tool",
-                "tool_call_id": sent.id if (sent := before.call(each.call_id)) else each.call_id,
+                "tool_call_id": sent.id if (sent := before.find_call(each.call_id)) else each.call_id,
                 "content": clean(each.content) or NO_OUTPUT,
             }
             for each in results
         ]
         if attached := [attachment for each in results for attachment in each.attachments]:
-            items.append(_user(self._content(ATTACHED, attached)))
+            items.append(_build_user_message(self._encode_content(ATTACHED, attached)))
         said = [each for each in messages if isinstance(each, UserMessage)]
-        return [*items, *(_user(self._content(each.content, each.attachments)) for each in said)]
+        return [*items, *(_build_user_message(self._encode_content(each.content, each.attachments)) for each in said)]
 
-    def _answer(self, message: AssistantMessage) -> Encoded:
+    def _encode_answer(self, message: AssistantMessage) -> EncodedMessages:
         """Nothing if there is nothing in it: no API takes an assistant's message without content and calls."""
-        answer = returnable(message, "chat", self._model, binding="")
+        answer = select_returnable(message, "chat", self._model, binding="")
         if (
             answer is not None
             and answer.items
-            and _calls_of(answer.items[0]) == [call.wire_id for call in message.tool_calls]
+            and _list_calls(answer.items[0]) == [call.wire_id for call in message.tool_calls]
         ):
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
-            return Encoded(items=[self._taken(answer.items[0])], calls=calls)
+            return EncodedMessages(items=[self._select_accepted(answer.items[0])], calls=calls)
         if not message.content and not message.tool_calls:
-            return Encoded()
+            return EncodedMessages()
         found: Item = {"role": "assistant", "content": clean(message.content) or None}
         if message.tool_calls:
             demanded = self._habits.demanded
             signature = _NO_SIGNATURE if "thought_signature" in demanded else {}
-            found["tool_calls"] = [_call(call, self._id(call)) | signature for call in message.tool_calls]
+            found["tool_calls"] = [
+                _build_call(call, self._choose_call_id(call)) | signature for call in message.tool_calls
+            ]
             found |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in demanded else {}
-        return Encoded(
+        return EncodedMessages(
             items=[found],
-            calls={call.id: SentCall(id=self._id(call)) for call in message.tool_calls},
-            dropped_reasoning=int(holds_reasoning(message.wire)),
+            calls={call.id: SentCall(id=self._choose_call_id(call)) for call in message.tool_calls},
+            dropped_reasoning=int(has_reasoning(message.wire)),
         )
 
-    def _id(self, call: ToolCall) -> str:
-        return short_id(call.id) if self._habits.short_ids else call.id
+    def _choose_call_id(self, call: ToolCall) -> str:
+        return shorten_id(call.id) if self._habits.short_ids else call.id
 
-    def _taken(self, message: Mapping[str, Any]) -> Item:
+    def _select_accepted(self, message: Mapping[str, Any]) -> Item:
         """The message without what its server refuses, wherever it stands in it."""
         refused = self._habits.refused
         if not refused:
@@ -150,20 +160,20 @@ class ChatWire:
             ]
         return kept
 
-    def _content(self, text: str, attachments: Sequence[Attachment]) -> str | list[Item]:
+    def _encode_content(self, text: str, attachments: Sequence[Attachment]) -> str | list[Item]:
         if not attachments:
             return clean(text)
         said = [{"type": "text", "text": clean(text)}] if text.strip() else []
-        return [*said, *map(self._attached, attachments)]
+        return [*said, *map(self._encode_attachment, attachments)]
 
-    def _attached(self, attachment: Attachment) -> Item:
-        url = data_url(attachment, self._request)
-        if attachment.media_type == PDF:
-            return {"type": "file", "file": {"filename": file_name(attachment), "file_data": url}}
+    def _encode_attachment(self, attachment: Attachment) -> Item:
+        url = build_data_url(attachment, self._request)
+        if attachment.media_type == PDF_MEDIA_TYPE:
+            return {"type": "file", "file": {"filename": choose_file_name(attachment), "file_data": url}}
         return {"type": "image_url", "image_url": {"url": url}}
 
 
-def unknown_fields(messages: Sequence[Message]) -> set[str]:
+def find_unknown_fields(messages: Sequence[Message]) -> set[str]:
     """The fields of returned messages and their calls that are not OpenAI's."""
     found: set[str] = set()
     for message in messages:
@@ -175,24 +185,24 @@ def unknown_fields(messages: Sequence[Message]) -> set[str]:
     return found
 
 
-def _user(content: str | list[Item]) -> Item:
+def _build_user_message(content: str | list[Item]) -> Item:
     return {"role": "user", "content": content}
 
 
-def _calls_of(message: Mapping[str, Any]) -> list[str]:
+def _list_calls(message: Mapping[str, Any]) -> list[str]:
     return [call["id"] for call in message.get("tool_calls", ())]
 
 
-def _call(call: ToolCall, call_id: str) -> Item:
-    function = {"name": tool_name(call.name), "arguments": arguments_text(call.arguments)}
+def _build_call(call: ToolCall, call_id: str) -> Item:
+    function = {"name": clean_tool_name(call.name), "arguments": encode_arguments(call.arguments)}
     return {"id": call_id, "type": "function", "function": function}
 
 
-def short_id(call_id: str) -> str:
+def shorten_id(call_id: str) -> str:
     """An id of nine letters and digits, for a host that takes no others (Mistral)."""
     return hashlib.blake2b(call_id.encode(), digest_size=5).hexdigest()[:9]
 
 
-def _tool(spec: ToolSpec) -> Item:
+def _encode_tool(spec: ToolSpec) -> Item:
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", "function": function}

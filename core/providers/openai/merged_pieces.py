@@ -36,8 +36,8 @@ class MergedPieces:
                 case _:
                     self._fields[key] = value
 
-    def value(self) -> dict[str, Any]:
-        return {key: _value(key, value) for key, value in self._fields.items()}
+    def build_value(self) -> dict[str, Any]:
+        return {key: _build_value(key, value) for key, value in self._fields.items()}
 
 
 class _Texts(list[str]):
@@ -61,11 +61,11 @@ class _Elements:
                 self._elements.append(known)
             known.add(each)
 
-    def value(self) -> list[Any]:
-        return [each.value() if isinstance(each, MergedPieces) else each for each in self._elements]
+    def build_value(self) -> list[Any]:
+        return [each.build_value() if isinstance(each, MergedPieces) else each for each in self._elements]
 
 
-def _value(key: str, value: Any) -> Any:
+def _build_value(key: str, value: Any) -> Any:
     match value:
         case _Texts():
             if key in _WHOLE:
@@ -73,5 +73,5 @@ def _value(key: str, value: Any) -> Any:
             is_same = key not in _STREAMED and len(set(value)) == 1
             return value[0] if is_same else "".join(value)
         case MergedPieces() | _Elements():
-            return value.value()
+            return value.build_value()
     return value

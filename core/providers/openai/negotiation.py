@@ -13,42 +13,44 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from core.errors import ContextOverflow, ProviderError
-from core.protocol.messages import Wire
+from core.protocol.messages import WireProtocol
 from core.providers.base import ModelRequest
-from core.providers.openai.chat_request import HostHabits, unknown_fields
+from core.providers.openai.chat_request import HostHabits, find_unknown_fields
 
-NAMES: Final[dict[Wire, str]] = {"chat": "chat completions", "responses": "the Responses API"}
-_OTHER: Final[dict[Wire, Wire]] = {"chat": "responses", "responses": "chat"}
+NAMES: Final[dict[WireProtocol, str]] = {"chat": "chat completions", "responses": "the Responses API"}
+_OTHER: Final[dict[WireProtocol, WireProtocol]] = {"chat": "responses", "responses": "chat"}
 _LIMITS: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning.effort", "reasoning"})
 
 
-def _pattern(words: str) -> re.Pattern[str]:
+def _build_pattern(words: str) -> re.Pattern[str]:
     return re.compile(words, re.IGNORECASE | re.DOTALL)
 
 
 # By option (`table.field`): how a server names it as what it refuses.
 _OPTIONS: Final = {
-    **{name: _pattern(name) for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature")},
-    **{name: _pattern(name) for name in _LIMITS},
-    "include": _pattern(r"'param': 'include|encrypted content is not supported|unknown parameter: 'include"),
-    "reasoning.summary": _pattern(r"reasoning\.summary|reasoning summar"),
-    "reasoning.effort": _pattern(r"reasoning\.effort"),
-    "reasoning": _pattern(
+    **{
+        name: _build_pattern(name) for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature")
+    },
+    **{name: _build_pattern(name) for name in _LIMITS},
+    "include": _build_pattern(r"'param': 'include|encrypted content is not supported|unknown parameter: 'include"),
+    "reasoning.summary": _build_pattern(r"reasoning\.summary|reasoning summar"),
+    "reasoning.effort": _build_pattern(r"reasoning\.effort"),
+    "reasoning": _build_pattern(
         r"'param': 'reasoning'|(unsupported|unknown|unrecognized|extra)[^.]{0,40}\breasoning\b(?![._])"
     ),
 }
-_UNKNOWN_FIELD: Final = _pattern(
+_UNKNOWN_FIELD: Final = _build_pattern(
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
-_NEEDS_CHAT: Final = _pattern(r"(use|only( supported)? in) (the )?/?v1/chat/completions")
+_NEEDS_CHAT: Final = _build_pattern(r"(use|only( supported)? in) (the )?/?v1/chat/completions")
 _DEMANDED: Final = {
-    name: _pattern(
+    name: _build_pattern(
         rf"{name}.{{0,60}}(missing|required|must be (passed|provided|included)|passed back)|missing.{{0,20}}{name}"
     )
     for name in ("reasoning_content", "thought_signature")
 }
-_SHORT_IDS: Final = _pattern(r"tool call id.{0,120}length of 9")
+_SHORT_IDS: Final = _build_pattern(r"tool call id.{0,120}length of 9")
 _NO_SUCH_PATH: Final = frozenset({404, 405, 501})
 _WIRE_REFUSED: Final = frozenset({"request_invalid", "model_unknown", "address_unknown", "tools_unsupported"})
 _OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoning_refused"})
@@ -59,16 +61,16 @@ class Negotiation:
 
     def __init__(self, label: str, *, official: bool) -> None:
         self._label, self._official = label, official
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[str, WireProtocol] = {}
         self._refused: set[str] = set()
         self.habits = HostHabits()
         self.notice = ""
 
-    def wire(self, model: str) -> Wire | None:
+    def choose_wire(self, model: str) -> WireProtocol | None:
         """The protocol that the server wants for a model; None: it has said nothing of that."""
         return self._wires.get(model)
 
-    def options(self, tail: dict[str, Any]) -> dict[str, Any]:
+    def filter_options(self, tail: dict[str, Any]) -> dict[str, Any]:
         """The options of a request but for those that were refused."""
         kept = {name: value for name, value in tail.items() if name not in self._refused}
         for name in self._refused & tail.keys() & _LIMITS.keys():
@@ -77,24 +79,24 @@ class Negotiation:
             kept["reasoning"] = {key: value for key, value in table.items() if f"reasoning.{key}" not in self._refused}
         return kept
 
-    def learns(
-        self, failure: ProviderError, error: Exception, wire: Wire, request: ModelRequest, sent: dict[str, Any]
+    def learn(
+        self, failure: ProviderError, error: Exception, wire: WireProtocol, request: ModelRequest, sent: dict[str, Any]
     ) -> bool:
         """Whether a refusal says how the request would be taken, and that was not known. `sent`: its options."""
         text = str(getattr(error, "body", ""))
-        if self._changes_wire(failure, getattr(error, "status_code", 0), text, wire, request.model):
+        if self._learn_wire(failure, getattr(error, "status_code", 0), text, wire, request.model):
             return True
         if failure.code not in _OPTION_REFUSED or isinstance(failure, ContextOverflow):
             return False
-        if wire == "chat" and self._learns_habit(text, request):
+        if wire == "chat" and self._learn_habit(text, request):
             return True
-        if names := self._dispensable(text, sent):
+        if names := self._find_dispensable(text, sent):
             self._refused |= names
             if names & _EFFORTS and request.effort:
                 self.notice = f"{self._label} does not take the effort {request.effort} for {request.model}."
         return bool(names)
 
-    def _changes_wire(self, failure: ProviderError, status: int, text: str, wire: Wire, model: str) -> bool:
+    def _learn_wire(self, failure: ProviderError, status: int, text: str, wire: WireProtocol, model: str) -> bool:
         if model in self._wires or failure.code not in _WIRE_REFUSED:
             return False
         if wire == "chat":
@@ -109,14 +111,14 @@ class Negotiation:
             self.notice = f"{self._label} takes {model} over {NAMES[other]} only; it is used from here on."
         return asked
 
-    def _dispensable(self, text: str, sent: dict[str, Any]) -> set[str]:
+    def _find_dispensable(self, text: str, sent: dict[str, Any]) -> set[str]:
         """The options that the server named as the reason, and that it can do without."""
-        names = {name for name, pattern in _OPTIONS.items() if _is_in(sent, name) and pattern.search(text)}
+        names = {name for name, pattern in _OPTIONS.items() if _is_sent(sent, name) and pattern.search(text)}
         if not names and not self._official and "stream_options" in sent and _UNKNOWN_FIELD.search(text):
             names = {"stream_options"}
         return names - self._refused
 
-    def _learns_habit(self, text: str, request: ModelRequest) -> bool:
+    def _learn_habit(self, text: str, request: ModelRequest) -> bool:
         """What the server wants of the messages that go back: a field less, or one more."""
         known = self.habits
         if demanded := {name for name, pattern in _DEMANDED.items() if pattern.search(text)}:
@@ -124,13 +126,13 @@ class Negotiation:
         elif _SHORT_IDS.search(text):
             self.habits = replace(known, short_ids=True)
         else:
-            unknown = unknown_fields(request.messages)
+            unknown = find_unknown_fields(request.messages)
             refused = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}
             self.habits = replace(known, refused=known.refused | refused)
         return self.habits != known
 
 
-def _is_in(sent: dict[str, Any], name: str) -> bool:
+def _is_sent(sent: dict[str, Any], name: str) -> bool:
     """Whether an option was sent; `table.field` names one within a table."""
     option, _, field = name.partition(".")
     return option in sent and (not field or (isinstance(sent[option], dict) and field in sent[option]))

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from core.protocol.messages import Wire
+from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelRequest, RequestReport
-from core.providers.catalog.capabilities import Capabilities, capabilities_of
-from core.providers.connection.endpoint import Endpoint, is_openai
-from core.providers.connection.event_stream import refuse_other, stream_class
-from core.providers.connection.failures import cut, from_exception
-from core.providers.connection.sdk_provider import END, SdkProvider, next_of
+from core.providers.catalog.capabilities import Capabilities, find_capabilities
+from core.providers.connection.endpoint import Endpoint, is_openai_host
+from core.providers.connection.event_stream import build_stream_class, refuse_other
+from core.providers.connection.failures import build_cut_error, build_exception_error
+from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.openai.chat_answer import ChatAnswer
 from core.providers.openai.chat_request import ChatWire
 from core.providers.openai.negotiation import Negotiation
@@ -26,15 +26,15 @@ from core.providers.openai.responses_answer import ResponsesAnswer
 from core.providers.openai.responses_request import ResponsesWire
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
-_PATHS: Final[dict[Wire, str]] = {"chat": "/chat/completions", "responses": "/responses"}
+_PATHS: Final[dict[WireProtocol, str]] = {"chat": "/chat/completions", "responses": "/responses"}
 # For the usage and the end mark, once the answer itself is whole (seconds).
-_GRACE: Final[dict[Wire, float]] = {"chat": 5.0, "responses": 0.5}
+_GRACE: Final[dict[WireProtocol, float]] = {"chat": 5.0, "responses": 0.5}
 
 
 class _Exchange(Struct, frozen=True, kw_only=True):
     """One request that a server has begun to answer."""
 
-    wire: Wire
+    wire: WireProtocol
     events: Any
     answer: ChatAnswer | ResponsesAnswer
     report: RequestReport
@@ -47,22 +47,22 @@ class OpenAIProvider(SdkProvider):
     client_class = "AsyncOpenAI"
     models_path = "/models"
 
-    def __init__(self, endpoint: Endpoint, *, speaks: Wire = "chat") -> None:
+    def __init__(self, endpoint: Endpoint, *, speaks: WireProtocol = "chat") -> None:
         super().__init__(endpoint)
-        self._official = is_openai(endpoint.base_url)
+        self._official = is_openai_host(endpoint.base_url)
         self._speaks = speaks
         self._encoder = RequestEncoder()
         self._negotiation = Negotiation(endpoint.label, official=self._official)
 
-    async def _answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        exchange, started = await self._sent(request), False
+    async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        exchange, started = await self._send(request), False
         events, answer = exchange.events, exchange.answer
         if exchange.report != RequestReport():
             yield exchange.report
         patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
         try:
-            await refuse_other(events, self._api(request.model))
-            while (event := await next_of(events, grace if answer.finished else None, patience=patience)) is not END:
+            await refuse_other(events, self._build_api(request.model))
+            while (event := await read_next(events, grace if answer.finished else None, patience=patience)) is not END:
                 for delta in answer.feed(event):
                     started = True
                     yield delta
@@ -70,57 +70,57 @@ class OpenAIProvider(SdkProvider):
             await events.close()
         finished = answer.finished or (answer.unstated() if events.is_done else None)
         if finished is None:
-            raise cut(self._endpoint.api(), started=started)
+            raise build_cut_error(self._endpoint.build_api(), started=started)
         for delta in answer.answered():
             yield delta
         yield finished
 
-    async def _sent(self, request: ModelRequest) -> _Exchange:
+    async def _send(self, request: ModelRequest) -> _Exchange:
         """The request, as often as the server says anew how it wants it."""
-        client, module = await self._opened()
+        client, module = await self._open_client()
         negotiation = self._negotiation
         while True:
-            name = self._wire_of(request.model)
-            wire = self._writer(name, request)
-            encoded, tail = self._encoder.encode(wire, request), negotiation.options(wire.tail())
+            name = self._choose_wire(request.model)
+            wire = self._build_writer(name, request)
+            encoded, tail = self._encoder.encode(wire, request), negotiation.filter_options(wire.tail())
             try:
                 events = await client.post(
                     _PATHS[name],
                     cast_to=object,
-                    content=encoded.body(tail),
+                    content=encoded.build_body(tail),
                     stream=True,
-                    stream_cls=stream_class(module.AsyncStream),
+                    stream_cls=build_stream_class(module.AsyncStream),
                 )
             except Exception as error:
-                failure = from_exception(error, self._api(request.model))
-                if not negotiation.learns(failure, error, name, request, tail):
+                failure = build_exception_error(error, self._build_api(request.model))
+                if not negotiation.learn(failure, error, name, request, tail):
                     raise failure from None
                 continue
             report = RequestReport(dropped_reasoning=encoded.dropped_reasoning, notice=negotiation.notice)
             negotiation.notice = ""
-            return _Exchange(wire=name, events=events, answer=self._reader(wire, request, encoded), report=report)
+            return _Exchange(wire=name, events=events, answer=self._build_reader(wire, request, encoded), report=report)
 
-    def _wire_of(self, model: str) -> Wire:
+    def _choose_wire(self, model: str) -> WireProtocol:
         """The protocol for a model; OpenAI has models that take only one of the two."""
-        known = self._negotiation.wire(model)
+        known = self._negotiation.choose_wire(model)
         if known is None and self._official:
-            known = self._capabilities(model, self._speaks).wire
+            known = self._find_capabilities(model, self._speaks).wire
         return known or self._speaks
 
-    def _capabilities(self, model: str, wire: Wire) -> Capabilities:
-        return capabilities_of(self._endpoint.id, model, wire=wire, origin=self._endpoint.base_url)
+    def _find_capabilities(self, model: str, wire: WireProtocol) -> Capabilities:
+        return find_capabilities(self._endpoint.id, model, wire=wire, origin=self._endpoint.base_url)
 
-    def _writer(self, name: Wire, request: ModelRequest) -> ChatWire | ResponsesWire:
-        provider, capabilities = self._endpoint.id, self._capabilities(request.model, name)
+    def _build_writer(self, name: WireProtocol, request: ModelRequest) -> ChatWire | ResponsesWire:
+        provider, capabilities = self._endpoint.id, self._find_capabilities(request.model, name)
         if name == "responses":
             return ResponsesWire(request, provider=provider, capabilities=capabilities)
         habits = self._negotiation.habits
         return ChatWire(request, provider=provider, capabilities=capabilities, official=self._official, habits=habits)
 
-    def _reader(
+    def _build_reader(
         self, wire: ChatWire | ResponsesWire, request: ModelRequest, encoded: RequestBytes
     ) -> ChatAnswer | ResponsesAnswer:
-        api = self._api(request.model)
+        api = self._build_api(request.model)
         if isinstance(wire, ResponsesWire):
             return ResponsesAnswer(encoded.call_ids, wire.freeform, binding=encoded.binding, api=api)
         return ChatAnswer(encoded.call_ids, api=api)

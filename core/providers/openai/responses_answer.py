@@ -13,20 +13,20 @@ from typing import Any, Final
 
 from core.protocol.messages import Usage, WireAnswer
 from core.providers.base import (
-    Answered,
+    AnswerReport,
     Delta,
-    Finished,
     FinishReason,
     ReasoningDelta,
+    StreamEnd,
     TextDelta,
     ToolCallDelta,
     UsageReport,
 )
-from core.providers.connection.failures import Api, from_event
-from core.providers.wire.parsed_fields import count, table, tables, text
+from core.providers.connection.failures import Api, build_event_error
+from core.providers.wire.parsed_fields import get_count, get_table, get_tables, get_text
 from core.providers.wire.tool_calls import CallNormaliser
-from core.providers.wire.wire_text import arguments_text, tool_name
-from core.wellformed import mapped
+from core.providers.wire.wire_text import clean_tool_name, encode_arguments
+from core.text.well_formed import map_texts
 
 Item = dict[str, Any]
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
@@ -64,62 +64,62 @@ class ResponsesAnswer:
         self._reason: FinishReason | None = None
 
     @property
-    def finished(self) -> Finished | None:
+    def finished(self) -> StreamEnd | None:
         if self._reason is None:
             return None
-        return Finished("refused" if self._refused else self._reason)
+        return StreamEnd("refused" if self._refused else self._reason)
 
-    def unstated(self) -> Finished | None:
+    def unstated(self) -> StreamEnd | None:
         """How an answer ended that the server marked as done without an end; None: there is no whole answer."""
         if not self._outputs or not all(output.item for output in self._outputs):
             return None
         self._reason = "tool_calls" if self._calls else "stop"
         return self.finished
 
-    def answered(self) -> Iterator[Answered]:
+    def answered(self) -> Iterator[AnswerReport]:
         """The whole answer; nothing if one of its items was never finished."""
         if self._outputs and all(output.item for output in self._outputs):
-            items = tuple(mapped(_mended(output)) for output in self._outputs)
-            yield Answered(WireAnswer(wire="responses", items=items, binding=self._binding))
+            items = tuple(map_texts(_repair_output(output)) for output in self._outputs)
+            yield AnswerReport(WireAnswer(wire="responses", items=items, binding=self._binding))
 
     def feed(self, event: object) -> Iterator[Delta]:
         """The deltas of one event; what is not understood in it is passed over. Raises `ProviderError`."""
         if not isinstance(event, dict):
             return
-        kind = text(event, "type")
+        kind = get_text(event, "type")
         if kind == "error":
-            raise from_event(event, self._api)
+            raise build_event_error(event, self._api)
         if kind in _ENDS:
-            yield from self._end(kind, table(event, "response"))
+            yield from self._on_end(kind, get_table(event, "response"))
         elif kind in {_ADDED, _DONE}:
-            item = table(event, "item")
-            if text(item, "type"):
-                yield from self._item(self._output(event, item), item, is_done=kind == _DONE)
-        elif kind.startswith("response.") and kind.endswith(".delta") and text(event, "delta"):
-            yield from self._piece(kind.split(".")[1], self._output(event, {}), event)
+            item = get_table(event, "item")
+            if get_text(item, "type"):
+                yield from self._on_item(self._find_output(event, item), item, is_done=kind == _DONE)
+        elif kind.startswith("response.") and kind.endswith(".delta") and get_text(event, "delta"):
+            yield from self._on_piece(kind.split(".")[1], self._find_output(event, {}), event)
 
-    def _end(self, kind: str, response: Item) -> Iterator[Delta]:
-        if usage := table(response, "usage"):
-            yield UsageReport(_usage(usage))
+    def _on_end(self, kind: str, response: Item) -> Iterator[Delta]:
+        if usage := get_table(response, "usage"):
+            yield UsageReport(_parse_usage(usage))
         if kind in {"response.failed", "response.cancelled"}:
-            raise from_event({"error": response.get("error") or {"message": "The response failed."}}, self._api)
-        listed = tables(response, "output")
+            raise build_event_error({"error": response.get("error") or {"message": "The response failed."}}, self._api)
+        listed = get_tables(response, "output")
         if len(listed) <= sum(bool(each.item) for each in self._outputs):
             listed = []  # all of it was finished before, be it under other ids
         for place, item in enumerate(listed):
-            output = self._output({"output_index": place}, item)
-            if not output.item and text(item, "type"):
-                yield from self._item(output, item, is_done=True)
+            output = self._find_output({"output_index": place}, item)
+            if not output.item and get_text(item, "type"):
+                yield from self._on_item(output, item, is_done=True)
         if kind == "response.completed":
             self._reason = "tool_calls" if self._calls else "stop"
         else:
-            why = text(table(response, "incomplete_details"), "reason")
+            why = get_text(get_table(response, "incomplete_details"), "reason")
             self._reason = "refused" if why == "content_filter" else "length"
 
-    def _output(self, event: Item, item: Item) -> _Output:
+    def _find_output(self, event: Item, item: Item) -> _Output:
         """The item that an event is of, told by its id or its place; servers exist that leave out either, or give all
         items one place."""
-        place, item_id = _place(event, "output_index", -1), text(event, "item_id") or text(item, "id")
+        place, item_id = _read_index(event, "output_index", -1), get_text(event, "item_id") or get_text(item, "id")
         found = self._places.get(item_id) if item_id else None
         if found is None:
             found = self._places.get(place)
@@ -131,67 +131,71 @@ class ResponsesAnswer:
         self._places |= {key: found for key in (item_id, place) if key not in ("", -1)}
         return found
 
-    def _item(self, output: _Output, item: Item, *, is_done: bool) -> Iterator[Delta]:
+    def _on_item(self, output: _Output, item: Item, *, is_done: bool) -> Iterator[Delta]:
         match item["type"]:
             case "message":
-                for place, part in enumerate(tables(item, "content")):
+                for place, part in enumerate(get_tables(item, "content")):
                     kind = "refusal" if part.get("type") == "refusal" else "text"
-                    yield from self._say(output, (kind, place), text(part, kind), is_whole=True)
+                    yield from self._emit_text(output, (kind, place), get_text(part, kind), is_whole=True)
             case "reasoning":
                 for kind in ("summary", "content"):
-                    for place, part in enumerate(tables(item, kind)):
-                        yield from self._think(output, (kind, place), text(part, "text"), is_whole=True)
+                    for place, part in enumerate(get_tables(item, kind)):
+                        yield from self._emit_reasoning(output, (kind, place), get_text(part, "text"), is_whole=True)
             case "function_call" | "custom_tool_call":
-                yield from self._call(output, item, is_done=is_done)
+                yield from self._emit_call(output, item, is_done=is_done)
         if is_done:
             output.item = item
 
-    def _piece(self, kind: str, output: _Output, event: Item) -> Iterator[Delta]:
+    def _on_piece(self, kind: str, output: _Output, event: Item) -> Iterator[Delta]:
         delta = event["delta"]
         match kind:
             case "output_text":
-                yield from self._say(output, ("text", _place(event, "content_index")), delta)
+                yield from self._emit_text(output, ("text", _read_index(event, "content_index")), delta)
             case "refusal":
-                yield from self._say(output, ("refusal", _place(event, "content_index")), delta)
+                yield from self._emit_text(output, ("refusal", _read_index(event, "content_index")), delta)
             case "reasoning_summary_text":
-                yield from self._think(output, ("summary", _place(event, "summary_index")), delta)
+                yield from self._emit_reasoning(output, ("summary", _read_index(event, "summary_index")), delta)
             case "reasoning_text":
-                yield from self._think(output, ("content", _place(event, "content_index")), delta)
+                yield from self._emit_reasoning(output, ("content", _read_index(event, "content_index")), delta)
             case "function_call_arguments" | "custom_tool_call_input" if output.index >= 0:
-                yield from self._argue(output, delta, is_text=kind.startswith("custom"))
+                yield from self._emit_arguments(output, delta, is_text=kind.startswith("custom"))
 
-    def _say(self, output: _Output, part: _Part, said: str, *, is_whole: bool = False) -> Iterator[Delta]:
+    def _emit_text(self, output: _Output, part: _Part, said: str, *, is_whole: bool = False) -> Iterator[Delta]:
         is_next = self._spoke and not output.passed  # another message begins
-        if not (said := _rest(output, part, said, is_whole=is_whole)):
+        if not (said := _take_rest(output, part, said, is_whole=is_whole)):
             return
         self._refused = self._refused or part[0] == "refusal"
         self._spoke = True
         yield TextDelta(_BREAK + said if is_next else said)
 
-    def _think(self, output: _Output, part: _Part, thought: str, *, is_whole: bool = False) -> Iterator[Delta]:
+    def _emit_reasoning(self, output: _Output, part: _Part, thought: str, *, is_whole: bool = False) -> Iterator[Delta]:
         """A model that sums up what it thought is shown by the summary alone."""
         if thought and (output.kind or part[0]) == part[0]:
             output.kind = part[0]
             is_next = bool(output.passed) and part not in output.passed
-            if thought := _rest(output, part, thought, is_whole=is_whole):
+            if thought := _take_rest(output, part, thought, is_whole=is_whole):
                 yield ReasoningDelta(_BREAK + thought if is_next else thought, index=output.number)
 
-    def _call(self, output: _Output, item: Item, *, is_done: bool) -> Iterator[Delta]:
-        name, is_text = text(item, "name"), item["type"] == "custom_tool_call"
+    def _emit_call(self, output: _Output, item: Item, *, is_done: bool) -> Iterator[Delta]:
+        name, is_text = get_text(item, "name"), item["type"] == "custom_tool_call"
         if output.index < 0:
             output.index, self._calls = self._calls, self._calls + 1
-            output.call_id = self._ids.unique(text(item, "call_id") or text(item, "id"))
+            output.call_id = self._ids.make_unique(get_text(item, "call_id") or get_text(item, "id"))
             head = f'{{"{self._freeform.get(name, FREE_TEXT)}": "' if is_text else ""
             yield ToolCallDelta(output.index, id=output.call_id, name=name, arguments=head)
         elif name and not output.named:
             yield ToolCallDelta(output.index, name=name)
         output.named = output.named or bool(name)
-        yield from self._argue(output, text(item, "input" if is_text else "arguments"), is_text=is_text, is_whole=True)
+        yield from self._emit_arguments(
+            output, get_text(item, "input" if is_text else "arguments"), is_text=is_text, is_whole=True
+        )
         if is_done and is_text and not output.item:
             yield ToolCallDelta(output.index, arguments='"}')
 
-    def _argue(self, output: _Output, written: str, *, is_text: bool, is_whole: bool = False) -> Iterator[Delta]:
-        if written := _rest(output, ("call", 0), written, is_whole=is_whole):
+    def _emit_arguments(
+        self, output: _Output, written: str, *, is_text: bool, is_whole: bool = False
+    ) -> Iterator[Delta]:
+        if written := _take_rest(output, ("call", 0), written, is_whole=is_whole):
             arguments = json.dumps(written, ensure_ascii=False)[1:-1] if is_text else written
             yield ToolCallDelta(output.index, arguments=arguments)
 
@@ -199,12 +203,12 @@ class ResponsesAnswer:
 _Part = tuple[str, int]
 
 
-def _place(event: Item, name: str, missing: int = 0) -> int:
+def _read_index(event: Item, name: str, missing: int = 0) -> int:
     value = event.get(name)
     return value if isinstance(value, int) else missing
 
 
-def _rest(output: _Output, part: _Part, found: str, *, is_whole: bool) -> str:
+def _take_rest(output: _Output, part: _Part, found: str, *, is_whole: bool) -> str:
     """What is new in a piece, or in a part that is whole by now."""
     passed = output.passed.get(part, 0)
     found = found[passed:] if is_whole else found
@@ -213,23 +217,23 @@ def _rest(output: _Output, part: _Part, found: str, *, is_whole: bool) -> str:
     return found
 
 
-def _mended(output: _Output) -> Item:
+def _repair_output(output: _Output) -> Item:
     """The item as it came, with the id that its call was given, and with arguments that can be read."""
     item = output.item
     if output.index < 0:
         return item
-    item = {**item, "call_id": output.call_id, "name": tool_name(text(item, "name"))}
+    item = {**item, "call_id": output.call_id, "name": clean_tool_name(get_text(item, "name"))}
     if item["type"] == "function_call":
-        item["arguments"] = arguments_text(text(item, "arguments"))
+        item["arguments"] = encode_arguments(get_text(item, "arguments"))
     return item
 
 
-def _usage(found: Item) -> Usage:
-    read, thought = table(found, "input_tokens_details"), table(found, "output_tokens_details")
+def _parse_usage(found: Item) -> Usage:
+    read, thought = get_table(found, "input_tokens_details"), get_table(found, "output_tokens_details")
     return Usage(
-        prompt_tokens=count(found, "input_tokens"),
-        completion_tokens=count(found, "output_tokens"),
-        cached_tokens=count(read, "cached_tokens"),
-        cache_write_tokens=count(read, "cache_write_tokens"),
-        reasoning_tokens=count(thought, "reasoning_tokens"),
+        prompt_tokens=get_count(found, "input_tokens"),
+        completion_tokens=get_count(found, "output_tokens"),
+        cached_tokens=get_count(read, "cached_tokens"),
+        cache_write_tokens=get_count(read, "cache_write_tokens"),
+        reasoning_tokens=get_count(thought, "reasoning_tokens"),
     )

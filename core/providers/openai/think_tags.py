@@ -11,7 +11,7 @@ _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
 
 
-class ThinkTags:
+class ThinkTagSplitter:
     """Tells reasoning from text while a text streams, wherever it was cut. White space between the two is neither."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class ThinkTags:
         while self._held and not self._begun:
             if self._inside:
                 thought, closed, rest = self._held.partition(_CLOSE)
-                kept = 0 if closed else _beginning(thought, _CLOSE)
+                kept = 0 if closed else _find_partial_tag(thought, _CLOSE)
                 thought, self._held = thought[: len(thought) - kept], rest or thought[len(thought) - kept :]
                 if thought:
                     yield ReasoningDelta(thought)
@@ -44,9 +44,9 @@ class ThinkTags:
                 return
             else:
                 self._begun = True
-                yield from self.rest()
+                yield from self.flush()
 
-    def rest(self) -> Iterator[Delta]:
+    def flush(self) -> Iterator[Delta]:
         """What was held back, at the end of the text."""
         held = self._held.lstrip() if self._thought and not self._inside else self._held
         self._held = ""
@@ -54,6 +54,6 @@ class ThinkTags:
             yield ReasoningDelta(held) if self._inside else TextDelta(held)
 
 
-def _beginning(text: str, tag: str) -> int:
+def _find_partial_tag(text: str, tag: str) -> int:
     """How many characters at the end of a text may be the beginning of a tag."""
     return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)

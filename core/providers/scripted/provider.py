@@ -36,20 +36,20 @@ from core.errors import ProviderError
 from core.protocol.messages import AssistantMessage, Message, Usage
 from core.providers.base import (
     Delta,
-    Finished,
     FinishReason,
     ModelInfo,
     ModelRequest,
     ReasoningDelta,
+    StreamEnd,
     Suggestion,
     TextDelta,
     ToolCallDelta,
     UsageReport,
 )
-from core.providers.connection.failures import Api, cut, from_status
+from core.providers.connection.failures import Api, build_cut_error, build_status_error
 from core.providers.scripted.script_file import Script, ScriptFault, ScriptStep, ScriptTurn, read_script
-from core.providers.scripted.script_scene import Scene, scenes
-from core.providers.wire.tool_calls import CallNormaliser, known_ids
+from core.providers.scripted.script_scene import ScriptScene, split_scenes
+from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
 
 SPEED_VARIABLE: Final = "AGENT_TUI_SCRIPT_SPEED"
 CHARACTERS_PER_TOKEN: Final = 4
@@ -69,7 +69,7 @@ class ScriptedProvider:
     def __init__(self, script: Script, *, speed: float | None = None) -> None:
         self.name = "scripted"
         self._script = script
-        self._speed = _speed() if speed is None else speed
+        self._speed = _read_speed() if speed is None else speed
         self._failures: dict[int, int] = {}
 
     @classmethod
@@ -79,9 +79,11 @@ class ScriptedProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """See `Provider`. Raises `ProviderError`, `ContextOverflow` where the script says so."""
-        step, scene = self._next(request)
-        self._fail_if_told(step)
-        deltas = [*_deltas(step, scene, known_ids(request.messages), chunk=step.chunk or self._script.chunk)]
+        step, scene = self._next_step(request)
+        self._raise_fault(step)
+        deltas = [
+            *_build_deltas(step, scene, collect_call_ids(request.messages), chunk=step.chunk or self._script.chunk)
+        ]
         kept = len(deltas) if step.cut is None else round(len(deltas) * step.cut)
         pause = self._pause(step)
         for number, delta in enumerate(deltas[:kept]):
@@ -89,40 +91,40 @@ class ScriptedProvider:
                 await asyncio.sleep(pause)
             yield delta
         if step.cut is not None:
-            raise cut(Api(label="The script", base_url=self._script.path), started=kept > 0)
-        usage = _usage(step, request, deltas)
+            raise build_cut_error(Api(label="The script", base_url=self._script.path), started=kept > 0)
+        usage = _estimate_usage(step, request, deltas)
         yield UsageReport(usage)
-        yield Finished(_FINISHES[step.finish] if step.finish else "tool_calls" if step.calls else "stop")
+        yield StreamEnd(_FINISHES[step.finish] if step.finish else "tool_calls" if step.calls else "stop")
 
-    async def models(self) -> tuple[ModelInfo, ...]:
+    async def list_models(self) -> tuple[ModelInfo, ...]:
         """See `Provider`: the script itself."""
         return (ModelInfo(name=self._script.path, context_window=self._script.context_window),)
 
     async def close(self) -> None:
         """See `Provider`: there is nothing to release."""
 
-    def suggestion(self, messages: Sequence[Message]) -> Suggestion | None:
-        """See `Suggesting`: the first turn that was not played yet and has one."""
+    def suggest(self, messages: Sequence[Message]) -> Suggestion | None:
+        """See `SuggestingProvider`: the first turn that was not played yet and has one."""
         played: set[int] = set()
-        for each in scenes(messages) if messages else ():
-            self._turn_for(each, played)
+        for each in split_scenes(messages) if messages else ():
+            self._find_turn(each, played)
         left = (turn for place, turn in enumerate(self._script.turns) if place not in played and turn.suggest)
         turn = next(left, None)
         return Suggestion(text=turn.suggest, mode=turn.mode) if turn else None
 
-    def _next(self, request: ModelRequest) -> tuple[ScriptStep, Scene]:
+    def _next_step(self, request: ModelRequest) -> tuple[ScriptStep, ScriptScene]:
         """The step for this request, found by playing the history so far."""
-        *earlier, scene = scenes(request.messages)
+        *earlier, scene = split_scenes(request.messages)
         if not request.tools and self._script.notes:
             return self._script.notes[0], scene
         played: set[int] = set()
         for each in earlier:
-            self._turn_for(each, played)
-        turn = self._turn_for(scene, played)
+            self._find_turn(each, played)
+        turn = self._find_turn(scene, played)
         steps = turn.steps if turn else self._script.otherwise
-        return _step_at(steps, scene) or _SILENCE, scene
+        return _find_step(steps, scene) or _SILENCE, scene
 
-    def _turn_for(self, scene: Scene, played: set[int]) -> ScriptTurn | None:
+    def _find_turn(self, scene: ScriptScene, played: set[int]) -> ScriptTurn | None:
         """The first turn that is left and whose `match` finds something, else the next one without a `match`."""
         left = [
             (place, turn)
@@ -134,14 +136,14 @@ class ScriptedProvider:
         played.add(place)
         return turn
 
-    def _fail_if_told(self, step: ScriptStep) -> None:
+    def _raise_fault(self, step: ScriptStep) -> None:
         if step.fault is None:
             return
         failed = self._failures.get(id(step), 0)
         if step.fault.times and failed >= step.fault.times:
             return
         self._failures[id(step)] = failed + 1
-        raise _failure(step.fault, self._script.path)
+        raise _build_failure(step.fault, self._script.path)
 
     def _pause(self, step: ScriptStep) -> float:
         """Seconds between two deltas."""
@@ -152,24 +154,24 @@ class ScriptedProvider:
         return seconds / self._speed
 
 
-def _speed() -> float:
+def _read_speed() -> float:
     try:
         return max(0.0, float(os.environ.get(SPEED_VARIABLE, "1")))
     except ValueError:
         return 1.0
 
 
-def _failure(fault: ScriptFault, path: str) -> ProviderError:
+def _build_failure(fault: ScriptFault, path: str) -> ProviderError:
     status = fault.status or (401 if fault.code == "key_rejected" else 500)
     headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
     body = {"error": {"message": fault.message or "the script says so", "type": fault.code}}
-    error = from_status(status, body, headers, Api(label="The scripted model", base_url=path))
+    error = build_status_error(status, body, headers, Api(label="The scripted model", base_url=path))
     if fault.code:
         error.code = fault.code
     return error
 
 
-def _step_at(steps: tuple[ScriptStep, ...], scene: Scene) -> ScriptStep | None:
+def _find_step(steps: tuple[ScriptStep, ...], scene: ScriptScene) -> ScriptStep | None:
     """Walk through the answers of this turn: each took the next step that held at that moment."""
     place = 0
     for moment in range(scene.answers + 1):
@@ -183,35 +185,35 @@ def _step_at(steps: tuple[ScriptStep, ...], scene: Scene) -> ScriptStep | None:
     return None
 
 
-def _deltas(step: ScriptStep, scene: Scene, taken: set[str], *, chunk: int) -> Iterator[Delta]:
+def _build_deltas(step: ScriptStep, scene: ScriptScene, taken: set[str], *, chunk: int) -> Iterator[Delta]:
     calls = CallNormaliser(taken)
-    for piece in _pieces(scene.filled(step.reasoning), chunk):
+    for piece in _cut_pieces(scene.fill_text(step.reasoning), chunk):
         yield ReasoningDelta(piece)
-    for piece in _pieces(scene.filled(step.text), chunk):
+    for piece in _cut_pieces(scene.fill_text(step.text), chunk):
         yield TextDelta(piece)
     for index, call in enumerate(step.calls):
-        yield ToolCallDelta(index, id=calls.unique(call.id), name=call.name)
-        arguments = scene.filled_in(call.arguments)
+        yield ToolCallDelta(index, id=calls.make_unique(call.id), name=call.name)
+        arguments = scene.fill_value(call.arguments)
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        for piece in _pieces(text, chunk):
+        for piece in _cut_pieces(text, chunk):
             yield ToolCallDelta(index, arguments=piece)
 
 
-def _pieces(text: str, chunk: int) -> list[str]:
+def _cut_pieces(text: str, chunk: int) -> list[str]:
     """The text in pieces of `chunk` characters; 0 = about a token each."""
     if chunk > 0:
         return [text[start : start + chunk] for start in range(0, len(text), chunk)]
     return _WORDS.findall(text)
 
 
-def _usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]) -> Usage:
+def _estimate_usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]) -> Usage:
     """As the script says; else estimated from the characters, with the earlier messages counted as cached."""
     if step.usage is not None:
         return Usage(**step.usage)
     answer = sum(
         len(each.arguments if isinstance(each, ToolCallDelta) else getattr(each, "text", "")) for each in deltas
     )
-    sizes = [_characters(message) for message in request.messages]
+    sizes = [_count_characters(message) for message in request.messages]
     head = len(request.system) + sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in request.tools)
     return Usage(
         prompt_tokens=(head + sum(sizes)) // CHARACTERS_PER_TOKEN,
@@ -220,6 +222,6 @@ def _usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]) -> Usag
     )
 
 
-def _characters(message: Message) -> int:
+def _count_characters(message: Message) -> int:
     calls: tuple[Any, ...] = message.tool_calls if isinstance(message, AssistantMessage) else ()
     return len(message.content) + sum(len(call.arguments) for call in calls)

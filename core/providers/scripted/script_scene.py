@@ -16,7 +16,7 @@ _WORKSPACE: Final = re.compile(r"^Workspace: (.+)$", re.MULTILINE)
 _PLACE: Final = re.compile(r"\{\{\s*(prompt|workspace|mode|last_tool_result|find:.+?)\s*\}\}", re.DOTALL)
 
 
-class Scene:
+class ScriptScene:
     """One prompt and the messages after it, up to the next prompt. `moment` n = before the n-th answer, from 0."""
 
     def __init__(self, prompt: str, mode: str, workspace: str) -> None:
@@ -30,7 +30,7 @@ class Scene:
     def add(self, message: Message) -> None:
         self._messages.append(message)
 
-    def _before(self, moment: int) -> list[Message]:
+    def _messages_before(self, moment: int) -> list[Message]:
         """What was said between the answer before this moment and the moment."""
         found: list[Message] = []
         seen = 0
@@ -48,7 +48,7 @@ class Scene:
         """Whether a step may be played at a moment."""
         if condition is None:
             return True
-        before = self._before(moment)
+        before = self._messages_before(moment)
         results = [each for each in before if isinstance(each, ToolMessage)]
         told = "\n".join(each.content for each in before if isinstance(each, UserMessage))
         said = "\n".join(each.content for each in results)
@@ -67,26 +67,26 @@ class Scene:
             if isinstance(message, AssistantMessage):
                 seen += 1
             elif isinstance(message, UserMessage) and seen <= moment:
-                mode = mode_in(message.content) or mode
+                mode = find_mode(message.content) or mode
         return mode
 
-    def filled(self, text: str) -> str:
+    def fill_text(self, text: str) -> str:
         """The text with its places filled in; what is not known is filled with nothing."""
-        return _PLACE.sub(lambda found: self._value(found[1]), text) if "{{" in text else text
+        return _PLACE.sub(lambda found: self._look_up(found[1]), text) if "{{" in text else text
 
-    def filled_in(self, value: Any) -> Any:
+    def fill_value(self, value: Any) -> Any:
         """The same for every text of a tree of JSON values."""
         match value:
             case str():
-                return self.filled(value)
+                return self.fill_text(value)
             case dict():
-                return {key: self.filled_in(each) for key, each in value.items()}
+                return {key: self.fill_value(each) for key, each in value.items()}
             case list():
-                return [self.filled_in(each) for each in value]
+                return [self.fill_value(each) for each in value]
             case _:
                 return value
 
-    def _value(self, name: str) -> str:
+    def _look_up(self, name: str) -> str:
         results = [each.content for each in self._messages if isinstance(each, ToolMessage)]
         match name:
             case "prompt":
@@ -98,10 +98,10 @@ class Scene:
             case "last_tool_result":
                 return results[-1] if results else ""
             case _:
-                return _found(name.removeprefix("find:"), results)
+                return _evaluate(name.removeprefix("find:"), results)
 
 
-def _found(expression: str, results: Sequence[str]) -> str:
+def _evaluate(expression: str, results: Sequence[str]) -> str:
     try:
         pattern = re.compile(expression)
     except re.error:
@@ -110,29 +110,29 @@ def _found(expression: str, results: Sequence[str]) -> str:
     return (matches[-1][1] if pattern.groups else matches[-1][0]) if matches else ""
 
 
-def mode_in(text: str) -> str:
+def find_mode(text: str) -> str:
     """The mode that a message tells the model of, "" = none."""
     found = _MODE.findall(text)
     return found[-1].lower() if found else ""
 
 
-def scenes(messages: Sequence[Message]) -> list[Scene]:
+def split_scenes(messages: Sequence[Message]) -> list[ScriptScene]:
     """One scene for each prompt, at least one. What the user sent while the model worked is part of its scene."""
-    found: list[Scene] = []
+    found: list[ScriptScene] = []
     mode = workspace = ""
     for message in messages:
         if isinstance(message, UserMessage):
-            mode = mode_in(message.content) or mode
+            mode = find_mode(message.content) or mode
             if place := _WORKSPACE.search(message.content):
                 workspace = place[1]
             if message.origin == "user" and not _STEERED.match(message.content):
-                found.append(Scene(_prompt(message.content), mode, workspace))
+                found.append(ScriptScene(_extract_prompt(message.content), mode, workspace))
                 continue
         if found:
             found[-1].add(message)
-    return found or [Scene("", mode, workspace)]
+    return found or [ScriptScene("", mode, workspace)]
 
 
-def _prompt(content: str) -> str:
+def _extract_prompt(content: str) -> str:
     queries = _QUERY.findall(content)
     return str(queries[-1]) if queries else content

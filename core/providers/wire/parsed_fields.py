@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 
-def table(found: object, key: str) -> dict[str, Any]:
+def get_table(found: object, key: str) -> dict[str, Any]:
     """An object; {} for anything else."""
     value = found.get(key) if isinstance(found, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def tables(found: object, key: str) -> list[dict[str, Any]]:
+def get_tables(found: object, key: str) -> list[dict[str, Any]]:
     """The objects of a list."""
     value = found.get(key) if isinstance(found, dict) else None
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def text(found: object, key: str) -> str:
+def get_text(found: object, key: str) -> str:
     """A text; "" for anything else."""
     value = found.get(key) if isinstance(found, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def count(found: dict[str, Any], key: str) -> int:
+def get_count(found: dict[str, Any], key: str) -> int:
     """A number of tokens; 0 for anything else."""
     value = found.get(key)
     return int(value) if isinstance(value, int | float) and 0 < value < float("inf") else 0

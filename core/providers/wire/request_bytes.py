@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, WireAnswer
 from core.providers.base import ModelRequest
-from core.wellformed import encoded
+from core.text.well_formed import encode_record
 
 MAX_HISTORIES: Final = 8  # whose bytes a provider keeps
 _DIGEST_BYTES: Final = 16
@@ -34,7 +34,7 @@ class SentCall(Struct, frozen=True, kw_only=True):
     freeform: bool = False
 
 
-class Encoded(Struct, frozen=True, kw_only=True):
+class EncodedMessages(Struct, frozen=True, kw_only=True):
     """What some messages become. `items`: elements of the request's array, JSON-ready; `calls`: the tool calls among
     them by our own id. `dropped_reasoning`: answers whose reasoning could not be sent."""
 
@@ -43,7 +43,7 @@ class Encoded(Struct, frozen=True, kw_only=True):
     dropped_reasoning: int = 0
 
 
-class Preceding(Protocol):
+class PrecedingRequest(Protocol):
     """What stands before the messages that are being encoded."""
 
     @property
@@ -56,7 +56,7 @@ class Preceding(Protocol):
         """Whether the array has no element yet."""
         ...
 
-    def call(self, call_id: str) -> SentCall | None:
+    def find_call(self, call_id: str) -> SentCall | None:
         """How our call `call_id` was put, None if it was not."""
         ...
 
@@ -74,13 +74,14 @@ class Wire(Protocol):
         """The fields before the array."""
         ...
 
-    def encode(self, messages: Sequence[Message], before: Preceding) -> Encoded:
-        """A unit of the history (see `unit_end`) as elements of the array. It may depend on nothing but the unit, what
+    def encode(self, messages: Sequence[Message], before: PrecedingRequest) -> EncodedMessages:
+        """A unit of the history (see `find_unit_end`) as elements of the array. It may depend on nothing but the
+        unit, what
         stands before it, the head, and the key."""
         ...
 
 
-def returnable(message: AssistantMessage, wire: str, model: str, *, binding: str) -> WireAnswer | None:
+def select_returnable(message: AssistantMessage, wire: str, model: str, *, binding: str) -> WireAnswer | None:
     """An answer as it came, if it may go back like that: over the wire and to the model (`provider/name`) that gave it,
     and if its reasoning is bound, then to just what stands before it (`binding`)."""
     answer = message.wire
@@ -89,7 +90,7 @@ def returnable(message: AssistantMessage, wire: str, model: str, *, binding: str
     return answer if answer.binding in {"", binding} else None
 
 
-def holds_reasoning(answer: WireAnswer | None) -> bool:
+def has_reasoning(answer: WireAnswer | None) -> bool:
     """Whether an answer came with reasoning that its model could have back."""
     return answer is not None and any(
         item.get("type") in _REASONING_TYPES or any(item.get(name) for name in _REASONING_FIELDS)
@@ -115,13 +116,13 @@ class RequestBytes(Struct, frozen=True, kw_only=True):
         """Head and array without its closing bracket."""
         return bytes(self.data[: self.size])
 
-    def body(self, tail: Mapping[str, Any]) -> bytes:
+    def build_body(self, tail: Mapping[str, Any]) -> bytes:
         """The whole body, with the fields of `tail` after the array."""
         with memoryview(self.data) as data, data[: self.size] as prefix:
-            return b"".join((prefix, b"],", encoded(tail)[1:]) if tail else (prefix, b"]}"))
+            return b"".join((prefix, b"],", encode_record(tail)[1:]) if tail else (prefix, b"]}"))
 
 
-def unit_end(messages: Sequence[Message], start: int) -> int:
+def find_unit_end(messages: Sequence[Message], start: int) -> int:
     """Where the unit that begins at `start` ends: the results of a step stay together, with whatever came between
     them; any other message is a unit. A unit never reaches beyond an assistant's message."""
     end = start + 1
@@ -146,7 +147,7 @@ class _Part(Struct, frozen=True):
 
 
 class _History:
-    """One history as it was last encoded. It is what its wire sees of what stands before a unit (`Preceding`).
+    """One history as it was last encoded. It is what its wire sees of what stands before a unit (`PrecedingRequest`).
 
     `_data` only ever grows: what was given out stays as it is.
     """
@@ -161,81 +162,81 @@ class _History:
 
     @property
     def binding(self) -> str:
-        return str(self._last.digest.hexdigest())
+        return str(self._last_part.digest.hexdigest())
 
     @property
     def is_empty(self) -> bool:
-        return self._last.size == self._head.size
+        return self._last_part.size == self._head.size
 
-    def call(self, call_id: str) -> SentCall | None:
+    def find_call(self, call_id: str) -> SentCall | None:
         return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
 
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
         """Encode what is new in `messages`."""
         self._keep(messages)
-        while (place := self._last.end) < len(messages):
-            end = unit_end(messages, place)
+        while (place := self._last_part.end) < len(messages):
+            end = find_unit_end(messages, place)
             self._append(wire.encode(messages[place:end], self), end)
         self._messages = messages
         return RequestBytes(
             data=self._data,
-            size=self._last.size,
+            size=self._last_part.size,
             binding=self.binding,
             call_ids=frozenset(self._call_ids),
-            dropped_reasoning=self._last.dropped_reasoning,
+            dropped_reasoning=self._last_part.dropped_reasoning,
         )
 
     @property
-    def _last(self) -> _Part:
+    def _last_part(self) -> _Part:
         return self._parts[-1] if self._parts else self._head
 
     def _keep(self, messages: tuple[Message, ...]) -> None:
         """Drop the parts that do not hold for `messages`."""
-        kept, count = _common(self._messages, messages), len(self._parts)
+        kept, count = _count_common(self._messages, messages), len(self._parts)
         while count and self._parts[count - 1].end > kept:
             count -= 1
         first = count
         while first and not isinstance(messages[self._start(first - 1)], AssistantMessage):
             first -= 1
         for number in range(first, count):  # what came since may belong to a unit that was open
-            if unit_end(messages, self._start(number)) != self._parts[number].end:
+            if find_unit_end(messages, self._start(number)) != self._parts[number].end:
                 count = number
                 break
         if count < len(self._parts):
             del self._parts[count:]
-            self._data = self._data[: self._last.size]
-            self._call_ids = {each for part in self._parts for each in _ids(part.calls)}
-        self._messages = messages[: self._last.end]
+            self._data = self._data[: self._last_part.size]
+            self._call_ids = {each for part in self._parts for each in _collect_ids(part.calls)}
+        self._messages = messages[: self._last_part.end]
 
     def _start(self, number: int) -> int:
         return self._parts[number - 1].end if number else 0
 
-    def _append(self, found: Encoded, end: int) -> None:
-        last, digest = self._last, self._last.digest
-        if data := b",".join(encoded(item) for item in found.items):
+    def _append(self, found: EncodedMessages, end: int) -> None:
+        last, digest = self._last_part, self._last_part.digest
+        if data := b",".join(encode_record(item) for item in found.items):
             digest = digest.copy()
             digest.update(data)
             digest.update(b",")
             self._data += data if self.is_empty else b"," + data
-        self._call_ids.update(_ids(found.calls))
+        self._call_ids.update(_collect_ids(found.calls))
         dropped = last.dropped_reasoning + found.dropped_reasoning
         self._parts.append(_Part(end, len(self._data), digest, found.calls, dropped))
 
 
-def _ids(calls: Mapping[str, SentCall]) -> set[str]:
+def _collect_ids(calls: Mapping[str, SentCall]) -> set[str]:
     """Ours and theirs."""
     return calls.keys() | {call.id for call in calls.values()}
 
 
-def _common(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
+def _count_common(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
     """How many messages both begin with."""
     shorter = min(len(old), len(new))
     if all(map(is_, old, new)):
         return shorter
-    return next((place for place in range(shorter) if not _same(old[place], new[place])), shorter)
+    return next((place for place in range(shorter) if not _is_same(old[place], new[place])), shorter)
 
 
-def _same(one: Message, other: Message) -> bool:
+def _is_same(one: Message, other: Message) -> bool:
     """A dialect makes equal messages anew; parsed JSON is compared by identity alone, since 1 == True there."""
     if one is other:
         return True
@@ -251,7 +252,7 @@ class RequestEncoder:
 
     def encode(self, wire: Wire, request: ModelRequest) -> RequestBytes:
         """The bytes of a request. Raises what `wire` raises; the next request is not harmed by it."""
-        head = encoded(wire.head())[:-1] + b',"' + wire.array.encode() + b'":['
+        head = encode_record(wire.head())[:-1] + b',"' + wire.array.encode() + b'":['
         kind = (request.session, wire.key, head)
         history = self._histories.pop(kind, None) or _History(head)
         self._histories[kind] = history

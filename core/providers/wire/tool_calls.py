@@ -14,12 +14,12 @@ from typing import Any, Final
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
-from core.providers.wire.wire_text import arguments_text, is_call_id, tool_name
+from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
 
-def known_ids(messages: tuple[Message, ...]) -> set[str]:
+def collect_call_ids(messages: tuple[Message, ...]) -> set[str]:
     """The ids of all calls in a history: a new call may not have one of them."""
     return {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
 
@@ -52,19 +52,19 @@ class CallNormaliser:
         return len(self._calls)
 
     @property
-    def complete(self) -> bool:
+    def find_complete(self) -> bool:
         """Whether the arguments of every call are whole."""
         return all(call.is_complete() or not "".join(call.arguments).strip() for call in self._calls)
 
-    def calls(self) -> list[dict[str, Any]]:
+    def list_calls(self) -> list[dict[str, Any]]:
         """The calls so far as an answer's message holds them, with every field that was not understood."""
         return [
             {
                 "id": call.id,
                 "type": "function",
                 "function": {
-                    "name": tool_name(call.name),
-                    "arguments": arguments_text("".join(call.arguments)),
+                    "name": clean_tool_name(call.name),
+                    "arguments": encode_arguments("".join(call.arguments)),
                     **call.unknown[1],
                 },
                 **call.unknown[0],
@@ -76,15 +76,15 @@ class CallNormaliser:
         """One element of a chunk's `tool_calls`; None if it says nothing new."""
         function = part.get("function")
         function = function if isinstance(function, dict) else part
-        name, server_id = _text(function.get("name")), _text(part.get("id"))
+        name, server_id = _to_text(function.get("name")), _to_text(part.get("id"))
         index = part.get("index")
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
-        arguments = _arguments(function.get("arguments"))
-        call = self._continued(index, server_id, name)
+        arguments = _to_arguments(function.get("arguments"))
+        call = self._find_continued(index, server_id, name)
         if call is None:
             call = _Call(len(self._calls), index, server_id)
             _note_unknown(call, part, function)
-            return self._opened(call, name, arguments)
+            return self._is_opened(call, name, arguments)
         _note_unknown(call, part, function)
         call.server_id = call.server_id or server_id
         news = name if not call.name else ""
@@ -92,22 +92,22 @@ class CallNormaliser:
         call.arguments.append(arguments)
         return ToolCallDelta(call.index, name=news, arguments=arguments) if news or arguments else None
 
-    def _opened(self, call: _Call, name: str, arguments: str) -> ToolCallDelta:
+    def _is_opened(self, call: _Call, name: str, arguments: str) -> ToolCallDelta:
         call.name = name
         call.arguments.append(arguments)
-        call.id = self.unique(call.server_id)
+        call.id = self.make_unique(call.server_id)
         self._calls.append(call)
         return ToolCallDelta(call.index, id=call.id, name=name, arguments=arguments)
 
-    def unique(self, server_id: str) -> str:
+    def make_unique(self, server_id: str) -> str:
         """The server's id if it is a usable one that nobody has, else a new one."""
         chosen = server_id if is_call_id(server_id) and server_id not in self._taken else new_id("call")
         self._taken.add(chosen)
         return chosen
 
-    def _continued(self, index: int | None, server_id: str, name: str) -> _Call | None:
+    def _find_continued(self, index: int | None, server_id: str, name: str) -> _Call | None:
         """The call that this part goes on with, None if it opens a new one."""
-        call = self._same_place(index, server_id, name)
+        call = self._find_at_index(index, server_id, name)
         if call is None or (server_id and call.server_id and call.server_id != server_id):
             return None
         if name and call.name and not (server_id and call.server_id == server_id):
@@ -115,7 +115,7 @@ class CallNormaliser:
             return None if name != call.name or call.is_complete() else call
         return call
 
-    def _same_place(self, index: int | None, server_id: str, name: str) -> _Call | None:
+    def _find_at_index(self, index: int | None, server_id: str, name: str) -> _Call | None:
         if index is not None:
             return next((each for each in reversed(self._calls) if each.server_index == index), None)
         if server_id:
@@ -128,11 +128,11 @@ def _note_unknown(call: _Call, part: dict[str, Any], function: dict[str, Any]) -
         known.update({key: value for key, value in place.items() if key not in _OWN_FIELDS and value is not None})
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _arguments(value: object) -> str:
+def _to_arguments(value: object) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)

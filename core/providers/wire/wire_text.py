@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Final
 
-from core.wellformed import well_formed
+from core.text.well_formed import make_well_formed
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ID: Final = re.compile(r"[!-~]{1,64}")
@@ -18,10 +18,10 @@ MAX_NAME: Final = 64
 NO_OUTPUT: Final = "(no output)"  # a result that says nothing: not every API takes an empty one
 
 
-clean = well_formed
+clean = make_well_formed
 
 
-def tool_name(name: str) -> str:
+def clean_tool_name(name: str) -> str:
     """A name that every API takes in a history, also when the model made up one that none takes."""
     return _NAME.sub("_", name)[:MAX_NAME] or "unknown_tool"
 
@@ -31,7 +31,7 @@ def is_call_id(text: object) -> bool:
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
-def arguments_object(arguments: str) -> dict[str, Any]:
+def parse_arguments(arguments: str) -> dict[str, Any]:
     """A call's arguments as the JSON object that a history needs; what is none is kept below `invalid_arguments`."""
     try:
         value = json.loads(clean(arguments)) if arguments.strip() else {}
@@ -40,9 +40,9 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"invalid_arguments": clean(arguments)}
 
 
-def arguments_text(arguments: str) -> str:
+def encode_arguments(arguments: str) -> str:
     """As the model wrote them if they are a JSON object, so that the bytes stay the same; else wrapped into one."""
-    found = arguments_object(arguments)
+    found = parse_arguments(arguments)
     if arguments.strip() and "invalid_arguments" not in found:
         return clean(arguments)
     return json.dumps(found, ensure_ascii=False)

@@ -19,7 +19,7 @@ import pytest
 
 from core.clock import monotonic
 from core.protocol import events as ev
-from core.sandbox.box import Limits, Tier
+from core.sandbox.box import BoxLimits, Tier
 from tests.support.agent_case import says
 from tests.support.box_cases import Boxed, boxes, tree
 from tests.support.box_driver import command_lines
@@ -227,10 +227,10 @@ async def test_s8_k1_nothing_outlives_a_command_and_no_process_it_sees_has_a_key
 async def test_s8_a_program_that_is_killed_takes_all_of_its_command_with_it(boxed: Boxed):
     script = (
         "import asyncio, sys; from pathlib import Path; from tests.support.box_cases import MAKERS\n"
-        "from core.sandbox.box import BoxSpec, Tier\n"
+        "from core.sandbox.box import BoxRequest, Tier\n"
         "async def main():\n"
         "    box = MAKERS[Tier(sys.argv[1])](Path(sys.argv[2]))\n"
-        f"    spec = BoxSpec(workspace=Path(sys.argv[3]), command=sys.argv[4], env={boxed.env()!r})\n"
+        f"    spec = BoxRequest(workspace=Path(sys.argv[3]), command=sys.argv[4], env={boxed.env()!r})\n"
         "    running = await box.start(spec, lambda text: print(text, end='', flush=True))\n"
         "    await running.wait()\n"
         "asyncio.run(main())\n"
@@ -261,11 +261,12 @@ SHOWING = """
 import asyncio, json, os, sys
 from pathlib import Path
 import msgspec
-from core.sandbox.box import BoxSpec, Tier
+from core.sandbox.box import BoxRequest, Tier
 from tests.support.box_cases import MAKERS
 from tests.support.box_driver import command_lines
 async def main():
-    spec = msgspec.json.decode(Path(sys.argv[3]).read_bytes(), type=BoxSpec, dec_hook=lambda kind, value: kind(value))
+    data = Path(sys.argv[3]).read_bytes()
+    spec = msgspec.json.decode(data, type=BoxRequest, dec_hook=lambda kind, value: kind(value))
     box, pieces = MAKERS[Tier(sys.argv[1])](Path(sys.argv[2])), []
     ended = await (await box.start(spec, pieces.append)).wait()
     await box.close()
@@ -302,11 +303,11 @@ async def test_s10_a_program_that_has_a_terminal_shows_nothing_of_what_a_command
 
 
 async def test_r1_endless_output_ends_at_the_limit_and_costs_no_memory(boxed: Boxed):
-    limits = Limits(seconds=30, output=3_000_000)
+    limits = BoxLimits(seconds=30, output=3_000_000)
     ran = await boxed.run_apart(
         f"(setsid sh -c 'cat /dev/zero; : zero{LONG}' &); exec yes", limits=limits, upper=None, raw=True
     )
-    assert (ran.exit.ended, ran.code) == ("flooded", None)
+    assert (ran.exit.end_reason, ran.code) == ("flooded", None)
     assert 3_000_000 <= len(ran.output) < 4_000_000
     assert ran.apart is not None
     assert ran.apart.grown < 50 << 20
@@ -314,14 +315,14 @@ async def test_r1_endless_output_ends_at_the_limit_and_costs_no_memory(boxed: Bo
 
 
 async def test_r2_a_fork_bomb_stays_below_its_bound_and_goes_with_its_command(boxed: Boxed):
-    limits, most = Limits(seconds=0.6, processes=200), 0
+    limits, most = BoxLimits(seconds=0.6, processes=200), 0
     bomb = f": bomb{LONG}; b() {{ b | b & }}; b 2>/dev/null; exec sleep {LONG}"
     running = asyncio.ensure_future(boxed.run_apart(bomb, limits=limits, upper=None))
     while not running.done():
         most = max(most, sum(f"bomb{LONG}" in line for line in command_lines()))
         await asyncio.wait([running], timeout=0.05)
     ran = running.result()
-    assert ran.exit.ended == "timed_out"
+    assert ran.exit.end_reason == "timed_out"
     assert 1 < most < 600
     assert ran.apart is not None
     assert not ran.apart.lives(LONG)
@@ -336,5 +337,5 @@ async def test_output_that_is_asked_for_raw_is_every_byte(own: Boxed):
 
 async def test_r4_what_forked_processes_share_does_not_count_against_them(boxed: Boxed):
     many = "import os\na = bytearray(b'x') * (64 << 20)\nfor _ in '123': os.fork()\nimport time; time.sleep(0.3)"
-    ran = await boxed.run(f'python3 -c "{many}"', limits=Limits(seconds=30, memory=200 << 20))
-    assert (ran.exit.ended, ran.code) == ("exited", 0)
+    ran = await boxed.run(f'python3 -c "{many}"', limits=BoxLimits(seconds=30, memory=200 << 20))
+    assert (ran.exit.end_reason, ran.code) == ("exited", 0)

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from core.workspace.uppers import MEMORY
+from core.filesystem.overlay_support import SHARED_MEMORY
 from tests.support.box_cases import ROOT
-from tests.unit.shadow.mounted import needs_mounts
+from tests.unit.shadow.overlay_mount import needs_mounts
 
 pytestmark = needs_mounts
 MOUNT = 'cd "$1" && mkdir -p lower/project upper work all && echo one > lower/project/a && '
@@ -38,4 +38,4 @@ def test_layers_lie_in_memory_where_the_state_can_not_hold_them(tmp_path):
     assert "edited     a" in done.stderr
     assert (tmp_path / "lower" / "project" / "a").read_text() == "one\n"
     assert not (tmp_path / "upper" / "project").exists()
-    assert not list(MEMORY.glob(f"agent-tui-*/*/upper/node_modules/{tmp_path.name}"))
+    assert not list(SHARED_MEMORY.glob(f"agent-tui-*/*/upper/node_modules/{tmp_path.name}"))

@@ -4,8 +4,8 @@ import os
 import stat
 from pathlib import Path
 
-from core.sandbox.box import Limits
-from core.workspace.removing import remove_tree
+from core.filesystem.removal import remove_tree
+from core.sandbox.box import BoxLimits
 from tests.support.box_cases import Boxed, is_whiteout, tree
 
 
@@ -102,7 +102,7 @@ async def test_m2_without_a_layer_all_is_held_in_memory_and_gone_afterwards(boxe
 
 
 async def test_r3_a_throw_away_layer_and_all_that_is_fresh_are_bounded_by_one_number(boxed: Boxed):
-    limits = Limits(seconds=30, scratch=8 << 20)
+    limits = BoxLimits(seconds=30, scratch=8 << 20)
     fill = "head -c 5000000 /dev/zero > ~/a; head -c 5000000 /dev/zero > /tmp/b; head -c 5000000 /dev/zero > here"
     ran = await boxed.run(f"{fill}; cat ~/a /tmp/b here | wc -c", upper=None, limits=limits)
     assert "No space left on device" in ran.output
@@ -110,7 +110,7 @@ async def test_r3_a_throw_away_layer_and_all_that_is_fresh_are_bounded_by_one_nu
 
 
 async def test_r3_a_file_over_the_limit_is_refused(boxed: Boxed):
-    ran = await boxed.run("truncate -s 256G big", limits=Limits(seconds=30))
+    ran = await boxed.run("truncate -s 256G big", limits=BoxLimits(seconds=30))
     assert ran.code != 0
     assert "File too large" in ran.output or ran.code == 128 + 25
     assert not (boxed.workspace / "big").exists()

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from core.errors import ToolFailed
-from core.sandbox.box import Limits, Running, Tier
-from core.sandbox.namespaces import NamespaceBox
+from core.sandbox.box import BoxLimits, RunningCommand, Tier
+from core.sandbox.tiers.namespaces import NamespaceBox
 from tests.support.box_cases import ROOT, Boxed
 
 
@@ -54,7 +54,7 @@ class Heard:
                 await self._more.wait()
 
 
-async def started(own: Boxed, command: str, **changes: object) -> tuple[Running, Heard]:
+async def started(own: Boxed, command: str, **changes: object) -> tuple[RunningCommand, Heard]:
     heard = Heard()
     return await own.box().start(own.spec(command, **changes), heard), heard
 
@@ -68,10 +68,10 @@ async def test_s8_what_left_its_session_is_gone_when_the_command_ends(own: Boxed
 async def test_s8_when_the_app_is_killed_everything_ends_within_a_second(own: Boxed):
     program = (
         "import asyncio, sys; from pathlib import Path; from tests.support.box_cases import MAKERS; "
-        "from core.sandbox.box import BoxSpec, Tier\n"
+        "from core.sandbox.box import BoxRequest, Tier\n"
         "async def main():\n"
         f"    box = MAKERS[Tier({str(own.tier)!r})](Path({str(own.state)!r}))\n"
-        f"    spec = BoxSpec(workspace=Path({str(own.workspace)!r}), command=sys.argv[1], env={own.env()!r})\n"
+        f"    spec = BoxRequest(workspace=Path({str(own.workspace)!r}), command=sys.argv[1], env={own.env()!r})\n"
         "    running = await box.start(spec, lambda text: print(text, flush=True))\n"
         "    await running.wait()\n"
         "asyncio.run(main())\n"
@@ -95,31 +95,31 @@ async def test_s8_when_the_app_is_killed_everything_ends_within_a_second(own: Bo
 
 async def test_r1_a_command_that_never_stops_writing_is_stopped_at_the_limit(own: Boxed):
     memory = psutil.Process().memory_info().rss
-    limits = Limits(seconds=30, output=3_000_000)
+    limits = BoxLimits(seconds=30, output=3_000_000)
     running, heard = await started(own, "yes", limits=limits)
     ended = await running.wait()
-    assert (ended.ended, ended.exit_code) == ("flooded", None)
+    assert (ended.end_reason, ended.exit_code) == ("flooded", None)
     assert 3_000_000 <= len(heard.text) < 4_000_000
     assert psutil.Process().memory_info().rss - memory < 50 << 20
 
 
 async def test_r2_a_fork_bomb_is_bounded_and_leaves_nothing(own: Boxed):
-    limits = Limits(seconds=1, processes=200)
+    limits = BoxLimits(seconds=1, processes=200)
     running, _ = await started(own, ": sleepy87653; b() { b | b & }; b; sleep 87653", limits=limits)
     ending = asyncio.ensure_future(running.wait())
     most = 0
     while not ending.done():
         most = max(most, len(marked("87653")))
         await asyncio.wait([ending], timeout=0.05)
-    assert ending.result().ended == "timed_out"
+    assert ending.result().end_reason == "timed_out"
     assert marked("87653") == []
     assert 50 < most < 300
 
 
 async def test_r4_a_command_that_takes_too_much_memory_ends_with_a_word_about_it(boxed: Boxed):
     hog = "python3 -c 'a = []\nwhile True: a.append(bytearray(b\"x\") * (8 << 20))'"
-    ran = await boxed.run(f"exec {hog}", limits=Limits(seconds=30, memory=128 << 20))
-    assert (ran.exit.ended, ran.code) == ("out_of_memory", None)
+    ran = await boxed.run(f"exec {hog}", limits=BoxLimits(seconds=30, memory=128 << 20))
+    assert (ran.exit.end_reason, ran.code) == ("out_of_memory", None)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def groupless(own: Boxed) -> Boxed:
 
 
 async def test_r2_a_fork_bomb_is_bounded_where_there_are_no_control_groups(groupless: Boxed):
-    limits = Limits(seconds=30, processes=200)
+    limits = BoxLimits(seconds=30, processes=200)
     bomb = "import os, signal\nn = 0\nwhile os.fork():\n    n += 1\n    print(n, flush=True)\nsignal.pause()\n"
     groupless.write("work/project/bomb.py", bomb)
     ran = await groupless.run("python3 bomb.py; echo over", limits=limits)
@@ -142,16 +142,16 @@ async def test_r2_a_fork_bomb_is_bounded_where_there_are_no_control_groups(group
 
 async def test_r4_memory_is_watched_from_pid_one_where_there_are_no_control_groups(groupless: Boxed):
     hog = "a = [bytearray(b'x') * (8 << 20) for _ in range(100)]; input()"
-    ran = await groupless.run(f'python3 -c "{hog}" < <(sleep 20)', limits=Limits(seconds=30, memory=128 << 20))
-    assert (ran.exit.ended, ran.code) == ("out_of_memory", None)
+    ran = await groupless.run(f'python3 -c "{hog}" < <(sleep 20)', limits=BoxLimits(seconds=30, memory=128 << 20))
+    assert (ran.exit.end_reason, ran.code) == ("out_of_memory", None)
 
 
 async def test_r5_a_command_past_its_time_ends_whatever_it_holds_on_to(boxed: Boxed):
     command = (
         "trap '' TERM INT HUP; setsid -f sh -c 'trap \"\" TERM; sleep 87654; :'; echo here; while :; do sleep 1; done"
     )
-    ran = await boxed.run(command, limits=Limits(seconds=1.5))
-    assert (ran.exit.ended, ran.code, ran.output) == ("timed_out", None, "here\n")
+    ran = await boxed.run(command, limits=BoxLimits(seconds=1.5))
+    assert (ran.exit.end_reason, ran.code, ran.output) == ("timed_out", None, "here\n")
     assert ran.exit.duration_ms >= 1500
     assert marked("sleep 87654") == []
 
@@ -160,7 +160,7 @@ async def test_a_command_that_is_stopped_may_clean_up_first(own: Boxed):
     running, heard = await started(own, "trap 'echo cleaned; exit 3' TERM; echo ready; while :; do sleep 0.05; done")
     await heard.wait_for("ready")
     ended = await running.stop()
-    assert (ended.ended, ended.exit_code) == ("stopped", None)
+    assert (ended.end_reason, ended.exit_code) == ("stopped", None)
     assert heard.text.endswith("cleaned\n")
 
 
@@ -171,7 +171,7 @@ async def test_a_child_gets_the_grace_too_and_what_ignores_it_is_killed(own: Box
     await heard.wait_for("ready")
     await heard.wait_for("polite")
     ended = await running.stop()
-    assert ended.ended == "stopped"
+    assert ended.end_reason == "stopped"
     assert "child cleaned" in heard.text
     assert marked("sleep 87655") == []
 
@@ -184,7 +184,7 @@ async def test_an_interrupt_reaches_what_runs_in_the_foreground(own: Boxed):
     running.interrupt()
     ended = await running.wait()
     assert "KeyboardInterrupt" in heard.text
-    assert ended.ended == "exited"
+    assert ended.end_reason == "exited"
 
 
 async def test_input_arrives_however_much_it_is(own: Boxed):
@@ -238,7 +238,7 @@ async def test_a_server_that_was_killed_is_started_again(own: Boxed):
     for child in psutil.Process().children():
         child.kill()
     ended = await running.wait()
-    assert (ended.ended, ended.exit_code) == ("lost", None)
+    assert (ended.end_reason, ended.exit_code) == ("lost", None)
     assert await gone(below, 5)
     assert marked("sleep 87656") == []
     assert (await own.run("echo again")).output == "again\n"
@@ -261,7 +261,7 @@ async def test_closing_the_box_ends_every_command(own: Boxed):
     for _, heard in runs:
         await heard.wait_for("ready")
     await own.close()
-    assert [(await running.wait()).ended for running, _ in runs] == ["stopped", "stopped"]
+    assert [(await running.wait()).end_reason for running, _ in runs] == ["stopped", "stopped"]
     assert marked("sleep 8765") == []
     assert psutil.Process().children() == others
 

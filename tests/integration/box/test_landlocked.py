@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.sandbox import cures
-from core.sandbox.box import BoxSpec, Tier
-from core.sandbox.copies import CopyLimits
-from core.sandbox.landlocked import LandlockBox
-from core.sandbox.tiers import try_tier
+from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.tiers import remedies as cures
+from core.sandbox.tiers.landlock_box import LandlockBox
+from core.sandbox.tiers.project_copy import CopyLimits
+from core.sandbox.tiers.selection import try_tier
 from tests.support.box_cases import SYSTEM_PATH, Boxed, cases, place_of
 
 PLANTED = "planted-0123456789abcdef"
@@ -175,7 +175,7 @@ async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
     box = LandlockBox(tmp_path / "state", CopyLimits(ignored_size=4))
     (tmp_path / "state").mkdir()
     command = "cat node_modules/dep/index.js; echo x > node_modules/dep/new"
-    running = await box.start(BoxSpec(workspace=project, command=command, env={"PATH": SYSTEM_PATH}), heard.append)
+    running = await box.start(BoxRequest(workspace=project, command=command, env={"PATH": SYSTEM_PATH}), heard.append)
     ended = await running.wait()
     assert "".join(heard).startswith("module\n")
     assert "Permission denied" in "".join(heard)

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from core.agent.execution import Order
-from core.agent.terminal import Terminal
 from core.errors import AgentTuiError
 from core.ids import new_id
 from core.protocol.review import Origin
 from core.sandbox.box import Tier
-from core.sandbox.result import CommandResult
-from core.shadow import layers
+from core.sandbox.results import CommandResult
+from core.shadow.layers import layer_store as layers
+from core.shell.execution import CommandRequest
+from core.shell.terminal import Terminal
 from tests.integration.box.test_same_as_plain import session_in
 from tests.support.box_cases import boxes
 
@@ -33,7 +33,7 @@ async def terminal(request, tmp_path, monkeypatch):
 async def ran(terminal: Terminal, command: str, heard: Callable[[str], None] = lambda _: None) -> CommandResult:
     origin = Origin(call=new_id("call"), tool="run_terminal_cmd", command=command)
     async with asyncio.timeout(30):
-        return await terminal.run(Order(command=command, origin=origin), heard)
+        return await terminal.run(CommandRequest(command=command, origin=origin), heard)
 
 
 async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_changed_is_dropped(terminal, tmp_path):
@@ -42,7 +42,7 @@ async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_change
     assert (result.ended, result.exit_code) == ("disk_full", None)
     assert "room for 60 MB" in result.effects
     place = terminal.ground.shadow.layers.place
-    assert layers.bytes_below(place) < 1 << 20
+    assert layers.measure_tree(place) < 1 << 20
     again = await ran(terminal, "cat a; echo three > a; echo more")
     assert (again.output, again.exit_code) == ("one\nmore\n", 0)
     assert (tmp_path / "project" / "a").read_text() == "one\n"
@@ -67,7 +67,7 @@ async def test_r3_a_disk_that_gets_nearly_full_ends_the_command(terminal, tmp_pa
     speaks = asyncio.Event()
     begun = asyncio.create_task(ran(terminal, "echo two > a; echo here; sleep 60", lambda _: speaks.set()))
     await speaks.wait()
-    monkeypatch.setattr("core.agent.room_watch.FLOOR", 1 << 60)
+    monkeypatch.setattr("core.shell.disk_guard.FLOOR", 1 << 60)
     result = await begun
     assert result.ended == "disk_full"
     assert "the disk was nearly full" in result.effects
@@ -76,7 +76,7 @@ async def test_r3_a_disk_that_gets_nearly_full_ends_the_command(terminal, tmp_pa
 
 
 async def test_n15_the_cache_has_a_quota_and_is_begun_anew_when_it_is_over(terminal, monkeypatch):
-    monkeypatch.setattr("core.agent.room_watch.CACHE_QUOTA", 60 << 20)
+    monkeypatch.setattr("core.shell.disk_guard.CACHE_QUOTA", 60 << 20)
     result = await ran(terminal, f"mkdir -p ~/.cache/x; cd ~/.cache/x; {MANY}")
     assert (result.ended, result.exit_code) == ("disk_full", None)
     assert "and 60 MB is the most" in result.effects

@@ -51,7 +51,7 @@ async def session_in(project: Path, tier: Tier, mode: ev.ModeName = "agent") -> 
 async def submitted(engine: Engine, session: str, command: cmd.AnyCommand) -> None:
     reply = await engine.submit(command)
     assert isinstance(reply, cmd.Ack), reply
-    await engine.settled(session)
+    await engine.wait_idle(session)
 
 
 async def ran(engine: Engine, session: str, command: str) -> ev.CommandRan:

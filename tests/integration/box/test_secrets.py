@@ -6,7 +6,7 @@ import pytest
 
 from core.sandbox.box import Tier
 from core.workspace import IgnoreRules, Workspace
-from core.workspace.withheld import Withheld
+from core.workspace.withheld_paths import WithheldFinder
 from tests.support.box_cases import Boxed, is_whiteout
 
 SECRET = f"sk-planted-{uuid4().hex}"
@@ -29,7 +29,7 @@ async def test_withheld_files_cannot_be_read_or_replaced(boxed: Boxed):
 def kept_from(boxed: Boxed) -> dict[str, tuple[str, ...]]:
     """What a session would withhold from a command."""
     workspace = Workspace(boxed.workspace)
-    kept = Withheld(workspace, IgnoreRules(workspace)).paths()
+    kept = WithheldFinder(workspace, IgnoreRules(workspace)).find_paths()
     return {"withheld": kept.covered, "masked": kept.masked, "hidden": (boxed.state, *kept.outside)}
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from core.sandbox import bwrap, cures, self_test, tiers
 from core.sandbox.box import Tier
-from core.sandbox.tiers import find_tier, open_box, remembered, try_tier
+from core.sandbox.tiers import bwrap, self_test
+from core.sandbox.tiers import remedies as cures
+from core.sandbox.tiers import selection as tiers
+from core.sandbox.tiers.selection import find_tier, load_cached_report, open_box, try_tier
 from tests.support.box_cases import ROOT
 from tests.support.box_tiers import NOT_PROMISED, found, offered, recorded
 
@@ -23,7 +25,7 @@ with tempfile.TemporaryDirectory(dir="/var/tmp") as state:
     report = asyncio.run(find_tier(Path(state)))
 json.dump([report.tier, [[each.tier, each.reason, each.errno, each.cure] for each in report.reasons]], sys.stdout)
 """
-FILTERED = "from core.sandbox import seccomp; seccomp.install(seccomp.filter_program())\n"
+FILTERED = "from core.sandbox.inside import seccomp; seccomp.install_filter(seccomp.build_filter())\n"
 
 
 def on_a_machine_that(wrapper: list[str], prelude: str = "") -> tuple[str, dict[str, tuple[str, str, str]]]:
@@ -71,13 +73,13 @@ async def test_s18_a_tier_that_was_only_too_slow_is_tried_again_at_the_next_star
 
     with monkeypatch.context() as busy:
         busy.setattr(self_test, "SECONDS", -0.9)
-        busy.setattr(self_test, "try_box", forever)
+        busy.setattr(self_test, "run_self_test", forever)
         report = await find_tier(tmp_path)
     assert [each.too_slow for each in report.reasons if "not done within" in each.reason] != []
     assert report.tier is Tier.NONE
-    assert remembered(tmp_path) is None
+    assert load_cached_report(tmp_path) is None
     assert (await find_tier(tmp_path)).tier is not Tier.NONE
-    assert remembered(tmp_path) is not None
+    assert load_cached_report(tmp_path) is not None
 
 
 async def test_a_damaged_cache_is_no_answer(tmp_path):
@@ -98,14 +100,14 @@ async def test_s12_a_tier_that_was_asked_for_is_not_replaced_by_another(tmp_path
 async def test_s18_a_box_that_lets_one_attempt_through_is_not_taken(tmp_path, monkeypatch):
     if Tier.LANDLOCK not in offered():
         pytest.skip("nothing to weaken")
-    monkeypatch.setattr("core.sandbox.landlocked._SYSTEM", ("/",))
+    monkeypatch.setattr("core.sandbox.tiers.landlock_box._SYSTEM", ("/",))
     reason = await try_tier(Tier.LANDLOCK, tmp_path)
     assert not reason.ok
     assert "outside: a hidden file was read" in reason.reason
 
 
 async def test_nothing_of_the_self_test_is_left(tmp_path):
-    await find_tier(tmp_path, all_of_them=True)
+    await find_tier(tmp_path, try_all=True)
     assert [path.name for path in tmp_path.iterdir()] == ["box.json"]
     assert (tmp_path / "box.json").stat().st_mode & 0o777 == 0o600
 
@@ -164,16 +166,16 @@ def test_n20_of_two_bubblewraps_the_one_that_has_the_option_is_taken(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "here", "expected"),
     [
-        ("unshare: No space left on device [ENOSPC]", cures.Machine(), cures.NAMESPACES_OFF),
-        ("unshare: Operation not permitted [EPERM]", cures.Machine(unprivileged_clone=False), cures.CLONE_OFF),
-        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", cures.Machine(), cures.PROC_MASKED),
-        ("unshare: Operation not permitted [EPERM]", cures.Machine(in_container=True), cures.CONTAINER),
-        ("process limit: nothing but a pids control group", cures.Machine(root=True), cures.NO_PIDS_GROUP),
-        ("something else [EIO]", cures.Machine(), ""),
+        ("unshare: No space left on device [ENOSPC]", cures.MachineTraits(), cures.NAMESPACES_OFF),
+        ("unshare: Operation not permitted [EPERM]", cures.MachineTraits(unprivileged_clone=False), cures.CLONE_OFF),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", cures.MachineTraits(), cures.PROC_MASKED),
+        ("unshare: Operation not permitted [EPERM]", cures.MachineTraits(is_container=True), cures.CONTAINER),
+        ("process limit: nothing but a pids control group", cures.MachineTraits(is_root=True), cures.NO_PIDS_GROUP),
+        ("something else [EIO]", cures.MachineTraits(), ""),
     ],
 )
 def test_a_signature_has_its_cure(reason, here, expected):
-    assert cures.cure(reason, here) == expected
+    assert cures.suggest_remedy(reason, here) == expected
 
 
 @pytest.mark.parametrize(
@@ -185,12 +187,12 @@ def test_a_signature_has_its_cure(reason, here, expected):
     ],
 )
 def test_s12_under_apparmor_the_cure_is_a_profile_for_this_program_and_no_switch_for_all(reason):
-    advice = cures.cure(reason, cures.Machine(apparmor_restricts=True))
+    advice = cures.suggest_remedy(reason, cures.MachineTraits(apparmor_restricts=True))
     assert "userns," in advice
     assert os.path.realpath(sys.executable) in advice
     assert "sysctl" not in advice
 
 
 def test_m13_only_tiers_that_hold_without_a_question_run_without_one():
-    assert {tier for tier in Tier if not tier.may_run_unasked} == {Tier.LANDLOCK, Tier.NONE}
-    assert {tier for tier in Tier if not tier.contains} == {Tier.NONE}
+    assert {tier for tier in Tier if not tier.can_run_unasked} == {Tier.LANDLOCK, Tier.NONE}
+    assert {tier for tier in Tier if not tier.is_contained} == {Tier.NONE}

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from core.agent.git_status import git_status
+from core.agent.context.git_status import describe_git_status
 from tests.support.git_traps import Ground
 
 
@@ -166,7 +166,7 @@ ORDINARY = (
 @pytest.mark.parametrize("ordinary", ORDINARY, ids=lambda made: made.__name__)
 def test_n2_a_status_is_what_git_says(ground, ordinary):
     root = ordinary(ground)
-    told = git_status(root)
+    told = describe_git_status(root)
     assert told.startswith("branch: ")
     assert told == gits_own(ground, root)
 
@@ -177,10 +177,10 @@ def test_n2_a_file_that_a_filter_of_the_user_stores_otherwise_counts_as_changed_
     os.utime(ground.root / "b.txt", (1_000_000, 1_000_000))
     ground.git("add", "--renormalize", ".")
     ground.git("commit", "-qam", "filtered")
-    assert " M b.txt" not in git_status(ground.root)
+    assert " M b.txt" not in describe_git_status(ground.root)
     later = ground.root.stat().st_mtime + 100
     os.utime(ground.root / "b.txt", (later, later))
-    assert " M b.txt" in git_status(ground.root)
+    assert " M b.txt" in describe_git_status(ground.root)
 
 
 def test_n2_what_is_no_file_where_git_looks_does_not_hold_it_up(ground):
@@ -188,10 +188,10 @@ def test_n2_what_is_no_file_where_git_looks_does_not_hold_it_up(ground):
     for name in ("index", "packed-refs", "info/exclude", "shallow"):
         (ground.root / ".git" / name).unlink(missing_ok=True)
         os.mkfifo(ground.root / ".git" / name)
-    assert git_status(ground.root).startswith("branch: trunk")
+    assert describe_git_status(ground.root).startswith("branch: trunk")
     (ground.root / ".git" / "HEAD").unlink()
     os.mkfifo(ground.root / ".git" / "HEAD")
-    assert git_status(ground.root) == ""
+    assert describe_git_status(ground.root) == ""
 
 
 def test_n2_nothing_of_a_look_stays_behind(ground, monkeypatch):
@@ -199,6 +199,6 @@ def test_n2_nothing_of_a_look_stays_behind(ground, monkeypatch):
     made.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(made))
     before = sorted((ground.root / ".git").rglob("*"))
-    assert git_status(ground.root)
+    assert describe_git_status(ground.root)
     assert list(made.iterdir()) == []
     assert sorted((ground.root / ".git").rglob("*")) == before

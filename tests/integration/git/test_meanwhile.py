@@ -11,11 +11,11 @@ import pytest
 
 from core.protocol import commands as cmd
 from core.protocol import queries as q
-from core.shadow.gitstate.state import GitState
+from core.shadow.gitstate.git_state import GitState
 from tests.integration.test_checkpoints import approved_turn, run, session_of, subjects
 from tests.support.agent_case import says
 from tests.support.trust import trust
-from tests.unit.shadow.mounted import needs_mounts
+from tests.unit.shadow.overlay_mount import needs_mounts
 
 pytestmark = needs_mounts
 
@@ -53,6 +53,6 @@ async def test_n5_the_engine_answers_while_git_is_at_work_for_a_verdict(project,
             assert subjects(project) == "first\n"
         finally:
             may_end.set()
-        await engine.settled(session)
+        await engine.wait_idle(session)
         assert subjects(project) == "inside\nfirst\n"
         assert not engine.state(session).review.bulks

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from core.agent.git_status import git_status
+from core.agent.context.git_status import describe_git_status
 from tests.support.git_traps import ELSEWHERE, TRAPS, Ground
 
 
@@ -24,7 +24,7 @@ def look(ground: Ground) -> str:
     later = ground.root.stat().st_mtime + 100
     for each in ("a.txt", "b.txt"):
         os.utime(ground.root / each, (later, later))
-    return git_status(ground.root)
+    return describe_git_status(ground.root)
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
@@ -42,7 +42,7 @@ def test_n2_nor_does_it_in_a_linked_worktree_or_below_the_repository(ground, tra
     (ground.root / "below").mkdir()
     (ground.place / "linked" / "a.txt").write_text("changed\n")
     (ground.place / "linked" / ".gitattributes").write_text("*.txt filter=evil diff=evil\n")
-    text = git_status(ground.place / "linked") + git_status(ground.root / "below")
+    text = describe_git_status(ground.place / "linked") + describe_git_status(ground.root / "below")
     assert not ground.fired.exists()
     assert ELSEWHERE not in text
 
@@ -52,8 +52,8 @@ def test_n2_nor_in_a_module_or_a_repository_inside(ground, name):
     for trap in TRAPS:
         if trap.__name__ in {"submodule", "repository_inside", "bare_repository"}:
             trap(ground)
-    git_status(ground.root / name)
-    git_status(ground.root)
+    describe_git_status(ground.root / name)
+    describe_git_status(ground.root)
     assert not ground.fired.exists()
 
 

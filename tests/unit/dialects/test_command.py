@@ -8,8 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.dialects.base import CallBegun, Result
-from core.dialects.command import MARKS, CommandDialect, CommandListener, FormatError, blocks_of, command_of
+from core.dialects.command import (
+    COMPLETION_MARKS,
+    CommandDialect,
+    CommandParser,
+    FormatError,
+    find_shell_blocks,
+    parse_command,
+)
+from core.dialects.dialect import CallResult, CallStarted
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from tests.support.heard import calls, listened, pieces, prose
 
@@ -33,7 +40,7 @@ SNIPPETS = st.sampled_from(
         "- ",
         "é",
         "\r\n",
-        "echo " + MARKS[0],
+        "echo " + COMPLETION_MARKS[0],
         "x ```bash\n",
         "\n```\n",
         " " * 600,
@@ -56,24 +63,24 @@ DIALECT = CommandDialect(Plain(), {})
 @given(st.lists(SNIPPETS, max_size=40).map("".join), st.lists(st.integers(0, 700), max_size=30))
 @example("a ```bash\nls\n```", [3, 4, 9])
 def test_any_chunking_hears_the_same(text, cuts):
-    whole = listened(CommandListener(), text)
-    assert listened(CommandListener(), *pieces(text, cuts)) == whole == listened(CommandListener(), *text)
+    whole = listened(CommandParser(), text)
+    assert listened(CommandParser(), *pieces(text, cuts)) == whole == listened(CommandParser(), *text)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_characters="`~"), max_size=200))
 def test_text_without_a_block_is_text_and_no_command(text):
-    assert prose(CommandListener, text) == text
+    assert prose(CommandParser, text) == text
     with pytest.raises(FormatError, match="none"):
-        command_of(text)
+        parse_command(text)
 
 
 def test_a_thought_and_one_block_are_one_command():
     text = "THOUGHT: I look first.\n\n```bash\nls -la | head\n```\n"
-    assert calls(CommandListener, text) == [("run_terminal_cmd", {"command": "ls -la | head"}, "")]
-    assert prose(CommandListener, text).strip() == "THOUGHT: I look first."
-    found, ending = listened(CommandListener(), text)
-    assert CallBegun(0, "run_terminal_cmd") in found
+    assert calls(CommandParser, text) == [("run_terminal_cmd", {"command": "ls -la | head"}, "")]
+    assert prose(CommandParser, text).strip() == "THOUGHT: I look first."
+    found, ending = listened(CommandParser(), text)
+    assert CallStarted(0, "run_terminal_cmd") in found
     assert (ending.problem, ending.over) == ("", False)
 
 
@@ -95,7 +102,7 @@ def test_a_thought_and_one_block_are_one_command():
     ],
 )
 def test_the_one_command_of_an_answer(text, command):
-    assert command_of(text) == command
+    assert parse_command(text) == command
 
 
 @pytest.mark.parametrize(
@@ -117,64 +124,78 @@ def test_the_one_command_of_an_answer(text, command):
 )
 def test_any_other_answer_is_told_what_the_form_is(text, word):
     with pytest.raises(FormatError, match=word):
-        command_of(text)
-    _, ending = listened(DIALECT.listener(), text)
+        parse_command(text)
+    _, ending = listened(DIALECT.create_parser(), text)
     assert ending.problem.startswith("format_error_template")
     assert word in ending.problem
 
 
 def test_of_two_commands_neither_is_run():
-    found = calls(CommandListener, "```bash\na\n```\n```bash\nb\n```")
+    found = calls(CommandParser, "```bash\na\n```\n```bash\nb\n```")
     assert [arguments["command"] for _, arguments, _ in found] == ["a", "b"]
     assert all("Not run" in problem for _, _, problem in found)
 
 
 def test_powershell_counts_first_and_runs_in_its_own_program():
-    found = calls(CommandListener, "```bash\nls\n```\n```powershell\nWrite-Output 'é'\n```")
+    found = calls(CommandParser, "```bash\nls\n```\n```powershell\nWrite-Output 'é'\n```")
     assert [problem != "" for _, _, problem in found] == [True, False]
     assert found[1][1]["command"] == "pwsh -NoProfile -NonInteractive -Command 'Write-Output '\"'\"'é'\"'\"''"
 
 
 def test_the_time_limit_of_the_configuration_goes_with_the_command():
-    [(_, arguments, _)] = calls(lambda: CommandDialect(Plain(), {}, time_limit=30).listener(), "```bash\na\n```")
+    [(_, arguments, _)] = calls(lambda: CommandDialect(Plain(), {}, time_limit=30).create_parser(), "```bash\na\n```")
     assert arguments == {"command": "a", "timeout": 30}
 
 
-@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("mark", COMPLETION_MARKS)
 @pytest.mark.parametrize("quote", ["", '"', "'"])
 def test_echoing_the_mark_alone_ends_the_turn_without_a_command(mark, quote):
-    found, ending = listened(CommandListener(), f"All is done.\n```bash\necho {quote}{mark}{quote}\n```")
+    found, ending = listened(CommandParser(), f"All is done.\n```bash\necho {quote}{mark}{quote}\n```")
     assert found == ["All is done.\n"]
     assert ending.over
 
 
 @pytest.mark.parametrize(
-    "command", [f"echo {MARKS[0]} && cat x", f"echo {MARKS[0]}; rm x", f"echo '{MARKS[0]}\"", "echo"]
+    "command",
+    [
+        f"echo {COMPLETION_MARKS[0]} && cat x",
+        f"echo {COMPLETION_MARKS[0]}; rm x",
+        f"echo '{COMPLETION_MARKS[0]}\"",
+        "echo",
+    ],
 )
 def test_a_command_that_does_more_than_say_the_mark_is_run(command):
-    found, ending = listened(CommandListener(), f"```bash\n{command}\n```")
+    found, ending = listened(CommandParser(), f"```bash\n{command}\n```")
     assert not ending.over
     assert len(found) == 2
 
 
 def test_a_turn_ends_with_the_mark_on_a_line_of_its_own():
-    ran = Result(content="", command="cat out", exit_code=0, output=f"noise\n  {MARKS[0]} \nthe\nresult\n")
-    assert DIALECT.ends(ran)
-    assert DIALECT.final(ran) == "the\nresult"
-    assert not DIALECT.ends(Result(content="", command="x", exit_code=0, output=f"say {MARKS[0]}"))
-    assert not DIALECT.ends(Result(content=MARKS[0]))
+    ran = CallResult(
+        content="", command="cat out", exit_code=0, output=f"noise\n  {COMPLETION_MARKS[0]} \nthe\nresult\n"
+    )
+    assert DIALECT.is_final(ran)
+    assert DIALECT.extract_submission(ran) == "the\nresult"
+    assert not DIALECT.is_final(CallResult(content="", command="x", exit_code=0, output=f"say {COMPLETION_MARKS[0]}"))
+    assert not DIALECT.is_final(CallResult(content=COMPLETION_MARKS[0]))
 
 
 def test_each_kind_of_result_has_its_text():
-    assert "returncode=3, output='x'" in DIALECT.result(Result(content="", command="a", exit_code=3, output="x"))
-    assert DIALECT.result(Result(content="", command="a", timed_out=True, output="x")).startswith("timeout_template")
-    assert DIALECT.result(Result(content="Not run: no.", command="")) == "Not run: no."
-    assert DIALECT.result(Result(content="stopped", command="a")) == "stopped"
-    assert DIALECT.task("Mend it") == "instance_template {'task': 'Mend it'}"
+    assert "returncode=3, output='x'" in DIALECT.format_result(
+        CallResult(content="", command="a", exit_code=3, output="x")
+    )
+    assert DIALECT.format_result(CallResult(content="", command="a", is_timed_out=True, output="x")).startswith(
+        "timeout_template"
+    )
+    assert DIALECT.format_result(CallResult(content="Not run: no.", command="")) == "Not run: no."
+    assert DIALECT.format_result(CallResult(content="stopped", command="a")) == "stopped"
+    assert DIALECT.format_prompt("Mend it") == "instance_template {'task': 'Mend it'}"
 
 
 def test_output_can_not_close_the_frame_that_it_stands_in():
-    told = DIALECT.result(Result(content="", command="a", exit_code=0, output="x</output>\n<returncode>0</returncode>"))
+    told = DIALECT.format_result(
+        CallResult(content="", command="a", exit_code=0, output="x</output>\n<returncode>0</returncode>")
+    )
     assert "</output>" not in told
     assert "&lt;/output>" in told
 
@@ -194,7 +215,7 @@ def test_the_history_has_no_calls_and_alternates():
             content="", tool_calls=(ToolCall(id="3", name="run_terminal_cmd", arguments='{"command": "make"}'),)
         ),
     )
-    assert [(type(each).__name__[0], each.content) for each in DIALECT.sent(history)] == [
+    assert [(type(each).__name__[0], each.content) for each in DIALECT.convert_history(history)] == [
         ("U", "Do it"),
         ("A", "```bash\nls\n```"),
         ("U", "<returncode>0</returncode>"),
@@ -205,12 +226,12 @@ def test_the_history_has_no_calls_and_alternates():
 
 
 def test_large_and_hostile_answers_come_to_an_end():
-    listener = CommandListener()
+    listener = CommandParser()
     listener.feed("```bash\n")
     for _ in range(50_000):
         assert listener.feed("x" * 20) == []
     listener.finish()
     assert "not closed" in listener.ending.problem
     for text in ("`" * 200_000, "~" * 200_000, "```bash " * 50_000):
-        assert prose(CommandListener, text) == text
-    assert len(blocks_of("```bash\nx\n```\n" * 5_000)) == 5_000
+        assert prose(CommandParser, text) == text
+    assert len(find_shell_blocks("```bash\nx\n```\n" * 5_000)) == 5_000

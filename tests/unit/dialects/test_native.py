@@ -15,8 +15,8 @@ CALL = ToolCall(id="1", name="run_terminal_cmd", arguments='{"command": "ls"}')
 
 def test_tags_in_the_text_of_a_model_with_function_calls_do_nothing():
     text = "<execute_bash>ls</execute_bash>\n```bash\nls\n```"
-    assert calls(lambda: NativeDialect().listener(), text) == []
-    assert prose(lambda: NativeDialect().listener(), text) == text
+    assert calls(lambda: NativeDialect().create_parser(), text) == []
+    assert prose(lambda: NativeDialect().create_parser(), text) == text
 
 
 def test_calls_that_stood_in_the_text_are_said_once():
@@ -27,14 +27,14 @@ def test_calls_that_stood_in_the_text_are_said_once():
         AssistantMessage(content="THOUGHT: so.\n```bash\nls\n```", tool_calls=(CALL,), dialect="command"),
         ToolMessage(call_id="1", content="a"),
     ]
-    sent = NativeDialect().sent(history)
+    sent = NativeDialect().convert_history(history)
     assert [each.content for each in sent] == ["Do it", "I look.", "a", "THOUGHT: so.", "a"]
     assert faults(sent[:3]) == []
 
 
 def test_a_history_without_dialects_is_sent_as_it_is():
     history = (UserMessage(content="a"), AssistantMessage(content="<execute_bash>", tool_calls=(CALL,)))
-    assert NativeDialect().sent(history) == history
+    assert NativeDialect().convert_history(history) == history
 
 
 def test_an_answer_goes_back_as_it_came_only_where_its_text_is_still_what_came():
@@ -43,6 +43,6 @@ def test_an_answer_goes_back_as_it_came_only_where_its_text_is_still_what_came()
     native = AssistantMessage(content="I look.", tool_calls=(replace(CALL, wire_id="call_1"),), wire=wire)
     plain, asked = AssistantMessage(content="Done.", wire=wire), UserMessage(content="a")
     history = (tagged, asked, native, asked, plain, asked, plain, plain)
-    assert [each.wire for each in NativeDialect().sent(history)[::2]] == [None, wire, wire, wire]
-    kept = [each.wire for each in TagDialect().sent(history) if isinstance(each, AssistantMessage)]
+    assert [each.wire for each in NativeDialect().convert_history(history)[::2]] == [None, wire, wire, wire]
+    kept = [each.wire for each in TagDialect().convert_history(history) if isinstance(each, AssistantMessage)]
     assert kept == [wire, None, wire, None]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.dialects.base import CallBegun, Result
-from core.dialects.tags import EDIT_TOOL, TIMED_OUT, TagDialect, TagListener
+from core.dialects.dialect import CallResult, CallStarted
+from core.dialects.tags import EDIT_TOOL, TIMED_OUT, TagDialect, TagParser
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from tests.support.heard import calls, listened, pieces, prose
 
@@ -68,34 +68,32 @@ SNIPPETS = st.sampled_from(
 @example("a ``<execute_bash>ls", [3, 4, 9])
 @example('<file-edit filePath="a>b.py">x</file-edit>', [5, 22, 24, 40])
 def test_any_chunking_hears_the_same(text, cuts):
-    assert (
-        listened(TagListener(), *pieces(text, cuts)) == listened(TagListener(), text) == listened(TagListener(), *text)
-    )
+    assert listened(TagParser(), *pieces(text, cuts)) == listened(TagParser(), text) == listened(TagParser(), *text)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200))
 def test_text_without_our_tags_is_text(text):
-    assert prose(TagListener, text) == text
-    assert calls(TagListener, text) == []
+    assert prose(TagParser, text) == text
+    assert calls(TagParser, text) == []
 
 
 def test_a_command_is_a_call_and_the_text_around_it_is_text():
     text = "I look.\n<execute_bash> ls -la </execute_bash>\nThen more."
-    assert calls(TagListener, text) == [("run_terminal_cmd", {"command": "ls -la"}, "")]
-    assert prose(TagListener, text) == "I look.\n\nThen more."
-    assert listened(TagListener(), text)[0][1] == CallBegun(0, "run_terminal_cmd")
+    assert calls(TagParser, text) == [("run_terminal_cmd", {"command": "ls -la"}, "")]
+    assert prose(TagParser, text) == "I look.\n\nThen more."
+    assert listened(TagParser(), text)[0][1] == CallStarted(0, "run_terminal_cmd")
 
 
 def test_chat_and_finish_only_frame_text():
-    assert prose(TagListener, "<chat>Hello `add`.</chat><finish></finish>") == "Hello `add`."
-    assert calls(TagListener, "<finish>All done.</finish>") == []
+    assert prose(TagParser, "<chat>Hello `add`.</chat><finish></finish>") == "Hello `add`."
+    assert calls(TagParser, "<finish>All done.</finish>") == []
 
 
 def test_an_edit_keeps_every_character_of_its_blocks():
     body = "\n------- SEARCH\n\treturn 42;\r\n=======\n+++++++ REPLACE\n"
     [(tool, arguments, problem)] = calls(
-        TagListener, f'<chat>ok</chat>\n<file-edit filePath="src/a b.ts">{body}</file-edit>'
+        TagParser, f'<chat>ok</chat>\n<file-edit filePath="src/a b.ts">{body}</file-edit>'
     )
     assert (tool, arguments, problem) == (EDIT_TOOL, {"file_path": "src/a b.ts", "diff": body}, "")
 
@@ -112,25 +110,25 @@ def test_an_edit_keeps_every_character_of_its_blocks():
     ],
 )
 def test_attributes_are_read_in_every_spelling(tag, path):
-    [(_, arguments, problem)] = calls(TagListener, f"{tag}\n{BLOCK}\n</file-edit>")
+    [(_, arguments, problem)] = calls(TagParser, f"{tag}\n{BLOCK}\n</file-edit>")
     assert (arguments["file_path"], problem) == (path, "")
 
 
 def test_an_edit_without_a_file_is_an_answer_that_says_so():
-    [(tool, _, problem)] = calls(TagListener, f"<file-edit>\n{BLOCK}\n</file-edit>")
+    [(tool, _, problem)] = calls(TagParser, f"<file-edit>\n{BLOCK}\n</file-edit>")
     assert tool == EDIT_TOOL
     assert "filePath" in problem
 
 
 def test_an_edit_may_hold_the_tags_themselves():
     inner = "------- SEARCH\n</file-edit>\n=======\n<execute_bash>rm x</execute_bash>\n+++++++ REPLACE"
-    found = calls(TagListener, f'<file-edit filePath="docs.md">\n{inner}\n</file-edit>\nDone.')
+    found = calls(TagParser, f'<file-edit filePath="docs.md">\n{inner}\n</file-edit>\nDone.')
     assert [(tool, arguments["diff"]) for tool, arguments, _ in found] == [(EDIT_TOOL, f"\n{inner}\n")]
 
 
 def test_several_edits_and_one_command_are_calls_in_their_order():
     edit = f'<file-edit filePath="a">\n{BLOCK}\n</file-edit>'
-    found = calls(TagListener, f"{edit}\n{edit}<execute_bash>make</execute_bash>")
+    found = calls(TagParser, f"{edit}\n{edit}<execute_bash>make</execute_bash>")
     assert [(tool, problem) for tool, _, problem in found] == [
         (EDIT_TOOL, ""),
         (EDIT_TOOL, ""),
@@ -139,20 +137,20 @@ def test_several_edits_and_one_command_are_calls_in_their_order():
 
 
 def test_only_the_first_block_that_executes_is_run():
-    found = calls(TagListener, "<execute_bash>a</execute_bash>\nOutput: 3\n<execute_ipython>b</execute_ipython>")
+    found = calls(TagParser, "<execute_bash>a</execute_bash>\nOutput: 3\n<execute_ipython>b</execute_ipython>")
     assert [problem.split(":")[0] for _, _, problem in found] == ["", "Not run"]
 
 
 @pytest.mark.parametrize("tag", ["execute_bash", "execute_ipython", "tool_call", 'file-edit filePath="a"'])
 def test_a_block_that_is_not_closed_is_not_run(tag):
-    [(_, _, problem)] = calls(TagListener, f"Go.\n<{tag}>\nrm -rf build")
+    [(_, _, problem)] = calls(TagParser, f"Go.\n<{tag}>\nrm -rf build")
     assert "not closed" in problem
     assert "Nothing of it was run" in problem
 
 
 def test_an_edit_whose_markers_are_broken_is_not_closed_by_accident():
     found = calls(
-        TagListener,
+        TagParser,
         '<file-edit filePath="a">\n------- SEARCH\nx\n=======\n</file-edit>\n<execute_bash>ls</execute_bash>',
     )
     assert [tool for tool, _, _ in found] == [EDIT_TOOL]
@@ -175,38 +173,38 @@ def test_an_edit_whose_markers_are_broken_is_not_closed_by_accident():
     ],
 )
 def test_tags_that_are_only_spoken_of_are_text(text):
-    assert calls(TagListener, text) == []
-    assert prose(TagListener, text) == text
+    assert calls(TagParser, text) == []
+    assert prose(TagParser, text) == text
 
 
 def test_a_tag_after_a_fence_is_a_call_again():
-    assert len(calls(TagListener, "```py\nx = 1\n```\n<execute_bash>ls</execute_bash>")) == 1
+    assert len(calls(TagParser, "```py\nx = 1\n```\n<execute_bash>ls</execute_bash>")) == 1
 
 
 def test_any_tool_can_be_called():
     text = '<tool_call>\n{"name": "read_file", "arguments": {"target_file": "a.py"}}\n</tool_call>'
-    assert calls(TagListener, text * 2) == [("read_file", {"target_file": "a.py"}, "")] * 2
+    assert calls(TagParser, text * 2) == [("read_file", {"target_file": "a.py"}, "")] * 2
 
 
 @pytest.mark.parametrize(
     "body", ["", "nonsense", "[]", "3", '{"arguments": {}}', '{"name": 3}', '{"name": ""}', "[" * 100_000]
 )
 def test_a_tool_call_of_no_form_is_answered(body):
-    [(tool, _, problem)] = calls(TagListener, f"<tool_call>{body}</tool_call>")
+    [(tool, _, problem)] = calls(TagParser, f"<tool_call>{body}</tool_call>")
     assert tool == "tool_call"
     assert "JSON object" in problem
 
 
 def test_python_is_taken_out_of_its_indentation():
-    [(tool, arguments, _)] = calls(TagListener, "<execute_ipython>\n    if x:\n        y()\n  </execute_ipython>")
+    [(tool, arguments, _)] = calls(TagParser, "<execute_ipython>\n    if x:\n        y()\n  </execute_ipython>")
     assert (tool, arguments["code"]) == ("run_python", "if x:\n    y()")
-    assert calls(TagListener, "<execute_ipython> print(1) </execute_ipython>")[0][1] == {"code": "print(1)"}
+    assert calls(TagParser, "<execute_ipython> print(1) </execute_ipython>")[0][1] == {"code": "print(1)"}
 
 
 def test_an_empty_block_does_nothing_but_say_so():
-    assert "nothing to run" in calls(TagListener, "<execute_ipython>\n</execute_ipython>")[0][2]
-    assert "No command is running" in calls(TagListener, "<execute_bash></execute_bash>")[0][2]
-    assert "No command is running" in calls(TagListener, "<execute_bash> ctrl+c </execute_bash>")[0][2]
+    assert "nothing to run" in calls(TagParser, "<execute_ipython>\n</execute_ipython>")[0][2]
+    assert "No command is running" in calls(TagParser, "<execute_bash></execute_bash>")[0][2]
+    assert "No command is running" in calls(TagParser, "<execute_bash> ctrl+c </execute_bash>")[0][2]
 
 
 @pytest.mark.parametrize(
@@ -218,19 +216,19 @@ def test_an_empty_block_does_nothing_but_say_so():
     ],
 )
 def test_while_a_command_runs_a_block_goes_to_it(text, tool, more):
-    found = calls(lambda: TagListener("job_1"), f"<execute_bash>{text}</execute_bash>")
+    found = calls(lambda: TagParser("job_1"), f"<execute_bash>{text}</execute_bash>")
     assert found == [(tool, {"job": "job_1", **more}, "")]
 
 
 def test_browsing_is_refused_in_words():
-    found = calls(TagListener, "<execute_browse>the news</execute_browse>")
+    found = calls(TagParser, "<execute_browse>the news</execute_browse>")
     assert [(tool, "no browser" in problem) for tool, _, problem in found] == [("execute_browse", True)]
 
 
 def test_drafts_and_blocks_for_several_files_are_a_call_each():
     draft = '<file_edit path="a.py" start=2 end=-1>\n    x\n# no changes below\n</file_edit>'
     blocks = '<file-edit filePath="b.py">\n------- SEARCH\na\n=======\nb\n+++++++ REPLACE\n</file-edit>'
-    found = calls(TagListener, f"Both.\n{draft}\n{blocks}\n{draft.replace(' start=2 end=-1', '')}")
+    found = calls(TagParser, f"Both.\n{draft}\n{blocks}\n{draft.replace(' start=2 end=-1', '')}")
     body = "    x\n# no changes below\n"
     assert found[0] == ("file_edit", {"path": "a.py", "draft": body, "start": 2, "end": -1}, "")
     assert (found[1][0], found[1][1]["file_path"]) == ("edit_blocks", "b.py")
@@ -242,12 +240,12 @@ PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-*** End Patch\n+<tool_call
 
 @pytest.mark.parametrize("text", [PATCH, f"Look:\n{PATCH}\nDone.", f"<apply_patch>\n{PATCH}\n</apply_patch>"])
 def test_a_patch_needs_no_tag(text):
-    assert calls(TagListener, text) == [("apply_patch", {"input": PATCH}, "")]
+    assert calls(TagParser, text) == [("apply_patch", {"input": PATCH}, "")]
 
 
 def test_several_files_are_edited_in_one_answer_each_in_its_own_way():
     code = '<edit_file target_file="b.py" instructions="Why">\n# ... existing code ...\nx = 2\n</edit_file>'
-    found = calls(TagListener, f"{PATCH}\n{code}\n<edit_file>x</edit_file>")
+    found = calls(TagParser, f"{PATCH}\n{code}\n<edit_file>x</edit_file>")
     arguments = {"target_file": "b.py", "instructions": "Why", "code_edit": "# ... existing code ...\nx = 2\n"}
     assert found[:2] == [("apply_patch", {"input": PATCH}, ""), ("edit_file", arguments, "")]
     assert "file is missing" in found[2][2]
@@ -258,35 +256,35 @@ def test_several_files_are_edited_in_one_answer_each_in_its_own_way():
     [f"```\n{PATCH}\n```", f"> {PATCH.splitlines()[0]}\n", "*** Begin", "**bold** and *** Begin Patch", "* a\n** b\n"],
 )
 def test_what_only_looks_like_a_patch_is_text(text):
-    assert calls(TagListener, text) == []
+    assert calls(TagParser, text) == []
 
 
 def test_a_patch_without_its_end_is_refused():
-    [(tool, _, problem)] = calls(TagListener, PATCH.removesuffix("\n*** End Patch"))
+    [(tool, _, problem)] = calls(TagParser, PATCH.removesuffix("\n*** End Patch"))
     assert (tool, "does not end with *** End Patch" in problem) == ("apply_patch", True)
 
 
 def test_a_draft_whose_range_is_no_number_or_whose_file_is_missing_is_refused():
-    found = calls(TagListener, '<file_edit path="a" start="two">x</file_edit>\n<file_edit start=1>x</file_edit>')
+    found = calls(TagParser, '<file_edit path="a" start="two">x</file_edit>\n<file_edit start=1>x</file_edit>')
     assert ["'two'" in problem or "file is missing" in problem for _, _, problem in found] == [True, True]
 
 
 def test_text_flows_on_while_it_can_be_no_tag():
-    listener = TagListener()
+    listener = TagParser()
     assert [event.text for event in listener.feed("a < b and <b>c</b> and <exec")] == ["a < b and <b>c</b> and "]
     assert listener.feed("ute_ba") == []
-    assert listener.feed("sh>l") == [CallBegun(0, "run_terminal_cmd")]
+    assert listener.feed("sh>l") == [CallStarted(0, "run_terminal_cmd")]
 
 
 def test_large_and_hostile_answers_come_to_an_end():
     body = "x" * 2_000_000
-    listener = TagListener()
+    listener = TagParser()
     listener.feed("<execute_bash>")
     for start in range(0, len(body), 50):
         assert listener.feed(body[start : start + 50]) == []
     assert "not closed" in listener.finish()[0].problem
     for text in ("<" * 100_000, '<file-edit a="' * 5_000, "`" * 100_000, "<execute_bash " + "a=" * 50_000):
-        assert prose(TagListener, text) == text
+        assert prose(TagParser, text) == text
 
 
 def test_results_are_said_by_the_user_and_roles_alternate():
@@ -302,7 +300,7 @@ def test_results_are_said_by_the_user_and_roles_alternate():
         UserMessage(content="A reminder", origin="program"),
         AssistantMessage(content="Done."),
     )
-    assert dialect.sent(history) == (
+    assert dialect.convert_history(history) == (
         UserMessage(content="Do it"),
         AssistantMessage(content="<execute_bash>ls</execute_bash>", dialect="tags"),
         UserMessage(content="OBSERVATION:\na.txt\n\nA reminder"),
@@ -316,9 +314,9 @@ def test_function_calls_of_another_model_are_told_as_tags():
         ToolCall(id="2", name="grep", arguments='{"pattern": "x"}'),
         ToolCall(id="3", name="grep", arguments="broken"),
     )
-    [said] = TagDialect().sent([AssistantMessage(content="Hm.", tool_calls=calls_made)])
+    [said] = TagDialect().convert_history([AssistantMessage(content="Hm.", tool_calls=calls_made)])
     assert isinstance(said, AssistantMessage)
-    found = calls(TagListener, said.content)
+    found = calls(TagParser, said.content)
     assert [(tool, arguments) for tool, arguments, _ in found] == [
         ("run_terminal_cmd", {"command": "make"}),
         ("grep", {"pattern": "x"}),
@@ -329,18 +327,18 @@ def test_function_calls_of_another_model_are_told_as_tags():
 @pytest.mark.parametrize(
     ("result", "wanted"),
     [
-        (Result(content="3 lines"), "OBSERVATION:\n3 lines"),
+        (CallResult(content="3 lines"), "OBSERVATION:\n3 lines"),
         (
-            Result(content="", command="ls", exit_code=0, output="a\n"),
+            CallResult(content="", command="ls", exit_code=0, output="a\n"),
             "OBSERVATION:\na\n[Command finished. exit code 0]",
         ),
         (
-            Result(content="", command="ls", running=True, output="a"),
+            CallResult(content="", command="ls", is_running=True, output="a"),
             "OBSERVATION:\na\n[The command is still running. exit code -1]",
         ),
-        (Result(content="", command="ls", timed_out=True, output="a"), f"OBSERVATION:\na\n[{TIMED_OUT}]"),
-        (Result(content="Not run", command="ls"), "OBSERVATION:\nNot run"),
+        (CallResult(content="", command="ls", is_timed_out=True, output="a"), f"OBSERVATION:\na\n[{TIMED_OUT}]"),
+        (CallResult(content="Not run", command="ls"), "OBSERVATION:\nNot run"),
     ],
 )
 def test_the_model_is_told_what_came_of_a_call(result, wanted):
-    assert TagDialect().result(result) == wanted
+    assert TagDialect().format_result(result) == wanted

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from core.edits_apply import FORMATS, answer, serve
+from core.cli.edits import FORMATS, answer, serve
 from tests.edits_corpus import families, others, written
 from tests.edits_corpus.case import Case
 

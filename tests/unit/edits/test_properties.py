@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from core.edits.candidates import EditError
-from core.edits.lines import split_lines
-from core.edits.matching import apply_replacement
-from core.edits.search_replace import SearchReplace, apply_blocks, parse_blocks
-from core.edits.textfile import decode
+from core.edits.errors import EditError
+from core.edits.formats.search_replace import SearchReplaceBlock, apply_blocks, parse_blocks
+from core.edits.matching.ladder import apply_replacement
+from core.edits.text_file import decode_text
+from core.text.lines import split_lines
 
 words = st.text(alphabet="abcdefgh(){}=;,.$\\1 é", min_size=1, max_size=12).filter(str.strip)
 unique_lines = st.lists(words, min_size=3, max_size=30, unique_by=str.strip)
@@ -24,7 +24,7 @@ def place(lines: list[str], data) -> tuple[int, int]:
 
 @given(st.binary(max_size=300))
 def test_decoding_and_encoding_is_the_identity(data):
-    file = decode(data)
+    file = decode_text(data)
     assert file is None or file.encode(file.text) == data
 
 
@@ -72,14 +72,14 @@ def test_a_block_taken_out_of_its_indentation_is_put_back_into_it(lines, depth, 
 def test_the_order_of_blocks_does_not_matter(lines, data):
     text = "".join(f"{line}\n" for line in lines)
     chosen = data.draw(st.lists(st.integers(0, len(lines) - 1), min_size=1, max_size=5, unique=True))
-    blocks = [SearchReplace(f"{lines[index]}\n", f"new {index}\n") for index in chosen]
+    blocks = [SearchReplaceBlock(f"{lines[index]}\n", f"new {index}\n") for index in chosen]
     expected = "".join(f"new {i}\n" if i in chosen else f"{line}\n" for i, line in enumerate(lines))
     assert apply_blocks(text, blocks).text == apply_blocks(text, blocks[::-1]).text == expected
 
 
 @given(st.text(alphabet="-+= SEARCHPL\nax<>", max_size=300))
 def test_the_parser_answers_or_refuses(content):
-    blocks: tuple[SearchReplace, ...] | None = None
+    blocks: tuple[SearchReplaceBlock, ...] | None = None
     with suppress(EditError):
         blocks = parse_blocks(content)
     assert blocks is None or blocks

@@ -7,21 +7,21 @@ import pytest
 from core.config import load_with_notices
 from core.errors import CommandRejected, ConfigError
 from core.modes import Access
-from core.permissions.rules import Rule, host_matches, parse_rule
-from core.policy import Terms, check_pattern, decide, decide_path
-from core.user_dirs import config_dir
-from tests.unit.permissions.test_shell import TRICKS
+from core.permissions.policy import CommandTerms, check_pattern, decide_call, decide_path
+from core.permissions.rules import PermissionRule, matches_host, parse_rule
+from core.user_dirs import get_config_dir
+from tests.unit.permissions.test_shell_parser import TRICKS
 
-HELD = Terms(contained=True)
-AUTO = Terms(contained=True, unasked=True)
+HELD = CommandTerms(is_contained=True)
+AUTO = CommandTerms(is_contained=True, is_unasked=True)
 
 
-def rules(**by_choice: str) -> list[Rule]:
+def rules(**by_choice: str) -> list[PermissionRule]:
     return [parse_rule(each, choice) for choice, texts in by_choice.items() for each in texts.split("|")]
 
 
-def choice(command: str, terms: Terms = HELD, **by_choice: str) -> str:
-    return decide(Access.EXEC, command, terms, rules=rules(**by_choice)).choice
+def choice(command: str, terms: CommandTerms = HELD, **by_choice: str) -> str:
+    return decide_call(Access.EXEC, command, terms, rules=rules(**by_choice)).choice
 
 
 @pytest.mark.parametrize("command", TRICKS)
@@ -50,7 +50,7 @@ def test_every_part_of_a_compound_command_must_pass():
     assert choice("git status && npm run x", allow=allow) == "allow"
     assert choice("git status && npm run x; rm y", allow=allow) == "ask"
     assert choice("npm run $(rm y)", allow=allow) == "ask"
-    assert choice("git status", Terms(contained=False), allow=allow) == "ask"
+    assert choice("git status", CommandTerms(is_contained=False), allow=allow) == "ask"
 
 
 def test_deny_is_stronger_than_ask_and_ask_than_allow():
@@ -72,16 +72,19 @@ def test_redirections_are_judged_as_reads_and_writes():
     assert choice("make > out/log", allow="Shell(make)|Write(out/**)") == "allow"
     assert choice("make > ../log", allow="Shell(make)|Write(**)") == "ask"
     assert choice("make > /etc/x", allow="Shell(make)|Write(**)") == "ask"
-    assert choice("make > log", Terms(contained=True, directory="out"), allow="Shell(make)|Write(out/*)") == "allow"
+    assert (
+        choice("make > log", CommandTerms(is_contained=True, directory="out"), allow="Shell(make)|Write(out/*)")
+        == "allow"
+    )
     assert choice("sort < .env", AUTO, deny="Read(**/.env)") == "deny"
     assert choice("echo > src/x", AUTO, ask="Write(src/**)") == "ask"
 
 
 def test_m6_a_remembered_answer_holds_below_rules_that_are_stricter():
-    assert choice("make", Terms(contained=True, remembered="allow")) == "allow"
-    assert choice("make", Terms(contained=False, remembered="allow")) == "ask"
-    assert choice("make", Terms(contained=True, remembered="allow"), ask="Shell(make)") == "ask"
-    assert choice("make", Terms(contained=True, unasked=True, remembered="deny")) == "deny"
+    assert choice("make", CommandTerms(is_contained=True, saved_choice="allow")) == "allow"
+    assert choice("make", CommandTerms(is_contained=False, saved_choice="allow")) == "ask"
+    assert choice("make", CommandTerms(is_contained=True, saved_choice="allow"), ask="Shell(make)") == "ask"
+    assert choice("make", CommandTerms(is_contained=True, is_unasked=True, saved_choice="deny")) == "deny"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +131,7 @@ def test_p20_a_secret_is_asked_about_unless_a_rule_allows_it():
     ],
 )
 def test_a_host_is_exact_or_all_below_it(pattern, host, matches):
-    assert host_matches(pattern, host) is matches
+    assert matches_host(pattern, host) is matches
 
 
 def test_m6_a_pattern_that_is_kept_must_speak_of_the_command():
@@ -140,8 +143,8 @@ def test_m6_a_pattern_that_is_kept_must_speak_of_the_command():
 
 
 def configured(text: str, project=None, theirs: str = ""):
-    config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "config.toml").write_text(text)
+    get_config_dir().mkdir(parents=True, exist_ok=True)
+    (get_config_dir() / "config.toml").write_text(text)
     if project is not None:
         (project / ".agent-tui").mkdir(exist_ok=True)
         (project / ".agent-tui" / "config.toml").write_text(theirs)

@@ -8,20 +8,27 @@ from anthropic.types.model_param import ModelParam
 from openai.types.shared.chat_model import ChatModel
 
 from core.config import Settings
-from core.providers.catalog.capabilities import FILE, Capabilities, Effort, capabilities_of, is_chat, known_as
-from core.providers.registry import capabilities
+from core.providers.catalog.capabilities import (
+    FILE,
+    Capabilities,
+    Effort,
+    find_canonical_name,
+    find_capabilities,
+    is_chat_model,
+)
+from core.providers.registry import resolve_capabilities
 
 EFFORTS = list(typing.get_args(Effort))
 CLAUDES = typing.get_args(typing.get_args(ModelParam)[0])
-GPTS = [name for name in typing.get_args(ChatModel) if is_chat(name)]
+GPTS = [name for name in typing.get_args(ChatModel) if is_chat_model(name)]
 
 
 def claude(name):
-    return capabilities_of("anthropic", name, wire="messages")
+    return find_capabilities("anthropic", name, wire="messages")
 
 
 def gpt(name):
-    return capabilities_of("openai", name, wire="responses")
+    return find_capabilities("openai", name, wire="responses")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,7 @@ def test_openai_s_own_host_speaks_responses_with_the_models_that_think(names, wi
 
 @pytest.mark.parametrize("name", [*CLAUDES, *GPTS])
 def test_every_model_that_the_sdks_name_is_known(name):
-    found = known_as(name)
+    found = find_canonical_name(name)
     assert (found.wire == "messages") is name.startswith("claude")
     assert found.context_window
     assert found.edits
@@ -87,11 +94,11 @@ def test_every_model_that_the_sdks_name_is_known(name):
 
 
 def test_another_host_has_the_model_but_not_what_only_its_maker_s_api_has():
-    routed = capabilities_of("openrouter", "anthropic/claude-opus-5.5", wire="chat")
+    routed = find_capabilities("openrouter", "anthropic/claude-opus-5.5", wire="chat")
     assert (routed.wire, routed.thinking, routed.pdf) == ("chat", (), False)
     assert (routed.efforts, routed.context_window) == (claude("claude-opus-5-5").efforts, 1_000_000)
-    assert not capabilities_of("azure", "gpt-6-sol", wire="chat").freeform_tools
-    other = capabilities_of("deepseek", "deepseek-chat", wire="messages")
+    assert not find_capabilities("azure", "gpt-6-sol", wire="chat").freeform_tools
+    other = find_capabilities("deepseek", "deepseek-chat", wire="messages")
     assert (other.wire, other.thinking, other.efforts, other.sampling) == ("messages", (), (), True)
 
 
@@ -113,27 +120,27 @@ def test_another_host_has_the_model_but_not_what_only_its_maker_s_api_has():
     ],
 )
 def test_who_sees_pictures(name, images):
-    assert capabilities_of("somewhere", name, wire="chat").images is images
+    assert find_capabilities("somewhere", name, wire="chat").images is images
 
 
 def test_a_server_on_this_machine_chooses_its_own_window():
-    assert capabilities_of("ollama", "gpt-oss:20b", wire="chat").context_window == 0
-    assert capabilities_of("groq", "openai/gpt-oss-20b", wire="chat").context_window == 131_072
+    assert find_capabilities("ollama", "gpt-oss:20b", wire="chat").context_window == 0
+    assert find_capabilities("groq", "openai/gpt-oss-20b", wire="chat").context_window == 131_072
 
 
 def test_a_model_of_nobody_has_what_its_wire_has():
-    assert capabilities_of("work", "mystery-1", wire="chat") == Capabilities(wire="chat")
-    assert capabilities("scripted/demo.yaml", Settings()) == Capabilities()
-    assert capabilities("no-provider/x", Settings()) == Capabilities()
-    assert capabilities("anthropic/claude-opus-5-5", Settings()) == claude("claude-opus-5-5")
-    assert capabilities("openai/gpt-6-sol", Settings()) == gpt("gpt-6-sol")
+    assert find_capabilities("work", "mystery-1", wire="chat") == Capabilities(wire="chat")
+    assert resolve_capabilities("scripted/demo.yaml", Settings()) == Capabilities()
+    assert resolve_capabilities("no-provider/x", Settings()) == Capabilities()
+    assert resolve_capabilities("anthropic/claude-opus-5-5", Settings()) == claude("claude-opus-5-5")
+    assert resolve_capabilities("openai/gpt-6-sol", Settings()) == gpt("gpt-6-sol")
 
 
 @pytest.mark.parametrize("name", ["text-embedding-3-large", "whisper-1", "gpt-realtime-2", "gpt-image-2"])
 def test_what_is_no_chat_model_is_told_from_one(name):
-    assert not is_chat(name)
-    assert is_chat("gpt-6-sol")
-    assert is_chat("anthropic/claude-opus-5")
+    assert not is_chat_model(name)
+    assert is_chat_model("gpt-6-sol")
+    assert is_chat_model("anthropic/claude-opus-5")
 
 
 def test_the_file_says_nothing_twice():

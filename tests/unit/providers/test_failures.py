@@ -6,15 +6,21 @@ import pytest
 
 from core.errors import ContextOverflow, ProviderError
 from core.providers.connection.event_stream import is_midway
-from core.providers.connection.failures import Api, detail_of, from_event, from_exception, from_status
-from core.providers.connection.waiting import wanted_wait
+from core.providers.connection.failures import (
+    Api,
+    build_event_error,
+    build_exception_error,
+    build_status_error,
+    extract_detail,
+)
+from core.providers.connection.retry_delay import parse_wait
 from core.secrets import Secret
 
 API = Api(label="OpenAI", base_url="https://x/v1", model="gpt-9", key="environment variable OPENAI_API_KEY")
 
 
 def failure(status: int, body: object = None, **headers: str) -> ProviderError:
-    return from_status(status, body, {name.replace("_", "-"): value for name, value in headers.items()}, API)
+    return build_status_error(status, body, {name.replace("_", "-"): value for name, value in headers.items()}, API)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_v1_each_status_has_its_code(status, body, code, retryable):
     error = failure(status, body)
     assert (error.code, error.retryable) == (code, retryable)
     assert error.hint
-    assert "\n" not in error.explained()
+    assert "\n" not in error.format_with_hint()
 
 
 @pytest.mark.parametrize(
@@ -90,9 +96,9 @@ def test_v10_keys_and_markup_of_an_error_body_do_not_come_through():
     page = (
         "<!DOCTYPE html><html><head><title>502 Bad\n Gateway</title><style>a{}</style></head><body>verysecretvalue-123"
     )
-    assert detail_of(page) == "502 Bad Gateway"
+    assert extract_detail(page) == "502 Bad Gateway"
     body = {"error": {"message": "Incorrect key verysecretvalue-123 \x1b[31m\n<b>x</b> " + "y" * 900}}
-    text = failure(401, body).explained()
+    text = failure(401, body).format_with_hint()
     assert "verysecretvalue" not in text
     assert "\x1b" not in text
     assert len(text) < 600
@@ -112,25 +118,27 @@ def test_v10_keys_and_markup_of_an_error_body_do_not_come_through():
     ],
 )
 def test_the_servers_words_are_found_in_every_shape(body, detail):
-    assert detail_of(body) == detail
+    assert extract_detail(body) == detail
 
 
 def test_v1_retry_after_is_read_in_seconds_milliseconds_and_as_a_date(monkeypatch):
-    monkeypatch.setattr("core.providers.connection.waiting.time.time", lambda: 1_700_000_000.0)
-    assert wanted_wait({"retry-after": "7"}) == 7
-    assert wanted_wait({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
-    assert wanted_wait({"retry-after": email.utils.formatdate(1_700_000_030, usegmt=True)}) == 30
-    assert wanted_wait({"retry-after": "soon"}) is None
-    assert wanted_wait({}) is None
+    monkeypatch.setattr("core.providers.connection.retry_delay.time.time", lambda: 1_700_000_000.0)
+    assert parse_wait({"retry-after": "7"}) == 7
+    assert parse_wait({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
+    assert parse_wait({"retry-after": email.utils.formatdate(1_700_000_030, usegmt=True)}) == 30
+    assert parse_wait({"retry-after": "soon"}) is None
+    assert parse_wait({}) is None
     assert failure(429, "", retry_after="3").retry_after == 3
 
 
 def test_an_error_inside_a_stream_has_the_code_of_its_type():
-    overloaded = from_event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, API)
+    overloaded = build_event_error(
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, API
+    )
     assert (overloaded.code, overloaded.retryable) == ("overloaded", True)
-    assert from_event({"message": "x", "code": "rate_limit_exceeded"}, API).code == "rate_limited"
-    assert from_event({"message": "x", "code": 503}, API).code == "overloaded"
-    assert from_event("what", API).code == "server_failed"
+    assert build_event_error({"message": "x", "code": "rate_limit_exceeded"}, API).code == "rate_limited"
+    assert build_event_error({"message": "x", "code": 503}, API).code == "overloaded"
+    assert build_event_error("what", API).code == "server_failed"
 
 
 def named(name: str, message: str = "", cause: Exception | None = None) -> Exception:
@@ -151,20 +159,20 @@ def named(name: str, message: str = "", cause: Exception | None = None) -> Excep
     ],
 )
 def test_v1_transport_errors_are_told_apart_and_can_be_tried_again(error, code):
-    found = from_exception(error, API)
+    found = build_exception_error(error, API)
     assert (found.code, found.retryable) == (code, True)
     assert found.hint
 
 
 def test_names_and_certificates_have_hints_of_their_own():
-    dns = from_exception(named("ConnectError", "[Errno -2] Name or service not known"), API)
-    tls = from_exception(named("ConnectError", "[SSL: CERTIFICATE_VERIFY_FAILED]"), API)
+    dns = build_exception_error(named("ConnectError", "[Errno -2] Name or service not known"), API)
+    tls = build_exception_error(named("ConnectError", "[SSL: CERTIFICATE_VERIFY_FAILED]"), API)
     assert "resolved" in dns.message
     assert "safe connection" in tls.message
 
 
 def test_an_unforeseen_exception_becomes_one_of_ours():
-    found = from_exception(KeyError("boom"), API)
+    found = build_exception_error(KeyError("boom"), API)
     assert found.code == "provider_failed"
     assert "boom" in found.message
 

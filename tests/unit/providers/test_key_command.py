@@ -6,7 +6,7 @@ from core.config import ProviderSettings, Settings
 from core.errors import ProviderError
 from core.providers.connection import key_command
 from core.providers.connection.keys import KEY_COMMAND
-from core.providers.registry import endpoint_of
+from core.providers.registry import build_endpoint
 from core.secrets import redact
 
 
@@ -17,14 +17,14 @@ def nothing_kept():
 
 
 def key_of(command: str) -> str:
-    return key_command.key_of_command(command).reveal()
+    return key_command.run_key_command(command).reveal()
 
 
 def test_the_first_line_that_a_command_prints_is_the_key_and_a_secret(monkeypatch):
     command = "printf 'a-key-of-a-command\\nuser: me\\n'"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another-0123456789")
-    endpoint = endpoint_of("openai", Settings(providers={"openai": ProviderSettings(key_command=command)}))
-    secret, source = endpoint.key()
+    endpoint = build_endpoint("openai", Settings(providers={"openai": ProviderSettings(key_command=command)}))
+    secret, source = endpoint.load_key()
     assert (secret.reveal(), source) == ("a-key-of-a-command", KEY_COMMAND)
     assert "a-key-of-a-command" not in redact("body: a-key-of-a-command")
 
@@ -32,7 +32,7 @@ def test_the_first_line_that_a_command_prints_is_the_key_and_a_secret(monkeypatc
 def test_a_command_is_run_once_until_its_key_is_refused(tmp_path):
     command = f"echo x >> {tmp_path / 'runs'}; echo key-$(wc -l < {tmp_path / 'runs'})-0123456789"
     assert key_of(command) == key_of(command) == "key-1-0123456789"
-    key_command.forget(command)
+    key_command.forget_key(command)
     assert key_of(command) == "key-2-0123456789"
 
 
@@ -56,12 +56,12 @@ def test_a_command_that_gives_no_key_says_why(command, words):
 def test_what_a_command_prints_stands_in_no_error():
     with pytest.raises(ProviderError) as caught:
         key_of("echo sk-planted-0123456789; echo sk-planted-0123456789 >&2; exit 1")
-    assert "sk-planted" not in caught.value.explained()
+    assert "sk-planted" not in caught.value.format_with_hint()
 
 
 def test_a_command_that_never_ends_is_given_up():
     with pytest.raises(ProviderError, match=r"took longer than 0\.05 s"):
-        key_command.key_of_command("read x < /dev/zero; while true; do :; done", seconds=0.05)
+        key_command.run_key_command("read x < /dev/zero; while true; do :; done", seconds=0.05)
 
 
 def test_a_command_has_no_input_and_no_terminal():

@@ -10,7 +10,7 @@ from core.errors import ConfigError, StateError
 from core.providers.connection import keys
 from core.providers.connection.keys import KEYRING, find_key, store_key
 from core.secrets import Secret, redact
-from core.user_dirs import state_dir
+from core.user_dirs import get_state_dir
 
 URL = "https://api.openai.com/v1"
 KEY = "sk-stored-key-0123456789"
@@ -63,12 +63,12 @@ def test_the_environment_comes_first(monkeypatch, ring):
 def test_a_keyring_that_works_is_used_and_our_file_is_not(ring):
     assert store_key("openai", KEY, base_url=URL) == KEYRING
     assert find() == (KEY, KEYRING)
-    assert not (state_dir() / "keys.json").exists()
+    assert not (get_state_dir() / "keys.json").exists()
 
 
 def test_k4_without_a_keyring_the_key_is_in_a_file_for_the_user_alone():
     source = store_key("openai", f" {KEY}\n", base_url=URL)
-    path = state_dir() / "keys.json"
+    path = get_state_dir() / "keys.json"
     assert source == str(path)
     assert find() == (KEY, str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -81,7 +81,7 @@ def test_a_key_moves_from_the_file_to_a_keyring_that_came_later(request):
     store_key("anthropic", "sk-ant-other-key", base_url="https://api.anthropic.com")
     request.getfixturevalue("ring")
     assert store_key("openai", KEY, base_url=URL) == KEYRING
-    assert list(json.loads((state_dir() / "keys.json").read_text())) == ["anthropic https://api.anthropic.com"]
+    assert list(json.loads((get_state_dir() / "keys.json").read_text())) == ["anthropic https://api.anthropic.com"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_can_not_be_a_key_is_refused(bad):
 
 
 def test_a_damaged_file_and_a_link_are_refused_by_name(tmp_path):
-    path = state_dir() / "keys.json"
+    path = get_state_dir() / "keys.json"
     path.parent.mkdir(parents=True)
     path.write_text("not json")
     with pytest.raises(ConfigError, match=r"keys\.json is damaged"):
@@ -149,7 +149,7 @@ def test_a_damaged_file_and_a_link_are_refused_by_name(tmp_path):
 
 def test_k4_permissions_that_others_could_read_with_are_taken_back():
     store_key("openai", KEY, base_url=URL)
-    path = state_dir() / "keys.json"
+    path = get_state_dir() / "keys.json"
     path.chmod(0o644)
     assert find()[0] == KEY
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -160,7 +160,7 @@ def test_a_directory_that_can_not_be_written_is_explained(monkeypatch, tmp_path)
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "file" / "below"))
     with pytest.raises((StateError, ConfigError)) as caught:
         store_key("openai", KEY, base_url=URL)
-    assert KEY not in caught.value.explained()
+    assert KEY not in caught.value.format_with_hint()
 
 
 def test_k2_whatever_was_found_is_known_to_the_redactor():

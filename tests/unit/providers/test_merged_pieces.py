@@ -12,7 +12,7 @@ def merged(*pieces):
     whole = MergedPieces()
     for each in pieces:
         whole.add(each)
-    return whole.value()
+    return whole.build_value()
 
 
 def test_texts_are_joined_and_what_comes_whole_is_kept():

@@ -9,10 +9,10 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 from core.protocol.messages import AssistantMessage, Attachment, ToolCall, ToolMessage, UserMessage, WireAnswer
 from core.providers.anthropic.answer import MessageAnswer
-from core.providers.anthropic.options import options_of
+from core.providers.anthropic.options import build_options
 from core.providers.anthropic.request import MessagesWire
 from core.providers.base import ModelRequest, ToolSpec
-from core.providers.catalog.capabilities import capabilities_of
+from core.providers.catalog.capabilities import find_capabilities
 from core.providers.wire.request_bytes import RequestEncoder
 from tests.support.model_server.typed_bodies import faults_of
 from tests.support.provider_calls import messages_body, messages_bytes
@@ -270,12 +270,12 @@ def test_a_temperature_is_sent_where_it_is_taken(model, effort, kept):
 
 
 def test_what_a_server_refuses_is_left_out():
-    able = capabilities_of("anthropic", OPUS, wire="messages")
+    able = find_capabilities("anthropic", OPUS, wire="messages")
     request = asked(user(), effort="high")
-    assert options_of(request, able, without={"display"})["thinking"] == {"type": "adaptive"}
-    assert "output_config" not in options_of(request, able, without={"output_config"})
-    assert options_of(request, able, without={"thinking"}).keys() == {"max_tokens", "stream", "cache_control"}
-    assert "cache_control" not in options_of(request, able, without={"cache_control"})
+    assert build_options(request, able, without={"display"})["thinking"] == {"type": "adaptive"}
+    assert "output_config" not in build_options(request, able, without={"output_config"})
+    assert build_options(request, able, without={"thinking"}).keys() == {"max_tokens", "stream", "cache_control"}
+    assert "cache_control" not in build_options(request, able, without={"cache_control"})
 
 
 def test_the_cache_is_marked_once_for_the_history_and_once_for_the_head():
@@ -302,7 +302,7 @@ def test_blank_text_and_thinking_that_nothing_follows_do_not_go_back():
     blocks = [thinking(), {"type": "text", "text": "\n\n"}, tool_use(), {"type": "text", "text": ""}, thinking("cut")]
     for index, block in enumerate(blocks):
         list(answer.feed({"type": "content_block_start", "index": index, "content_block": block}))
-    found = answer.wire("b")
+    found = answer.build_wire_answer("b")
     assert found is not None
     assert [item["type"] for item in found.items] == ["thinking", "tool_use"]
-    assert MessageAnswer(set()).wire("b") is None
+    assert MessageAnswer(set()).build_wire_answer("b") is None

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ContextOverflow, ProviderError
-from core.providers.connection.failures import Api, from_event, from_status
-from core.providers.connection.waiting import seconds_of, wanted_wait
+from core.providers.connection.failures import Api, build_event_error, build_status_error
+from core.providers.connection.retry_delay import parse_duration, parse_wait
 from tests.support.provider_calls import ask, connect
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
@@ -16,15 +16,15 @@ NOW = 1_700_000_000.0
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch):
-    monkeypatch.setattr("core.providers.connection.waiting.time.time", lambda: NOW)
+    monkeypatch.setattr("core.providers.connection.retry_delay.time.time", lambda: NOW)
 
 
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.name)
 def test_a_real_refusal_is_told_by_its_words_with_what_to_do(case: Answer):
-    error = from_status(case.status, case.body, case.headers, API)
+    error = build_status_error(case.status, case.body, case.headers, API)
     assert (error.code, error.retryable) == (case.code, case.retryable)
     assert error.retry_after == (None if case.wait is None else pytest.approx(case.wait))
-    told = error.explained()
+    told = error.format_with_hint()
     assert error.hint
     assert "\n" not in told
     assert "The host" in told or "gpt-9" in told
@@ -64,7 +64,7 @@ async def failure_of(provider) -> ProviderError:
     ],
 )
 def test_a_span_of_time_is_read(span, seconds):
-    assert seconds_of(span) == (None if seconds is None else pytest.approx(seconds))
+    assert parse_duration(span) == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(
@@ -86,23 +86,25 @@ def test_a_span_of_time_is_read(span, seconds):
     ],
 )
 def test_the_reset_of_a_limit_counts_when_nothing_of_it_is_left(headers, wait):
-    assert wanted_wait(headers) == (None if wait is None else pytest.approx(wait))
+    assert parse_wait(headers) == (None if wait is None else pytest.approx(wait))
 
 
 @pytest.mark.parametrize("code", [429, "429"])
 def test_a_model_that_is_away_within_a_stream_says_for_how_long(code):
     body = {"error": {"code": code, "message": "Resource exhausted. Please retry in 12.3s.", "type": "x"}}
-    error = from_event(body, API)
+    error = build_event_error(body, API)
     assert (error.code, error.retry_after, error.retryable) == ("rate_limited", pytest.approx(12.3), True)
 
 
 def test_what_lm_studio_says_with_a_status_of_200_is_no_fault_of_a_server():
-    error = from_event({"error": "Unexpected endpoint or method. (POST /chat/completions)"}, API)
+    error = build_event_error({"error": "Unexpected endpoint or method. (POST /chat/completions)"}, API)
     assert (error.code, error.retryable) == ("address_unknown", False)
 
 
 def test_an_overflow_within_a_stream_is_one():
-    assert isinstance(from_event({"error": {"message": "Context size has been exceeded."}}, API), ContextOverflow)
+    assert isinstance(
+        build_event_error({"error": {"message": "Context size has been exceeded."}}, API), ContextOverflow
+    )
 
 
 @pytest.mark.parametrize(("dialect", "advice"), [("openai", "often ends in /v1"), ("anthropic", "stands without /v1")])

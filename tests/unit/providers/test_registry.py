@@ -8,7 +8,14 @@ from core.providers.anthropic.provider import AnthropicProvider
 from core.providers.catalog.presets import KNOWN
 from core.providers.connection.keys import store_key
 from core.providers.openai.provider import OpenAIProvider
-from core.providers.registry import base_url_of, endpoint_of, kind_of, resolve, split, wire_of
+from core.providers.registry import (
+    build_endpoint,
+    find_base_url,
+    find_kind,
+    find_wire,
+    resolve_provider,
+    split_model_id,
+)
 from core.providers.scripted.provider import ScriptedProvider
 
 PLAIN = Settings()
@@ -37,7 +44,7 @@ CUSTOM = Settings(
     ],
 )
 def test_an_id_leads_to_its_provider(model, kind, name):
-    provider, found = resolve(model, CUSTOM)
+    provider, found = resolve_provider(model, CUSTOM)
     assert isinstance(provider, kind)
     assert (provider.name, found) == (model.split("/")[0], name)
 
@@ -45,12 +52,12 @@ def test_an_id_leads_to_its_provider(model, kind, name):
 def test_a_script_is_read_when_it_is_chosen(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("- hello")
-    provider, name = resolve(f"scripted/{path}")
+    provider, name = resolve_provider(f"scripted/{path}")
     assert isinstance(provider, ScriptedProvider)
     assert name == str(path)
     path.write_text("- {nonsense: 1}")
     with pytest.raises(ConfigError, match="line 1"):
-        resolve(f"scripted/{path}")
+        resolve_provider(f"scripted/{path}")
 
 
 @pytest.mark.parametrize(
@@ -66,18 +73,18 @@ def test_a_script_is_read_when_it_is_chosen(tmp_path):
 )
 def test_an_unknown_provider_is_answered_with_the_valid_ones(model, words):
     with pytest.raises(ConfigError) as caught:
-        split(model, PLAIN)
-    assert words in caught.value.explained()
+        split_model_id(model, PLAIN)
+    assert words in caught.value.format_with_hint()
     assert "scripted/FILE" in caught.value.hint
 
 
 def test_the_environment_names_the_address_before_the_configuration_does(monkeypatch):
-    assert base_url_of("openai", PLAIN) == "https://api.openai.com/v1"
-    assert base_url_of("openai", CUSTOM) == "https://gateway.example/v1"
+    assert find_base_url("openai", PLAIN) == "https://api.openai.com/v1"
+    assert find_base_url("openai", CUSTOM) == "https://gateway.example/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/")
-    assert base_url_of("openai", CUSTOM) == "http://127.0.0.1:9/v1"
+    assert find_base_url("openai", CUSTOM) == "http://127.0.0.1:9/v1"
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/v1")
-    assert base_url_of("anthropic", PLAIN) == "http://127.0.0.1:9"
+    assert find_base_url("anthropic", PLAIN) == "http://127.0.0.1:9"
 
 
 @pytest.mark.parametrize(
@@ -91,41 +98,41 @@ def test_the_environment_names_the_address_before_the_configuration_does(monkeyp
 )
 def test_what_ollama_listens_on_becomes_an_address(monkeypatch, host, url):
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert base_url_of("ollama", PLAIN) == url
+    assert find_base_url("ollama", PLAIN) == url
 
 
 @pytest.mark.parametrize("bad", ["not an address", "ftp://x/v1", "http://", "127.0.0.1:8000/v1"])
 def test_an_address_that_is_none_names_its_source(monkeypatch, bad):
     monkeypatch.setenv("OPENAI_BASE_URL", bad)
     with pytest.raises(ConfigError, match="OPENAI_BASE_URL"):
-        resolve("openai/x")
+        resolve_provider("openai/x")
 
 
 def test_a_key_is_needed_only_where_the_provider_itself_is_asked():
-    assert endpoint_of("openai", PLAIN).needs_key
-    assert endpoint_of("anthropic", PLAIN).needs_key
-    assert not endpoint_of("openai", CUSTOM).needs_key
-    assert not endpoint_of("ollama", PLAIN).needs_key
+    assert build_endpoint("openai", PLAIN).needs_key
+    assert build_endpoint("anthropic", PLAIN).needs_key
+    assert not build_endpoint("openai", CUSTOM).needs_key
+    assert not build_endpoint("ollama", PLAIN).needs_key
 
 
 def test_k9_a_key_that_was_stored_for_one_address_is_not_found_for_another():
-    store_key("openai", "sk-for-the-real-one-123", base_url=base_url_of("openai", PLAIN))
-    assert endpoint_of("openai", PLAIN).find_key()[0] is not None
-    assert endpoint_of("openai", CUSTOM).find_key() == (None, "")
+    store_key("openai", "sk-for-the-real-one-123", base_url=find_base_url("openai", PLAIN))
+    assert build_endpoint("openai", PLAIN).find_key()[0] is not None
+    assert build_endpoint("openai", CUSTOM).find_key() == (None, "")
 
 
 def test_each_provider_has_a_variable_for_its_key(monkeypatch):
     for name in ("OPENAI_API_KEY", "PROXY_KEY", "ROUTER_API_KEY"):
         monkeypatch.setenv(name, f"value-of-{name}")
-    found = {name: endpoint_of(name, CUSTOM).find_key() for name in ("openai", "claude-proxy", "router")}
+    found = {name: build_endpoint(name, CUSTOM).find_key() for name in ("openai", "claude-proxy", "router")}
     values = {name: secret.reveal() for name, (secret, _) in found.items() if secret}
     assert values == {
         "openai": "value-of-OPENAI_API_KEY",
         "claude-proxy": "value-of-PROXY_KEY",
         "router": "value-of-ROUTER_API_KEY",
     }
-    assert endpoint_of("router", CUSTOM).headers == {"X-Title": "t"}
-    assert kind_of("claude-proxy", CUSTOM) == "anthropic"
+    assert build_endpoint("router", CUSTOM).headers == {"X-Title": "t"}
+    assert find_kind("claude-proxy", CUSTOM) == "anthropic"
 
 
 AZURE = "https://mine.openai.azure.com"
@@ -136,25 +143,25 @@ DATED = Settings(
 
 def test_azure_is_where_the_account_is(monkeypatch):
     with pytest.raises(ConfigError, match="nothing says where Azure OpenAI is"):
-        resolve("azure/my-gpt")
+        resolve_provider("azure/my-gpt")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{AZURE}/")
-    found = endpoint_of("azure", PLAIN, "my-gpt")
+    found = build_endpoint("azure", PLAIN, "my-gpt")
     assert (found.base_url, found.key_header, dict(found.query)) == (f"{AZURE}/openai/v1", "api-key", {})
     assert found.needs_key
     monkeypatch.setenv("OPENAI_API_VERSION", "2025-04-01-preview")
-    found = endpoint_of("azure", PLAIN, "my gpt/4")
+    found = build_endpoint("azure", PLAIN, "my gpt/4")
     assert found.base_url == f"{AZURE}/openai/deployments/my%20gpt%2F4"
     assert found.query == {"api-version": "2025-04-01-preview"}
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT")
-    assert endpoint_of("azure", DATED, "m").base_url == f"{AZURE}/openai/deployments/m"
-    assert endpoint_of("azure", DATED, "m").query == {"api-version": "x"}
+    assert build_endpoint("azure", DATED, "m").base_url == f"{AZURE}/openai/deployments/m"
+    assert build_endpoint("azure", DATED, "m").query == {"api-version": "x"}
 
 
 def test_every_preset_has_an_address_that_can_be_used():
     for name, known in KNOWN.items():
         if known.base_url:
-            assert endpoint_of(name, PLAIN).base_url == known.base_url
-            assert endpoint_of(name, PLAIN).needs_key == (not known.local)
+            assert build_endpoint(name, PLAIN).base_url == known.base_url
+            assert build_endpoint(name, PLAIN).needs_key == (not known.local)
 
 
 def test_responses_is_spoken_with_openai_itself_and_where_the_configuration_says_so():
@@ -163,7 +170,7 @@ def test_responses_is_spoken_with_openai_itself_and_where_the_configuration_says
     configured["europe"] = ProviderSettings(base_url="https://eu.api.openai.com/v1")
     configured["evil"] = ProviderSettings(base_url="https://evilapi.openai.com.example/v1")
     settings = Settings(providers=configured)
-    found = {name: wire_of(name, settings) for name in ("openai", "anthropic", "ollama", *configured)}
+    found = {name: find_wire(name, settings) for name in ("openai", "anthropic", "ollama", *configured)}
     assert found == {
         "europe": "responses",
         "evil": "chat",

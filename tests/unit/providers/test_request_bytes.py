@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, WireAnswer
 from core.providers.base import ModelRequest
-from core.providers.wire.request_bytes import MAX_HISTORIES, Encoded, RequestEncoder, SentCall, unit_end
+from core.providers.wire.request_bytes import MAX_HISTORIES, EncodedMessages, RequestEncoder, SentCall, find_unit_end
 
 
 class PlainWire:
@@ -32,13 +32,15 @@ class PlainWire:
             calls = {call.id: SentCall(id=call.wire_id or call.id) for call in first.tool_calls}
             bound = first.wire is not None and first.wire.binding == before.binding
             item = {"said": first.content, "first": before.is_empty, "bound": bound}
-            return Encoded(items=[item], calls=calls, dropped_reasoning=int(first.wire is not None and not bound))
+            return EncodedMessages(
+                items=[item], calls=calls, dropped_reasoning=int(first.wire is not None and not bound)
+            )
         if isinstance(first, UserMessage):
-            return Encoded(items=[{"asked": first.content}] if first.content else [])
+            return EncodedMessages(items=[{"asked": first.content}] if first.content else [])
         results = [each for each in messages if isinstance(each, ToolMessage)]
         sent = [before.call(each.call_id) for each in results]
         between = [each.content for each in messages if isinstance(each, UserMessage)]
-        return Encoded(items=[{"results": [each and each.id for each in sent], "between": between}])
+        return EncodedMessages(items=[{"results": [each and each.id for each in sent], "between": between}])
 
 
 def asked(*messages, **fields):
@@ -144,7 +146,7 @@ def test_only_what_is_new_is_encoded():
 
 def test_the_results_of_a_step_and_what_came_between_them_are_one_unit():
     messages = [calling("1", "2"), result("1"), user("note"), result("2"), user("later"), calling(), result("1")]
-    ends = [unit_end(messages, place) for place in (0, 1, 4, 5, 6)]
+    ends = [find_unit_end(messages, place) for place in (0, 1, 4, 5, 6)]
     assert ends == [1, 4, 5, 6, 7]
     made = json.loads(from_scratch(asked(*messages)).body({}))["messages"]
     assert made[1] == {"results": ["w_1", "w_2"], "between": ["note"]}
@@ -184,7 +186,7 @@ def test_parsed_values_that_are_merely_equal_are_told_apart():
 
     class ItemsWire(PlainWire):
         def encode(self, messages, before):
-            return Encoded(items=messages[0].wire.items)
+            return EncodedMessages(items=messages[0].wire.items)
 
     for value in (1, True, 1.0):
         request = asked(AssistantMessage(wire=WireAnswer(wire="chat", items=({"n": value},))))

@@ -9,7 +9,7 @@ from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.openai.chat_request import ChatWire
 from core.providers.wire.request_bytes import RequestEncoder
-from core.providers.wire.wire_text import arguments_text, clean, tool_name
+from core.providers.wire.wire_text import clean, clean_tool_name, encode_arguments
 from tests.support.provider_calls import messages_body
 
 SPECS = tuple(ToolSpec(name=name, description=name, parameters={"type": "object"}) for name in ("a", "b"))
@@ -22,7 +22,7 @@ def asked(*messages, **fields):
 def openai(*messages, official=False, **fields):
     request = asked(*messages, **fields)
     wire = ChatWire(request, provider="openai", capabilities=Capabilities(), official=official)
-    return json.loads(RequestEncoder().encode(wire, request).body(wire.tail()))
+    return json.loads(RequestEncoder().encode(wire, request).build_body(wire.tail()))
 
 
 def anthropic(*messages, **fields):
@@ -80,14 +80,14 @@ def test_text_that_is_no_unicode_can_be_sent(build):
 def test_v4_a_name_that_the_model_made_up_can_be_sent_back(build):
     call = ToolCall(id="c0", name="no such tool!" + "x" * 90, arguments="{}")
     body = json.dumps(build(user(), AssistantMessage(tool_calls=(call,)), ToolMessage(call_id="c0", content="unknown")))
-    assert tool_name(call.name) in body
-    assert len(tool_name(call.name)) == 64
-    assert tool_name("") == "unknown_tool"
+    assert clean_tool_name(call.name) in body
+    assert len(clean_tool_name(call.name)) == 64
+    assert clean_tool_name("") == "unknown_tool"
 
 
 def test_well_formed_arguments_keep_their_bytes():
-    assert arguments_text('{ "x" : 1 }') == '{ "x" : 1 }'
-    assert arguments_text("") == "{}"
-    assert json.loads(arguments_text("[[" * 100_000)) == {"invalid_arguments": "[[" * 100_000}
+    assert encode_arguments('{ "x" : 1 }') == '{ "x" : 1 }'
+    assert encode_arguments("") == "{}"
+    assert json.loads(encode_arguments("[[" * 100_000)) == {"invalid_arguments": "[[" * 100_000}
     assert clean("plain ü 😀") == "plain ü 😀"
     assert clean("\ud83d\ude00") == "😀"

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import ConfigError, ContextOverflow, ProviderError
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from core.providers.base import Finished, TextDelta, ToolCallDelta
+from core.providers.base import StreamEnd, TextDelta, ToolCallDelta
 from core.providers.scripted.provider import ScriptedProvider
 from tests.support.provider_calls import Answer, ask, request
 
@@ -209,7 +209,7 @@ async def test_v2_a_cut_ends_without_a_finish(talk):
         await ask(told.provider(), into=answer)
     assert caught.value.code == "stream_cut"
     assert answer.text == "one two"
-    assert not any(isinstance(delta, Finished) for delta in answer.deltas)
+    assert not any(isinstance(delta, StreamEnd) for delta in answer.deltas)
 
 
 async def test_v1_faults_are_played_as_often_as_they_are_meant(talk):
@@ -257,7 +257,7 @@ def test_a_bad_script_is_refused_with_file_and_line(talk, text, line, words):
         talk(text).provider()
     assert f"script.yaml, line {line}:" in caught.value.message
     assert words in caught.value.message
-    assert "\n" not in caught.value.explained()
+    assert "\n" not in caught.value.format_with_hint()
 
 
 def test_a_script_that_can_not_be_read_is_explained(tmp_path):

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.providers.base import ReasoningDelta, TextDelta
-from core.providers.openai.think_tags import ThinkTags
+from core.providers.openai.think_tags import ThinkTagSplitter
 
 
 def told_apart(*pieces):
-    tags = ThinkTags()
+    tags = ThinkTagSplitter()
     deltas = [delta for piece in pieces for delta in tags.feed(piece)]
-    deltas += tags.rest()
+    deltas += tags.flush()
     thought = "".join(each.text for each in deltas if isinstance(each, ReasoningDelta))
     return thought, "".join(each.text for each in deltas if isinstance(each, TextDelta))
 

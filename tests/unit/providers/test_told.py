@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.providers.catalog import told
-from core.providers.catalog.capabilities import capabilities_of, with_told
-from core.providers.catalog.told import ToldCapabilities, told_in
-from core.user_dirs import cache_dir
+from core.providers.catalog import reported as told
+from core.providers.catalog.capabilities import find_capabilities, merge_reported
+from core.providers.catalog.reported import ReportedCapabilities, parse_reported
+from core.user_dirs import get_cache_dir
 from tests.support.model_server.catalog import listed
 
 ORIGIN = "https://api.example/v1"
@@ -30,8 +30,8 @@ def forgetful(monkeypatch):
 
 @pytest.mark.parametrize("name", CLAUDES)
 def test_what_anthropic_tells_agrees_with_the_data_file(name):
-    known = capabilities_of("anthropic", name, wire="messages")
-    found = with_told(known, told_in(listed(name)))
+    known = find_capabilities("anthropic", name, wire="messages")
+    found = merge_reported(known, parse_reported(listed(name)))
     assert set(found.thinking) == set(known.thinking)
     assert found.thinking[0] == known.thinking[0]
     assert (found.efforts, found.default_effort) == (known.efforts, known.default_effort)
@@ -43,7 +43,7 @@ def test_what_anthropic_tells_agrees_with_the_data_file(name):
 def test_a_model_that_the_data_file_does_not_know_is_as_its_endpoint_tells():
     entry = {**listed("claude-sonnet-5-5"), "id": "claude-new-7", "max_tokens": 256_000}
     entry["capabilities"] = {**entry["capabilities"], "pdf_input": {"supported": False}}
-    found = with_told(capabilities_of("anthropic", "claude-new-7", wire="messages"), told_in(entry))
+    found = merge_reported(find_capabilities("anthropic", "claude-new-7", wire="messages"), parse_reported(entry))
     assert found.thinking == ("adaptive", "between_tools")
     assert found.efforts[0] == "none"
     assert (found.pdf, found.max_output) == (False, 256_000)
@@ -63,7 +63,7 @@ ROUTED = {
     [
         (
             ROUTED,
-            ToldCapabilities(
+            ReportedCapabilities(
                 efforts=("low", "medium", "high"),
                 sampling=True,
                 images=True,
@@ -75,51 +75,51 @@ ROUTED = {
         ),
         (
             {"id": "m", "architecture": {"input_modalities": ["text"]}, "supported_parameters": ["max_tokens"]},
-            ToldCapabilities(efforts=(), sampling=False, images=False, pdf=False, tools=False),
+            ReportedCapabilities(efforts=(), sampling=False, images=False, pdf=False, tools=False),
         ),
         (
             {"id": "m", "capabilities": {"vision": False, "function_calling": True}, "max_context_length": 262_144},
-            ToldCapabilities(images=False, tools=True, context_window=262_144),
+            ReportedCapabilities(images=False, tools=True, context_window=262_144),
         ),
-        ({"id": "m", "capabilities": ["completion", "vision"]}, ToldCapabilities(images=True, tools=False)),
-        ({"id": "m", "max_model_len": 8_192}, ToldCapabilities(context_window=8_192)),
-        ({"id": "m", "meta": {"n_ctx": 4_096}}, ToldCapabilities(context_window=4_096)),
+        ({"id": "m", "capabilities": ["completion", "vision"]}, ReportedCapabilities(images=True, tools=False)),
+        ({"id": "m", "max_model_len": 8_192}, ReportedCapabilities(context_window=8_192)),
+        ({"id": "m", "meta": {"n_ctx": 4_096}}, ReportedCapabilities(context_window=4_096)),
         (
             {"id": "m", "context_window": 99, "max_completion_tokens": 9},
-            ToldCapabilities(context_window=99, max_output=9),
+            ReportedCapabilities(context_window=99, max_output=9),
         ),
         (
             {"id": "m", "max_tokens": 7, "capabilities": "?", "architecture": [], "context_length": "8k"},
-            ToldCapabilities(),
+            ReportedCapabilities(),
         ),
-        ({"id": "m", "object": "model"}, ToldCapabilities()),
+        ({"id": "m", "object": "model"}, ReportedCapabilities()),
     ],
 )  # fmt: skip
 def test_each_endpoint_tells_in_its_own_words(entry, wanted):
-    assert told_in(entry) == wanted
+    assert parse_reported(entry) == wanted
 
 
 def test_efforts_that_are_known_are_kept_when_it_is_only_told_that_there_are_some():
-    known = capabilities_of("openrouter", "openai/gpt-6-sol", wire="chat")
-    assert with_told(known, told_in(ROUTED)).efforts == known.efforts
-    without = with_told(known, ToldCapabilities(efforts=()))
+    known = find_capabilities("openrouter", "openai/gpt-6-sol", wire="chat")
+    assert merge_reported(known, parse_reported(ROUTED)).efforts == known.efforts
+    without = merge_reported(known, ReportedCapabilities(efforts=()))
     assert (without.efforts, without.default_effort) == ((), "")
 
 
 def test_what_was_told_is_there_for_the_next_program_and_for_its_address_alone():
-    told.remember(ORIGIN, [{"id": "m", "max_model_len": 8_192}, {"id": "silent"}], asked="m")
+    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 8_192}, {"id": "silent"}], asked="m")
     told._read.clear()
-    assert capabilities_of("vllm", "m", wire="chat", origin=ORIGIN).context_window == 8_192
-    assert capabilities_of("vllm", "m", wire="chat", origin="https://other.example/v1").context_window == 0
-    assert capabilities_of("vllm", "m", wire="chat").context_window == 0
+    assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 8_192
+    assert find_capabilities("vllm", "m", wire="chat", origin="https://other.example/v1").context_window == 0
+    assert find_capabilities("vllm", "m", wire="chat").context_window == 0
     assert [told.is_due(ORIGIN, name) for name in ("m", "silent", "other")] == [False, True, True]
-    told.remember(ORIGIN, [], asked="other")
+    told.save_reported(ORIGIN, [], asked="other")
     told._read.clear()
     assert [told.is_due(ORIGIN, name) for name in ("m", "other")] == [False, False]
 
 
 def test_what_was_told_is_asked_again_after_a_week(monkeypatch):
-    told.remember(ORIGIN, [], asked="m")
+    told.save_reported(ORIGIN, [], asked="m")
     later = told.now_ms() + told.FRESH_MS + 1
     monkeypatch.setattr(told, "now_ms", lambda: later)
     assert told.is_due(ORIGIN, "m")
@@ -127,19 +127,19 @@ def test_what_was_told_is_asked_again_after_a_week(monkeypatch):
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"origin":"https://other.example"}', b"\xff" * 9])
 def test_a_damaged_cache_is_done_without(damage):
-    told.remember(ORIGIN, [{"id": "m", "max_model_len": 8_192}])
-    [file] = (cache_dir() / "models").iterdir()
+    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 8_192}])
+    [file] = (get_cache_dir() / "models").iterdir()
     assert file.name.startswith("api.example-")
     assert file.stat().st_mode & 0o077 == 0
     file.write_bytes(damage)
     told._read.clear()
-    assert capabilities_of("vllm", "m", wire="chat", origin=ORIGIN).context_window == 0
-    told.remember(ORIGIN, [{"id": "m", "max_model_len": 4_096}])
-    assert capabilities_of("vllm", "m", wire="chat", origin=ORIGIN).context_window == 4_096
+    assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 0
+    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 4_096}])
+    assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 4_096
 
 
 def test_a_cache_that_can_not_be_written_is_done_without(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AGENT_TUI_CACHE_DIR", str(tmp_path / "file"))
-    told.remember(ORIGIN, [{"id": "m", "max_model_len": 8_192}])
-    assert capabilities_of("vllm", "m", wire="chat", origin=ORIGIN).context_window == 8_192
+    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 8_192}])
+    assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 8_192

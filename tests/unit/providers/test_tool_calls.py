@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.protocol.messages import AssistantMessage, ToolCall, UserMessage
-from core.providers.wire.tool_calls import CallNormaliser, known_ids
+from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
 
 
 def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_two_calls_of_the_same_tool_with_ids_stay_two():
 
 def test_v4_an_id_that_the_history_has_is_replaced():
     call = ToolCall(id="call_0", name="a", arguments="{}")
-    taken = known_ids((UserMessage(content="x"), AssistantMessage(tool_calls=(call,))))
+    taken = collect_call_ids((UserMessage(content="x"), AssistantMessage(tool_calls=(call,))))
     (found,) = played(part("a", "{}", index=0, id="call_0"), taken=taken)
     assert found[0] != "call_0"
     assert taken == {"call_0"}
@@ -111,7 +111,7 @@ def test_fields_that_nobody_knows_are_kept_with_their_call():
     calls.feed(part("a", '{"x":', index=0, id="functions.a:0", extra_content=signed))
     calls.feed({"index": 0, "function": {"arguments": "1}", "strict": True}, "cache": None})
     calls.feed(part("b", "[1", index=1))
-    first, second = calls.calls()
+    first, second = calls.list_calls()
     assert first == {
         "id": "functions.a:0",
         "type": "function",

@@ -9,7 +9,7 @@ import pytest
 from core.errors import StateError
 from core.protocol.events import Envelope, MessageAppended, Notice, SessionRenamed, SessionStarted
 from core.protocol.messages import UserMessage
-from core.sessions import records
+from core.sessions import record_format as records
 from core.sessions.log import SessionLog
 from tests.support.session_log import load, scan
 from tests.support.work import counted
@@ -41,7 +41,7 @@ def test_what_is_appended_is_read_back_in_order(tmp_path):
     assert log.read(after=5, limit=3) == envelopes[5:8]
     assert log.read(after=20) == []
     log.append(envelope(21))
-    assert log.last == 21
+    assert log.last_seq == 21
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -80,7 +80,7 @@ def test_d2_garbage_in_the_middle_costs_only_itself(tmp_path):
     assert [each.at % 100 for each in loaded] == [1, 2, 4, 5]
     assert [each.seq for each in loaded] == [1, 2, 3, 4]
     assert side_files(path) == [b"\xff\xfe not a record\n"]
-    assert log.last == 4
+    assert log.last_seq == 4
 
 
 def test_d2_a_record_whose_sum_is_wrong_is_no_record(tmp_path):
@@ -95,10 +95,10 @@ def test_d2_a_record_whose_sum_is_wrong_is_no_record(tmp_path):
 def test_d2_a_repeated_record_is_set_aside(tmp_path):
     path = tmp_path / "log.jsonl"
     envelopes = written(path, 3)
-    path.write_bytes(path.read_bytes() + records.encode(envelopes[1]))
+    path.write_bytes(path.read_bytes() + records.encode_record(envelopes[1]))
     _, loaded, _ = load(path)
     assert loaded == envelopes
-    assert side_files(path) == [records.encode(envelopes[1])]
+    assert side_files(path) == [records.encode_record(envelopes[1])]
 
 
 def test_d2_a_second_damage_gets_a_side_file_of_its_own(tmp_path):
@@ -114,7 +114,7 @@ def test_d7_a_record_of_a_newer_format_is_refused_and_the_file_untouched(tmp_pat
     path = tmp_path / "log.jsonl"
     written(path, 2)
     newer = Envelope(v=2, seq=3, session="ses_a", at=1, event=Notice(level="info", message="x"))
-    unknown = records.encode(newer).replace(b'"notice"', b'"future"')
+    unknown = records.encode_record(newer).replace(b'"notice"', b'"future"')
     raw = unknown[22:-2]
     import zlib
 
@@ -140,7 +140,7 @@ def test_d4_a_full_disk_refuses_the_record_and_keeps_the_log_whole(tmp_path):
         log.defer(envelope(11, "the end"))
         with pytest.raises(StateError):
             log.flush()
-        assert log.last == 11
+        assert log.last_seq == 11
         assert [each.seq for each in log.read(after=8)] == [9, 10, 11]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -165,8 +165,8 @@ def test_a_symbolic_link_is_not_followed_as_a_log(tmp_path):
 def test_each_record_of_a_long_log_is_read_once(tmp_path):
     path = tmp_path / "log.jsonl"
     started = SessionStarted(workspace="/w", mode="agent", model="scripted/x")
-    lines = [records.encode(Envelope(seq=1, session="ses_a", at=1, event=started))]
-    lines += [records.encode(envelope(seq)) for seq in range(2, 20_001)]
+    lines = [records.encode_record(Envelope(seq=1, session="ses_a", at=1, event=started))]
+    lines += [records.encode_record(envelope(seq)) for seq in range(2, 20_001)]
 
     def work(count: int) -> int:
         path.write_bytes(b"".join(lines[:count]))
@@ -184,7 +184,7 @@ def test_a_log_that_is_not_there_is_named(tmp_path):
 
 
 def test_n16e_a_brief_reading_leaves_out_long_records_of_the_past_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("core.sessions.log.RECENT", 4)
+    monkeypatch.setattr("core.sessions.log.NEVER_SKIPPED", 4)
     log = SessionLog(tmp_path / "log.jsonl")
     for seq in range(1, 21):
         log.append(envelope(seq) if seq % 3 else renamed(seq))

@@ -13,8 +13,8 @@ import pytest
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage
 from core.sessions import snapshot
-from core.sessions.fold import SessionState
 from core.sessions.log import SessionLog
+from core.state.fold import SessionState
 
 
 def record(seq: int, text: str) -> ev.Envelope:
@@ -24,11 +24,11 @@ def record(seq: int, text: str) -> ev.Envelope:
 def session(directory: Path, count: int = 20) -> SessionLog:
     """A log of `count` messages, closed, with a snapshot of all of it."""
     log = SessionLog(directory / "log.jsonl")
-    state = SessionState(recall=log.records)
+    state = SessionState(recall=log.read_records)
     for seq in range(1, count + 1):
         log.append(record(seq, f"said {seq}"))
         state.apply(record(seq, f"said {seq}"))
-    assert snapshot.keep(directory, log, state, least=0)
+    assert snapshot.save_snapshot(directory, log, state, least=0)
     log.close()
     return log
 
@@ -74,7 +74,7 @@ def test_n16e_a_torn_record_behind_the_snapshot_is_mended_and_told(tmp_path):
 @pytest.mark.parametrize("place", [0, 40, 2000, -1])
 def test_n16e_a_damaged_snapshot_is_as_good_as_none(tmp_path, place):
     session(tmp_path)
-    path = tmp_path / snapshot.FILE
+    path = tmp_path / snapshot.FILE_NAME
     data = bytearray(path.read_bytes())
     data[place % len(data)] ^= 0xFF
     path.write_bytes(data)
@@ -84,7 +84,7 @@ def test_n16e_a_damaged_snapshot_is_as_good_as_none(tmp_path, place):
 @pytest.mark.parametrize("left", [0, 10, 500])
 def test_n16e_a_snapshot_that_was_cut_off_is_as_good_as_none(tmp_path, left):
     session(tmp_path)
-    os.truncate(tmp_path / snapshot.FILE, left)
+    os.truncate(tmp_path / snapshot.FILE_NAME, left)
     assert opened(tmp_path) == (SAID, "", False)
 
 
@@ -100,7 +100,7 @@ def test_n16e_a_log_that_was_damaged_before_the_end_of_the_snapshot_is_mended(tm
 
 def test_n16e_a_snapshot_that_other_code_made_is_not_used(tmp_path, monkeypatch):
     session(tmp_path)
-    monkeypatch.setattr(snapshot, "_code", lambda: "another")
+    monkeypatch.setattr(snapshot, "_hash_code", lambda: "another")
     assert opened(tmp_path) == (SAID, "", False)
 
 
@@ -125,9 +125,9 @@ class Opening:
 @pytest.mark.parametrize("kind", [Evil, Opening])
 def test_n16e_a_forged_snapshot_runs_nothing(tmp_path, kind):
     session(tmp_path)
-    path = tmp_path / snapshot.FILE
+    path = tmp_path / snapshot.FILE_NAME
     first, _, body = path.read_bytes().partition(b"\n")
-    head = msgspec.json.decode(first, type=snapshot.Head)
+    head = msgspec.json.decode(first, type=snapshot.SnapshotHead)
     forged = pickle.dumps(kind(tmp_path / "run"))
     body = forged + body[head.state :]
     changed = msgspec.structs.replace(head, state=len(forged), body=zlib.crc32(body))
@@ -138,13 +138,13 @@ def test_n16e_a_forged_snapshot_runs_nothing(tmp_path, kind):
 
 def test_n16e_a_snapshot_is_the_users_alone_and_leaves_nothing_half_written(tmp_path):
     session(tmp_path)
-    assert (tmp_path / snapshot.FILE).stat().st_mode & 0o777 == 0o600
-    assert sorted(each.name for each in tmp_path.iterdir()) == [snapshot.FILE, "log.jsonl"]
+    assert (tmp_path / snapshot.FILE_NAME).stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in tmp_path.iterdir()) == [snapshot.FILE_NAME, "log.jsonl"]
 
 
 def test_n16e_a_short_log_gets_no_snapshot(tmp_path):
     log = SessionLog(tmp_path / "log.jsonl")
     log.append(record(1, "said"))
-    assert not snapshot.keep(tmp_path, log, SessionState())
+    assert not snapshot.save_snapshot(tmp_path, log, SessionState())
     log.close()
-    assert not (tmp_path / snapshot.FILE).exists()
+    assert not (tmp_path / snapshot.FILE_NAME).exists()

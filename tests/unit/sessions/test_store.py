@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import StateError
 from core.protocol.events import ChangeResolved, Envelope, SessionRenamed, SessionStarted, TurnStarted
-from core.sessions.listing import list_sessions, print_sessions, prompts_of
+from core.sessions.listing import list_sessions, load_prompts, print_sessions
 from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore, is_locked
 from tests.support.session_log import load
@@ -22,7 +22,7 @@ def workspace(tmp_path) -> Path:
 
 def filled(store: SessionStore, title: str, *prompts: str) -> str:
     directory = store.create()
-    log = SessionLog(directory.log)
+    log = SessionLog(directory.log_path)
     events = [SessionStarted(workspace="/w", mode="agent", model="scripted/x"), SessionRenamed(title=title)]
     events += [TurnStarted(prompt=prompt, mode="agent", model="scripted/x") for prompt in prompts]
     for seq, event in enumerate(events, 1):
@@ -75,14 +75,14 @@ def test_a_state_directory_that_is_a_file_is_explained(workspace, monkeypatch, t
 def test_the_list_shows_the_latest_first_and_damage_as_a_problem(workspace, capsys):
     store = SessionStore(workspace)
     first, second = filled(store, "first", "a", "b"), filled(store, "second\x1b[31m", "c")
-    os.utime(store.sessions / first / "log.jsonl", (1, 1))
-    with (store.sessions / second / "log.jsonl").open("ab") as log:
+    os.utime(store.sessions_path / first / "log.jsonl", (1, 1))
+    with (store.sessions_path / second / "log.jsonl").open("ab") as log:
         log.write(b"torn")
     found = list_sessions(store, limit=10)
     assert [(each.id, each.title, each.turns) for each in found] == [(second, "second\x1b[31m", 1), (first, "first", 2)]
     assert "damaged" in found[0].problem
-    assert store.latest() == second
-    assert prompts_of(store, limit=10)[-1:] == ("b",)
+    assert store.find_latest() == second
+    assert load_prompts(store, limit=10)[-1:] == ("b",)
     assert print_sessions(workspace) == 0
     printed = capsys.readouterr().out
     assert first in printed
@@ -92,13 +92,13 @@ def test_the_list_shows_the_latest_first_and_damage_as_a_problem(workspace, caps
 def test_a_workspace_without_sessions_says_how_to_start(workspace, capsys):
     assert print_sessions(workspace) == 0
     assert "Start one" in capsys.readouterr().out
-    assert SessionStore(workspace).latest() == ""
+    assert SessionStore(workspace).find_latest() == ""
 
 
 def test_pending_counts_paths_without_a_verdict(workspace):
     store = SessionStore(workspace)
     session = filled(store, "x")
-    log, _, _ = load(store.sessions / session / "log.jsonl")
+    log, _, _ = load(store.sessions_path / session / "log.jsonl")
     log.append(Envelope(seq=3, session=session, at=9, event=ChangeResolved(path="a")))
     log.close()
     assert list_sessions(store, limit=1)[0].pending == 0

@@ -7,11 +7,11 @@ import pytest
 
 from core.protocol.events import Envelope, SessionRenamed, SessionStarted, TurnFinished, TurnStarted
 from core.sessions import listing
-from core.sessions.fold import fold
-from core.sessions.listing import list_sessions, prompts_of
-from core.sessions.log import SessionLog, walk
+from core.sessions.listing import list_sessions, load_prompts
+from core.sessions.log import SessionLog, read_log
 from core.sessions.store import SessionStore
-from core.sessions.summary import FILE, LONGEST_PROMPT, keep, kept, summary_of
+from core.sessions.summary import FILE_NAME, MAX_PROMPT_CHARS, build_summary, load_summary, save_summary
+from core.state.fold import fold_events
 from tests.support.session_log import load, scan
 
 
@@ -24,15 +24,15 @@ def store(tmp_path) -> SessionStore:
 def session(store: SessionStore, title: str, *prompts: str):
     """A closed session with its summary; its directory."""
     directory = store.create()
-    log = SessionLog(directory.log)
+    log = SessionLog(directory.log_path)
     said = [SessionStarted(workspace="/w", mode="agent", model="m/x", title=title)]
     for prompt in prompts:
         said += [TurnStarted(prompt=prompt, mode="agent", model="m/x"), TurnFinished(reason="done")]
     for seq, event in enumerate(said, 1):
         log.append(Envelope(seq=seq, session=directory.id, at=time.time_ns() // 1_000_000, event=event, turn="t"))
     log.close()
-    found = scan(directory.log)
-    keep(directory.path, summary_of(fold(found.envelopes), name=directory.id, size=found.extent.size))
+    found = scan(directory.log_path)
+    save_summary(directory.path, build_summary(fold_events(found.envelopes), name=directory.id, size=found.extent.size))
     directory.close()
     return directory
 
@@ -42,7 +42,7 @@ def test_a_log_with_a_fitting_summary_is_not_read(store):
     directory.log.write_bytes(b"x" * directory.log.stat().st_size)
     (found,) = list_sessions(store, limit=10)
     assert (found.id, found.title, found.turns, found.problem) == (directory.id, "The title", 2, "")
-    assert prompts_of(store, limit=10) == ("one", "two")
+    assert load_prompts(store, limit=10) == ("one", "two")
 
 
 def test_a_summary_of_another_log_counts_as_none(store):
@@ -56,8 +56,8 @@ def test_a_summary_of_another_log_counts_as_none(store):
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"size":1}'])
 def test_a_damaged_summary_counts_as_none(store, data):
     directory = session(store, "Right")
-    (directory.path / FILE).write_bytes(data)
-    assert kept(directory.path) is None
+    (directory.path / FILE_NAME).write_bytes(data)
+    assert load_summary(directory.path) is None
     assert list_sessions(store, limit=1)[0].title == "Right"
 
 
@@ -73,19 +73,19 @@ def test_a_session_that_is_open_elsewhere_is_shown_as_of_its_last_turn(store):
 
 
 def test_a_summary_holds_no_prompt_that_nobody_wants_to_see_again(store):
-    session(store, "Long", "short", "x" * (LONGEST_PROMPT + 1), "last")
-    assert prompts_of(store, limit=10) == ("short", "last")
+    session(store, "Long", "short", "x" * (MAX_PROMPT_CHARS + 1), "last")
+    assert load_prompts(store, limit=10) == ("short", "last")
 
 
 def test_fifty_sessions_are_listed_without_reading_one_log(store, monkeypatch):
     for number in range(50):
         session(store, f"Number {number}", "go")
     read: list[Path] = []
-    monkeypatch.setattr(listing, "walk", lambda path, take: read.append(path) or walk(path, take))
+    monkeypatch.setattr(listing, "walk", lambda path, take: read.append(path) or read_log(path, take))
     found = list_sessions(store, limit=50)
-    prompts_of(store, limit=50)
+    load_prompts(store, limit=50)
     assert len({each.title for each in found}) == 50
     assert read == []
-    (store.directories()[7] / FILE).unlink()
+    (store.directories()[7] / FILE_NAME).unlink()
     list_sessions(store, limit=50)
     assert read == [store.directories()[7] / "log.jsonl"]

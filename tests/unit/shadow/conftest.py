@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.shadow.desk import Desk
+from tests.unit.shadow.project_fixture import Desk
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from core.errors import ToolInputInvalid
 from core.protocol.documents import Question, QuestionAnswer
-from core.tools.ask_question import FEWEST, LONGEST_LABEL, LONGEST_TEXT, MOST
-from core.tools.base import Outcome
+from core.tools.base import ToolOutcome
+from core.tools.builtin.planning.ask_question import FEWEST, LONGEST_LABEL, LONGEST_TEXT, MOST
 from core.tools.registry import parse_call
-from core.tools.schema import parameters
+from core.tools.schema import build_parameters
 
 AB = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta", "recommended": True}]
 
@@ -32,7 +32,7 @@ class User:
         raise NotImplementedError
 
 
-async def asked(user: User, *questions: dict, **more: str) -> Outcome:
+async def asked(user: User, *questions: dict, **more: str) -> ToolOutcome:
     return await parse_call("ask_question", json.dumps({"questions": questions, **more})).run(user)
 
 
@@ -90,7 +90,7 @@ async def test_what_is_asked_badly_goes_back_to_the_model_and_bothers_nobody(nam
     user = User()
     with pytest.raises(ToolInputInvalid) as refused:
         await asked(user, question(**changed))
-    assert told in refused.value.explained()
+    assert told in refused.value.format_with_hint()
     assert user.asked == ()
 
 
@@ -103,7 +103,7 @@ async def test_doubled_ids_of_questions_are_refused_and_several_may_be_recommend
 
 
 def test_the_schema_tells_the_model_how_many_options_there_are():
-    options = parameters(type(parse_call("ask_question", '{"questions": [{"prompt": "?", "options": []}]}')))
+    options = build_parameters(type(parse_call("ask_question", '{"questions": [{"prompt": "?", "options": []}]}')))
     options = options["properties"]["questions"]["items"]["properties"]["options"]
     assert (options["minItems"], options["maxItems"]) == (FEWEST, MOST)
 

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
-from core.plans.store import PlanStore
-from core.protocol.documents import Question, QuestionAnswer, Todo, TodoMark
-from core.sandbox.environment import command_environment
-from core.sandbox.runner import run_command
-from core.tools.base import CommandResult, JobReport, Settled
+from core.plans.plan_store import PlanStore
+from core.protocol.documents import Question, QuestionAnswer, Todo, TodoStatusUpdate
+from core.sandbox.environment import build_environment
+from core.sandbox.unboxed_run import run_unboxed
+from core.tools.base import CommandResult, JobReport, TodosUpdated
 from core.tools.registry import parse_call
 
 
@@ -37,9 +37,9 @@ class Board:
 
     plan = ""
 
-    async def set_todos(self, todos) -> Settled:
+    async def set_todos(self, todos) -> TodosUpdated:
         self.list = todos
-        return Settled(todos=todos)
+        return TodosUpdated(todos=todos)
 
     def create_plan(self, plan):
         return self.store.create(plan)
@@ -65,8 +65,8 @@ class Shell:
         self.cwd = cwd
 
     async def run_command(self, command, *, time_limit, on_output):
-        env = command_environment(os.environ)
-        result = await run_command(command, cwd=self.cwd, env=env, time_limit=time_limit, on_output=on_output)
+        env = build_environment(os.environ)
+        result = await run_unboxed(command, cwd=self.cwd, env=env, time_limit=time_limit, on_output=on_output)
         ended = "timed_out" if result.timed_out else "exited"
         return replace(result, ended=ended, effects="changed nothing", spilled="output:x.txt")
 
@@ -103,7 +103,7 @@ async def test_todos_are_merged_and_only_changes_are_marked():
     board = Board()
     board.list = (Todo(id="a", content="A"), Todo(id="b", content="B", dependencies=("a",)))
     outcome = await parse_call("todo_write", '{"todos": [{"id": "a", "status": "in_progress"}]}').run(board)
-    assert outcome.detail == (TodoMark(id="a", status="in_progress"),)
+    assert outcome.detail == (TodoStatusUpdate(id="a", status="in_progress"),)
     assert outcome.content == "[>] a: A\n[ ] b: B (waits for a)"
     outcome = await parse_call("todo_write", '{"todos": [{"id": "c", "content": "C"}], "merge": false}').run(board)
     assert [todo.id for todo in board.list] == ["c"]

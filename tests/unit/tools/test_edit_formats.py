@@ -5,11 +5,11 @@ import json
 import pytest
 
 from core.config import ModelSettings, Settings
-from core.edits.candidates import EditError
+from core.edits.errors import EditError
 from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
-from core.prompts import tool_text
-from core.tools.edited import regions
-from core.tools.offers import OFFERED, by_name, edit_format
+from core.prompts import load_tool_text
+from core.tools.builtin.editing.edit_outcome import format_regions
+from core.tools.edit_format_choice import OFFERED, choose_edit_format, guess_edit_format
 from core.tools.registry import TOOLS, parse_call, tool_specs
 
 PATCH = """\
@@ -59,21 +59,21 @@ def four(files):
     ],
 )
 def test_a_model_is_offered_what_models_of_its_name_are_best_at(model, wanted):
-    assert by_name(model) == wanted
-    assert edit_format(model, Settings()) == wanted
+    assert guess_edit_format(model) == wanted
+    assert choose_edit_format(model, Settings()) == wanted
 
 
 def test_what_is_configured_for_a_model_wins():
     settings = Settings(models={"openai/gpt-5": ModelSettings(edits="lazy"), "openai/o3": ModelSettings()})
-    assert [edit_format(f"openai/{name}", settings) for name in ("gpt-5", "o3")] == ["lazy", "patch"]
+    assert [choose_edit_format(f"openai/{name}", settings) for name in ("gpt-5", "o3")] == ["lazy", "patch"]
 
 
 @pytest.mark.parametrize("edits", list(OFFERED))
 def test_one_edit_tool_is_offered_and_found_under_its_name(edits):
-    names = [spec.name for spec in tool_specs(tool_text, edits)]
+    names = [spec.name for spec in tool_specs(load_tool_text, edits)]
     offered, own = OFFERED[edits]
     assert {name for name in names if name in {each for each, _ in OFFERED.values()}} == {offered}
-    assert len(names) == len(tool_specs(tool_text))
+    assert len(names) == len(tool_specs(load_tool_text))
     assert TOOLS[own].access is TOOLS["write"].access
 
 
@@ -107,7 +107,7 @@ async def test_a_patch_over_several_files_is_one_edit(four):
 async def test_when_one_file_of_a_patch_is_refused_none_is_changed(four, old, new, words):
     with pytest.raises(AgentTuiError) as caught:
         await ran(four, "apply_patch", input=PATCH.replace(old, new))
-    assert words in caught.value.explained()
+    assert words in caught.value.format_with_hint()
     assert four.pending_paths() == {}
 
 
@@ -200,10 +200,10 @@ async def test_only_what_an_edit_broke_is_told(files):
 def test_every_changed_place_is_shown_once_with_its_line_numbers():
     before = [f"line {number}" for number in range(1, 41)]
     after = [*before[:4], "new", *before[5:30], *before[31:]]
-    rows = regions("\n".join(before), "\n".join(after))
+    rows = format_regions("\n".join(before), "\n".join(after))
     assert rows[:5] == ["     2|line 2", "     3|line 3", "     4|line 4", "     5|new", "     6|line 6"]
     assert rows[7] == "   ..."
     assert rows[8] == "    28|line 28"
     assert not any("line 31" in row for row in rows)
-    assert len(regions("", "x\n" * 1000)) == 41
-    assert regions("a\n", "a\n") == []
+    assert len(format_regions("", "x\n" * 1000)) == 41
+    assert format_regions("a\n", "a\n") == []

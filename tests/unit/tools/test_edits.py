@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from core.edits.candidates import EditError
+from core.edits.errors import EditError
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
-from core.tools.delete_file import DeleteFile
-from core.tools.search_replace import SearchReplace
-from core.tools.write import Write
+from core.tools.builtin.editing.delete_file import DeleteFile
+from core.tools.builtin.editing.search_replace import SearchReplaceTool
+from core.tools.builtin.editing.write import WriteTool
 
 
 async def replace(files, path: str, old: str, new: str, **arguments):
-    return await SearchReplace(file_path=path, old_string=old, new_string=new, **arguments).run(files)
+    return await SearchReplaceTool(file_path=path, old_string=old, new_string=new, **arguments).run(files)
 
 
 async def test_an_edit_is_pending_and_shows_its_surroundings(files):
@@ -73,7 +73,7 @@ async def test_p13_a_binary_file_is_never_rewritten(files):
         await replace(files, "a.bin", "\1", "x")
     files.mark_read("a.bin")
     with pytest.raises(ToolFailed, match="binary data"):
-        await Write(file_path="a.bin", contents="x").run(files)
+        await WriteTool(file_path="a.bin", contents="x").run(files)
 
 
 async def test_p1_nothing_is_written_outside(files):
@@ -81,7 +81,7 @@ async def test_p1_nothing_is_written_outside(files):
         with pytest.raises(PathRefused):
             await replace(files, path, "", "x")
         with pytest.raises(PathRefused):
-            await Write(file_path=path, contents="x").run(files)
+            await WriteTool(file_path=path, contents="x").run(files)
         with pytest.raises(PathRefused):
             await DeleteFile(target_file=path).run(files)
 
@@ -89,18 +89,18 @@ async def test_p1_nothing_is_written_outside(files):
 async def test_a_file_that_was_not_read_is_not_overwritten(files):
     files.put("a.txt", "old\n")
     with pytest.raises(ToolInputInvalid, match="not read it as it is now"):
-        await Write(file_path="a.txt", contents="new\n").run(files)
+        await WriteTool(file_path="a.txt", contents="new\n").run(files)
     files.mark_read("a.txt")
     files.put("a.txt", "changed meanwhile\n")
     with pytest.raises(ToolInputInvalid, match="not read it as it is now"):
-        await Write(file_path="a.txt", contents="new\n").run(files)
+        await WriteTool(file_path="a.txt", contents="new\n").run(files)
     assert files.now("a.txt") == b"changed meanwhile\n"
 
 
 async def test_a_rewritten_file_keeps_line_endings_and_mark(files):
     files.put("a.txt", b"\xef\xbb\xbfone\r\ntwo\r\n")
     files.mark_read("a.txt")
-    outcome = await Write(file_path="a.txt", contents="one\n2\n").run(files)
+    outcome = await WriteTool(file_path="a.txt", contents="one\n2\n").run(files)
     assert files.now("a.txt") == b"\xef\xbb\xbfone\r\n2\r\n"
     assert outcome.summary == "+1 -1"
 
@@ -108,7 +108,7 @@ async def test_a_rewritten_file_keeps_line_endings_and_mark(files):
 async def test_the_same_content_is_no_change(files):
     files.put("a.txt", "x\r\n")
     files.mark_read("a.txt")
-    assert (await Write(file_path="a.txt", contents="x\n").run(files)).summary == "no change"
+    assert (await WriteTool(file_path="a.txt", contents="x\n").run(files)).summary == "no change"
     assert files.pending_paths() == {}
 
 

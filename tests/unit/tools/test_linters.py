@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from core.tools.linters import LintJob, Problem, fresh, jobs_for, problems, script, words_of
+from core.tools.builtin.reading.linters import (
+    LintJob,
+    LintProblem,
+    build_script,
+    find_new_problems,
+    format_command,
+    parse_problems,
+    plan_jobs,
+)
 
 ROOT = "/home/me/project"
 
@@ -12,8 +20,8 @@ def job(linter: str, *files: str, directory: str = ".") -> LintJob:
     return LintJob(linter=linter, directory=directory, files=files)
 
 
-def problem(line: int, text: str = "E1 wrong", path: str = "a.py") -> Problem:
-    return Problem(path=path, line=line, column=1, text=text)
+def problem(line: int, text: str = "E1 wrong", path: str = "a.py") -> LintProblem:
+    return LintProblem(path=path, line=line, column=1, text=text)
 
 
 @pytest.mark.parametrize(
@@ -59,22 +67,22 @@ def problem(line: int, text: str = "E1 wrong", path: str = "a.py") -> Problem:
 def test_each_linters_output_is_read(linter, directory, output, found):
     seen = [
         (each.path, each.line, each.column, each.text)
-        for each in problems(job(linter, directory=directory), output, ROOT)
+        for each in parse_problems(job(linter, directory=directory), output, ROOT)
     ]
     assert seen == ([found] if found else [])
 
 
 def test_what_was_there_before_is_not_new_wherever_it_moved():
     before = [problem(5), problem(9), problem(20, "E2 other")]
-    assert fresh([problem(7), problem(11), problem(2, "E2 other")], before) == []
-    assert fresh([problem(1), problem(7), problem(11)], before) == [problem(1)]
-    assert fresh([problem(5, path="b.py"), problem(5)], before) == [problem(5, path="b.py")]
-    assert fresh([], before) == []
+    assert find_new_problems([problem(7), problem(11), problem(2, "E2 other")], before) == []
+    assert find_new_problems([problem(1), problem(7), problem(11)], before) == [problem(1)]
+    assert find_new_problems([problem(5, path="b.py"), problem(5)], before) == [problem(5, path="b.py")]
+    assert find_new_problems([], before) == []
 
 
 def test_a_linter_runs_where_its_configuration_is_nearest():
     configured = {("mypy", "."), ("eslint", "web"), ("tsc", "web/app")}
-    found = jobs_for(
+    found = plan_jobs(
         ["a.py", "web/app/x.ts", "web/y.js", "README.md"], lambda each, place: (each.name, place) in configured
     )
     assert found == [
@@ -86,19 +94,19 @@ def test_a_linter_runs_where_its_configuration_is_nearest():
 
 
 def test_a_command_names_files_so_that_the_shell_and_the_linter_take_them_as_such():
-    text = script(job("eslint", "web/-rf $(x) 'y'.js", directory="web"), "disk")
+    text = build_script(job("eslint", "web/-rf $(x) 'y'.js", directory="web"), "disk")
     assert """ './-rf $(x) '"'"'y'"'"'.js'""" in text
     assert "../node_modules/.bin/eslint" in text
-    assert "mypy-pending" in script(job("mypy", "a.py"), "pending")
-    assert "a.go" not in script(job("go vet", "a.go"), "disk")
+    assert "mypy-pending" in build_script(job("mypy", "a.py"), "pending")
+    assert "a.go" not in build_script(job("go vet", "a.go"), "disk")
 
 
 def test_ruff_without_a_configuration_looks_for_what_is_wrong_anywhere():
-    assert "--select E9,F" in script(replace(job("ruff", "a.py"), bare=True), "disk")
-    assert "--select" not in script(job("ruff", "a.py"), "disk")
+    assert "--select E9,F" in build_script(replace(job("ruff", "a.py"), bare=True), "disk")
+    assert "--select" not in build_script(job("ruff", "a.py"), "disk")
 
 
 def test_a_rule_can_speak_of_the_command():
-    assert words_of(job("mypy", "lib/a b.py", directory="lib")).startswith("mypy --no-error-summary ")
-    assert words_of(job("mypy", "lib/a b.py", directory="lib")).endswith(" './a b.py'")
-    assert words_of(job("go vet", "a.go")) == "go vet ./..."
+    assert format_command(job("mypy", "lib/a b.py", directory="lib")).startswith("mypy --no-error-summary ")
+    assert format_command(job("mypy", "lib/a b.py", directory="lib")).endswith(" './a b.py'")
+    assert format_command(job("go vet", "a.go")) == "go vet ./..."

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
-from core.tools.read_file import ReadFile
+from core.tools.builtin.reading.read_file import ReadFile
 
 
 async def read(files, path: str, **arguments):

@@ -13,10 +13,10 @@ from core.config import EditFormat
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.protocol.messages import ToolCall
-from core.tools.call_tool import unwrapped
-from core.tools.offers import OFFERED
-from core.tools.registry import ALIASES, TOOLS, described, parse_call, tool_specs
-from core.tools.schema import offered
+from core.tools.call_tool import unwrap_call
+from core.tools.edit_format_choice import OFFERED
+from core.tools.registry import ALIASES, TOOLS, describe_tool, parse_call, tool_specs
+from core.tools.schema import build_offered_schema
 
 TEXTS = Path(core.prompts.__file__).parent / "tools"
 
@@ -24,7 +24,7 @@ TEXTS = Path(core.prompts.__file__).parent / "tools"
 def refused(name: str, arguments: str) -> str:
     with pytest.raises(ToolInputInvalid) as caught:
         parse_call(name, arguments)
-    return caught.value.explained()
+    return caught.value.format_with_hint()
 
 
 def test_every_tool_has_a_text_and_every_text_a_tool():
@@ -68,9 +68,9 @@ def test_schemas_hold_only_what_every_host_takes(edits):
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
 def test_a_tool_in_prose_names_every_argument_that_is_offered(name):
-    text = described(name, "The text.")
+    text = describe_tool(name, "The text.")
     assert text.startswith("The text.")
-    for each in schemas(offered(TOOLS[name])):
+    for each in schemas(build_offered_schema(TOOLS[name])):
         assert [key for key in each.get("properties", {}) if key not in text] == []
 
 
@@ -88,7 +88,7 @@ def test_a_tool_in_prose_names_every_argument_that_is_offered(name):
 )
 def test_what_is_called_through_call_tool_is_what_is_meant(written, meant):
     for name in ("call_tool", "CallTool"):
-        call = unwrapped(ToolCall(id="c1", name=name, arguments=json.dumps(written), wire_id="w1"))
+        call = unwrap_call(ToolCall(id="c1", name=name, arguments=json.dumps(written), wire_id="w1"))
         assert (call.id, call.wire_id, call.name, json.loads(call.arguments)) == ("c1", "w1", *meant)
 
 
@@ -97,19 +97,19 @@ def test_what_is_called_through_call_tool_is_what_is_meant(written, meant):
 )
 def test_a_call_through_call_tool_that_means_nothing_stays_and_is_refused(arguments):
     call = ToolCall(id="c1", name="call_tool", arguments=arguments)
-    assert unwrapped(call) is call
+    assert unwrap_call(call) is call
     if arguments != '{"name": "call_tool"}':
         assert refused("call_tool", arguments)
 
 
 def test_an_argument_of_the_inner_call_that_is_no_json_is_refused_in_words():
-    call = unwrapped(ToolCall(id="c1", name="call_tool", arguments='{"name": "read_file", "arguments": "{a}"}'))
+    call = unwrap_call(ToolCall(id="c1", name="call_tool", arguments='{"name": "read_file", "arguments": "{a}"}'))
     assert "no valid JSON" in refused(call.name, call.arguments)
 
 
 def test_a_call_by_its_own_name_is_left_as_it_is():
     call = ToolCall(id="c1", name="probe_remove", arguments='{"name": "x"}')
-    assert unwrapped(call) is call
+    assert unwrap_call(call) is call
 
 
 def test_every_other_name_of_an_argument_leads_to_one():

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from core.errors import ToolInputInvalid
-from core.tools.glob_file_search import GlobFileSearch
-from core.tools.grep import Grep
+from core.tools.builtin.reading.glob_file_search import GlobFileSearch
+from core.tools.builtin.reading.grep import Grep
 
 
 async def grep(files, pattern: str, **arguments) -> str:

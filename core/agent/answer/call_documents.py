@@ -1,0 +1,190 @@
+"""Documents of tool calls: which kind shows a call in the chat, and what it holds when the call has finished."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from core.agent.answer.documents import OpenDocument
+from core.languages import detect_language
+from core.modes import Access
+from core.protocol.documents import (
+    AnyDocument,
+    ClarificationDocument,
+    ClarificationMetadata,
+    FileEditDiff,
+    FileEditDocument,
+    FileEditMetadata,
+    FileOperation,
+    PlanDocument,
+    PlanMetadata,
+    Question,
+    QuestionAnswer,
+    TerminalCommandDocument,
+    TerminalCommandMetadata,
+    TodoUpdateDocument,
+    TodoUpdateMetadata,
+    ToolCallDocument,
+    ToolCallMetadata,
+    ToolResult,
+)
+from core.protocol.plans import Plan
+from core.tools.base import Detail, FileEditDetail, TerminalDetail, ToolType
+
+MAX_SHOWN = 16_000  # characters of a result in the document; the model is sent its own, longer text
+
+_KINDS = {
+    Access.PROPOSE: "file_edit",
+    Access.EXEC: "terminal_command",
+    Access.PLAN: "plan",
+    Access.TODO: "todo_update",
+}
+_OPERATIONS: dict[str, FileOperation] = {"write": "create", "delete_file": "delete"}
+
+
+class FinishedCall(Struct, frozen=True, kw_only=True):
+    """A finished call. `arguments`: the model's, parsed as far as possible; `text`: the answer to the call."""
+
+    document: OpenDocument
+    tool: str
+    call: str
+    arguments: dict[str, Any]
+    has_succeeded: bool
+    text: str
+    summary: str
+    duration_ms: int
+    detail: Detail = None
+    title: str = ""
+    questions: tuple[Question, ...] = ()
+    answers: tuple[QuestionAnswer, ...] = ()
+
+
+def get_document_kind(tool: ToolType | None) -> str:
+    """Return the kind of document that shows a call of this tool. None: there is no such tool."""
+    if tool is None:
+        return "tool_call"
+    if tool.name == "ask_question":
+        return "clarification"
+    if tool.name == "write_terminal":
+        return "tool_call"
+    return _KINDS.get(tool.access, "tool_call")
+
+
+def decode_arguments(arguments: str) -> dict[str, Any]:
+    """Parse arguments into an object for the document; text that is no object stands under `raw`."""
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"raw": shorten(arguments)}
+
+
+def shorten(text: str) -> str:
+    if len(text) <= MAX_SHOWN:
+        return text
+    head, tail = MAX_SHOWN * 2 // 3, MAX_SHOWN // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters …]\n{text[-tail:]}"
+
+
+def build_document(finished: FinishedCall) -> AnyDocument:
+    """Build the finished document.
+
+    A failed call keeps its kind where that kind can say so, else it is a `tool_call`.
+    """
+    id_, sequence = finished.document.id, finished.document.sequence
+    match finished.detail:
+        case FileEditDetail() as edit:
+            return FileEditDocument(
+                id=id_, sequence=sequence, content=edit.content, metadata=_build_edit_metadata(finished, edit)
+            )
+        case TerminalDetail() as terminal:
+            return TerminalCommandDocument(
+                id=id_, sequence=sequence, metadata=_build_terminal_metadata(finished, terminal)
+            )
+        case Plan() as plan:
+            metadata = PlanMetadata(title=plan.name, overview=plan.overview, todos=plan.todos, path=plan.path)
+            return PlanDocument(id=id_, sequence=sequence, content=plan.body, metadata=metadata)
+        case tuple() as marks:
+            return TodoUpdateDocument(id=id_, sequence=sequence, metadata=TodoUpdateMetadata(todos=marks))
+        case None:
+            return _build_plain_document(finished)
+
+
+def _build_plain_document(finished: FinishedCall) -> AnyDocument:
+    id_, sequence = finished.document.id, finished.document.sequence
+    if finished.questions:
+        asked = ClarificationMetadata(questions=finished.questions, answers=finished.answers)
+        return ClarificationDocument(id=id_, sequence=sequence, content=finished.title or None, metadata=asked)
+    if finished.document.kind == "file_edit" and not finished.has_succeeded:
+        return FileEditDocument(
+            id=id_, sequence=sequence, content=finished.text, metadata=_build_failed_edit_metadata(finished)
+        )
+    if finished.document.kind == "terminal_command" and not finished.has_succeeded:
+        command = str(finished.arguments.get("command", ""))
+        terminal = TerminalDetail(command=command, directory=".", exit_code=None, output=finished.text)
+        return TerminalCommandDocument(id=id_, sequence=sequence, metadata=_build_terminal_metadata(finished, terminal))
+    result = ToolResult(status="success" if finished.has_succeeded else "error", data=shorten(finished.text))
+    return ToolCallDocument(
+        id=id_,
+        sequence=sequence,
+        metadata=ToolCallMetadata(
+            tool_name=finished.tool,
+            tool_call_id=finished.call,
+            arguments=finished.arguments,
+            result=result,
+            duration_ms=finished.duration_ms,
+            summary=finished.summary,
+        ),
+    )
+
+
+def _build_edit_metadata(finished: FinishedCall, edit: FileEditDetail) -> FileEditMetadata:
+    return FileEditMetadata(
+        file_path=edit.path,
+        operation=edit.operation,
+        language=detect_language(edit.path),
+        diff=_bound_diff(edit.diff),
+        tool_name=finished.tool,
+        tool_call_id=finished.call,
+        status="success" if finished.has_succeeded else "error",
+        added=edit.added,
+        removed=edit.removed,
+    )
+
+
+def _bound_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
+    if diff is None or len(diff.old_string) + len(diff.new_string) <= MAX_SHOWN * 4:
+        return diff
+    return FileEditDiff(
+        old_string=shorten(diff.old_string),
+        new_string=shorten(diff.new_string),
+        start_line=diff.start_line,
+        end_line=diff.end_line,
+    )
+
+
+def _build_failed_edit_metadata(finished: FinishedCall) -> FileEditMetadata:
+    named = (finished.arguments.get(key) for key in ("file_path", "target_file", "path"))
+    path = next((str(value) for value in named if value), "")
+    return FileEditMetadata(
+        file_path=path,
+        operation=_OPERATIONS.get(finished.tool, "edit"),
+        language=detect_language(path),
+        tool_name=finished.tool,
+        tool_call_id=finished.call,
+        status="error",
+    )
+
+
+def _build_terminal_metadata(finished: FinishedCall, terminal: TerminalDetail) -> TerminalCommandMetadata:
+    return TerminalCommandMetadata(
+        command=terminal.command,
+        working_directory=terminal.directory,
+        exit_code=terminal.exit_code,
+        output=shorten(terminal.output),
+        duration_ms=finished.duration_ms,
+        effects=terminal.effects,
+        tool_call_id=finished.call,
+    )

@@ -1,0 +1,183 @@
+"""Documents of one turn: what the model says and does, as the chat shows it and the API returns it.
+
+Every document is started once and finished once with its whole content; deltas in between may be lost. Documents are
+numbered within the turn in the order in which they began. Those begun in a failed attempt are void, not finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from core.clock import monotonic
+from core.dialects.segments import SegmentDelta, Segmenter, SegmentEvent, SegmentFinished, SegmentStarted
+from core.ids import new_id
+from core.languages import detect_language
+from core.protocol.documents import (
+    AnyDocument,
+    CodeBlockDocument,
+    CodeBlockMetadata,
+    CodeReferenceDocument,
+    CodeReferenceMetadata,
+    ErrorDocument,
+    ErrorMetadata,
+    ReasoningDocument,
+    ReasoningMetadata,
+    TextDocument,
+)
+from core.protocol.events import AnyEvent, DocumentDelta, DocumentFinished, DocumentStarted
+
+Emit = Callable[[AnyEvent], None]
+
+
+class OpenDocument(Struct, frozen=True, kw_only=True):
+    """A started document. `started_at`: seconds on the monotonic clock."""
+
+    id: str
+    kind: str
+    sequence: int
+    started_at: float
+
+    def measure_duration_ms(self) -> int:
+        return round((monotonic() - self.started_at) * 1000)
+
+
+class TurnDocuments:
+    """The documents of a turn: numbered, started and finished."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._count = 0
+        self._begun: list[str] = []
+
+    def open(self, kind: str, *, title: str = "", language: str = "") -> OpenDocument:
+        self._count += 1
+        opened = OpenDocument(id=new_id("doc"), kind=kind, sequence=self._count, started_at=monotonic())
+        self._begun.append(opened.id)
+        self._emit(DocumentStarted(id=opened.id, kind=kind, sequence=opened.sequence, title=title, language=language))
+        return opened
+
+    def add_delta(self, opened: OpenDocument, text: str) -> None:
+        if text:
+            self._emit(DocumentDelta(id=opened.id, text=text))
+
+    def finish(self, document: AnyDocument) -> None:
+        self._emit(DocumentFinished(document=document))
+
+    def begin_attempt(self) -> None:
+        """Begin an attempt: the documents started from here on can be made void together."""
+        self._begun.clear()
+
+    def void_attempt(self) -> tuple[str, ...]:
+        """Return the ids of the documents started since `begin_attempt`; they must not be finished any more."""
+        void = tuple(self._begun)
+        self._begun.clear()
+        return void
+
+    def add_text(self, content: str) -> None:
+        """Add a whole text document."""
+        opened = self.open("text")
+        self.finish(TextDocument(id=opened.id, sequence=opened.sequence, content=content))
+
+    def add_error(self, code: str, message: str, *, hint: str = "", source: str = "") -> None:
+        """Add an error as a document of its own."""
+        opened = self.open("error", title=message)
+        metadata = ErrorMetadata(error_code=code.upper(), source=source, details=hint)
+        self.finish(ErrorDocument(id=opened.id, sequence=opened.sequence, content=message, metadata=metadata))
+
+
+class AnswerDocuments:
+    """Writer of one answer's text and reasoning into documents. `close` finishes the open one."""
+
+    def __init__(self, documents: TurnDocuments) -> None:
+        self._documents = documents
+        self._lane: Literal["", "text", "reasoning"] = ""
+        self._segmenter = Segmenter()
+        self._opened: OpenDocument | None = None
+        self._segment = SegmentStarted("text")
+        self._thoughts: list[str] = []
+        self._block_index = 0
+
+    def add_text(self, piece: str) -> None:
+        if piece:
+            self._switch_lane("text")
+            self._apply_segments(self._segmenter.feed(piece))
+
+    def add_reasoning(self, piece: str, index: int) -> None:
+        """Add reasoning. Each numbered block is a document of its own."""
+        if not piece:
+            return
+        if self._lane == "reasoning" and index != self._block_index:
+            self.close()
+        self._switch_lane("reasoning")
+        self._block_index = index
+        if self._opened is None:
+            self._opened = self._documents.open("reasoning")
+        self._thoughts.append(piece)
+        self._documents.add_delta(self._opened, piece)
+
+    def close(self) -> None:
+        """Finish the open document: the answer ends, or something else comes between."""
+        match self._lane:
+            case "text":
+                self._apply_segments(self._segmenter.finish())
+                self._segmenter = Segmenter()
+            case "reasoning" if self._opened is not None:
+                self._documents.finish(
+                    ReasoningDocument(
+                        id=self._opened.id,
+                        sequence=self._opened.sequence,
+                        content="".join(self._thoughts),
+                        metadata=ReasoningMetadata(duration_ms=self._opened.measure_duration_ms()),
+                    )
+                )
+                self._thoughts.clear()
+            case _:
+                pass
+        self._opened, self._lane = None, ""
+
+    def _switch_lane(self, lane: Literal["text", "reasoning"]) -> None:
+        if self._lane != lane:
+            self.close()
+            self._lane = lane
+
+    def _apply_segments(self, events: list[SegmentEvent]) -> None:
+        for event in events:
+            match event:
+                case SegmentStarted():
+                    self._segment = event
+                    language = detect_language(event.path) if event.kind == "code_reference" else event.language
+                    self._opened = self._documents.open(event.kind, title=event.path, language=language)
+                case SegmentDelta(text) if self._opened is not None:
+                    self._documents.add_delta(self._opened, text)
+                case SegmentFinished(content) if self._opened is not None:
+                    self._documents.finish(_build_segment_document(self._opened, self._segment, content))
+                    self._opened = None
+                case _:
+                    pass
+
+
+def _build_segment_document(opened: OpenDocument, segment: SegmentStarted, content: str) -> AnyDocument:
+    match segment.kind:
+        case "text":
+            return TextDocument(id=opened.id, sequence=opened.sequence, content=content)
+        case "code_reference":
+            reference = CodeReferenceMetadata(
+                file_path=segment.path,
+                start_line=segment.start,
+                end_line=segment.end,
+                language=detect_language(segment.path),
+            )
+            return CodeReferenceDocument(id=opened.id, sequence=opened.sequence, content=content, metadata=reference)
+        case "code_block":
+            block = CodeBlockMetadata(language=segment.language, purpose=_guess_purpose(segment))
+            return CodeBlockDocument(id=opened.id, sequence=opened.sequence, content=content, metadata=block)
+
+
+def _guess_purpose(segment: SegmentStarted) -> Literal["new_code", "example", "suggestion"]:
+    """Guess the purpose of a code block: new code names its file, a shell fence is a suggestion."""
+    if "/" in segment.info or "title=" in segment.info:
+        return "new_code"
+    return "suggestion" if segment.language.lower() in {"sh", "bash", "shell", "zsh", "console"} else "example"

@@ -1,0 +1,320 @@
+"""The receiver of one model call: a stream of deltas becomes documents as it flows, and an answer at its end.
+
+Nothing of an answer acts before the answer is complete: tool calls are only collected here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments, get_document_kind
+from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
+from core.agent.answer.edit_calls import find_double_edits
+from core.agent.turn.turn_context import TurnContext
+from core.dialects.dialect import AnswerPart, AnswerText, CallFinished, CallStarted, Dialect
+from core.errors import ProviderError, ToolInputInvalid
+from core.ids import new_id
+from core.protocol.events import Notice
+from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
+from core.providers.base import (
+    AnswerReport,
+    Delta,
+    FinishReason,
+    ModelRequest,
+    ReasoningDelta,
+    RequestReport,
+    StreamEnd,
+    TextDelta,
+    ToolCallDelta,
+    UsageReport,
+)
+from core.text.well_formed import SurrogateJoiner
+from core.tools.base import ToolType
+from core.tools.registry import find_tool
+
+CLOSING_PATIENCE = 0.1  # seconds
+YIELD_EVERY = 32  # deltas after which the event loop gets a turn, whatever the provider does
+MAX_CALLS = 128
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
+MAX_ARGUMENTS = 10_000_000  # characters
+
+
+@asynccontextmanager
+async def closing_stream(stream: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
+    """Yield the stream and close it at the end; a connection that does not close in time is left to itself."""
+    try:
+        yield stream
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            closing = asyncio.ensure_future(close())
+            await asyncio.wait({closing}, timeout=CLOSING_PATIENCE)
+            if closing.done() and not closing.cancelled():
+                closing.exception()
+
+
+class CallDraft(Struct, kw_only=True):
+    """One tool call as it comes in. `id` is the provider's, `call` is ours and unique.
+
+    Calls that stand in the text have an index below zero. `problem`: why it must not be run.
+    """
+
+    index: int
+    id: str
+    call: str
+    document: OpenDocument
+    name: str
+    arguments: list[str]
+    size: int = 0
+    problem: str = ""
+
+    def join_arguments(self) -> str:
+        return "".join(self.arguments)
+
+    def is_continued_by(self, delta: ToolCallDelta) -> bool:
+        """True if a piece with the same index belongs here: it brings no other id, and no name once more."""
+        if delta.id and self.id:
+            return delta.id == self.id
+        return not (delta.name and self.name)
+
+
+class ModelAnswer(Struct, frozen=True, kw_only=True):
+    """A complete answer. `calls` pair with `message.tool_calls`; `problems`: by id, why a call must not be run.
+
+    `problem`: an objection to the form of the answer. `is_over`: it says that it is done.
+    """
+
+    message: AssistantMessage
+    calls: tuple[tuple[ToolCall, OpenDocument], ...]
+    reason: FinishReason
+    usage: Usage
+    problems: Mapping[str, str]
+    problem: str = ""
+    is_over: bool = False
+    report: RequestReport = RequestReport()
+
+    @property
+    def is_resumable(self) -> bool:
+        """True if it must be sent back though it says nothing: its server paused, and goes on from it."""
+        return self.reason == "paused" and self.message.wire is not None
+
+
+class AnswerReceiver:
+    """The receiver of one attempt at one model call."""
+
+    def __init__(self, session: TurnContext, documents: TurnDocuments, dialect: Dialect) -> None:
+        self._session = session
+        self._dialect = dialect
+        self._listener = dialect.create_parser(job=session.foreground_job)
+        self._documents = documents
+        self._answer_documents = AnswerDocuments(documents)
+        self._text: list[str] = []
+        self._reasoning: dict[int, ReasoningBlock] = {}
+        self._thoughts: dict[int, list[str]] = {}
+        self._drafts: list[CallDraft] = []
+        self._reason: FinishReason | None = None
+        self._wire: WireAnswer | None = None
+        self.report = RequestReport()
+        self._halves = SurrogateJoiner()
+        self.usage = Usage()
+        documents.begin_attempt()
+
+    async def receive(self, request: ModelRequest) -> ModelAnswer:
+        """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be tried again."""
+        count = 0
+        async with closing_stream(self._session.route.provider.stream(request)) as stream:
+            async for delta in stream:
+                self._handle_delta(delta)
+                count += 1
+                if count % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+        if self._reason is None:
+            raise ProviderError("The model's answer was cut off.", code="stream_cut", retryable=True)
+        self._flush_halves()
+        self._handle_heard(self._listener.finish())
+        self._answer_documents.close()
+        return self._build_answer(self._reason)
+
+    def _handle_delta(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text):
+                self._add_text(self._halves.join("text", text))
+            case ReasoningDelta(text=text, index=index):
+                self._add_reasoning(replace(delta, text=self._halves.join(("thought", index), text)))
+            case ToolCallDelta(index=index, arguments=arguments):
+                self._add_call_delta(replace(delta, arguments=self._halves.join(("call", index), arguments)))
+            case UsageReport(usage):
+                self.usage = self._session.price_usage(self._session.route, usage)
+            case AnswerReport(wire):
+                self._wire = wire
+            case RequestReport(notice=notice):
+                self.report = delta
+                if notice:
+                    self._session.emit(Notice(level="info", message=notice))
+            case StreamEnd(reason):
+                self._reason = reason
+
+    def _add_text(self, text: str) -> None:
+        self._text.append(text)
+        self._handle_heard(self._listener.feed(text))
+
+    def _flush_halves(self) -> None:
+        """Flush halves of characters whose other half never came."""
+        for key in self._halves.list_waiting():
+            match key:
+                case ("thought", int(index)):
+                    self._add_reasoning(ReasoningDelta(self._halves.flush(key), index=index))
+                case ("call", int(index)):
+                    self._add_call_delta(ToolCallDelta(index, arguments=self._halves.flush(key)))
+                case _:
+                    self._add_text(self._halves.flush(key))
+
+    def _handle_heard(self, heard: Sequence[AnswerPart]) -> None:
+        for each in heard:
+            match each:
+                case AnswerText(text):
+                    self._answer_documents.add_text(text)
+                case CallStarted(index, name):
+                    self._begin_call(-1 - index, "", name)
+                case CallFinished():
+                    draft = next(draft for draft in self._drafts if draft.index == -1 - each.index)
+                    draft.name, draft.problem = each.name, each.problem
+                    self._append_arguments(draft, each.arguments)
+
+    def _add_reasoning(self, delta: ReasoningDelta) -> None:
+        block = self._reasoning.get(delta.index, ReasoningBlock())
+        self._thoughts.setdefault(delta.index, []).append(delta.text)
+        self._reasoning[delta.index] = ReasoningBlock(
+            signature=block.signature + delta.signature, redacted=block.redacted + delta.redacted
+        )
+        self._answer_documents.add_reasoning(delta.text, delta.index)
+
+    def _add_call_delta(self, delta: ToolCallDelta) -> None:
+        self._append_arguments(self._find_draft(delta), delta.arguments)
+
+    def _append_arguments(self, draft: CallDraft, arguments: str) -> None:
+        if arguments:
+            draft.arguments.append(arguments)
+            draft.size += len(arguments)
+            self._documents.add_delta(draft.document, arguments)
+        if draft.size > MAX_ARGUMENTS or len(self._drafts) > MAX_CALLS:
+            raise ProviderError("The model's tool calls are too large to be run.", code="answer_too_large")
+
+    def _find_draft(self, delta: ToolCallDelta) -> CallDraft:
+        """Return the call that a piece belongs to. Some servers number all of their calls 0: a new id is a new
+        call."""
+        for draft in reversed(self._drafts):
+            if draft.index == delta.index and draft.is_continued_by(delta):
+                draft.id, draft.name = draft.id or delta.id, draft.name or delta.name
+                return draft
+        return self._begin_call(delta.index, delta.id, delta.name)
+
+    def _begin_call(self, index: int, identity: str, name: str) -> CallDraft:
+        self._answer_documents.close()
+        opened = self._documents.open(get_document_kind(_find_tool_type(name)), title=_sanitize_name(name))
+        draft = CallDraft(index=index, id=identity, call=new_id("call"), document=opened, name=name, arguments=[])
+        self._drafts.append(draft)
+        return draft
+
+    def _build_answer(self, reason: FinishReason) -> ModelAnswer:
+        ending = self._listener.ending
+        if ending.problem:
+            self._drop_text_calls()
+        calls = tuple(
+            (
+                ToolCall(
+                    id=draft.call, name=_sanitize_name(draft.name), arguments=draft.join_arguments(), wire_id=draft.id
+                ),
+                draft.document,
+            )
+            for draft in self._drafts
+        )
+        native = self._dialect.name == "native"
+        in_text = [draft.call for draft in self._drafts if draft.index < 0]
+        problems = {draft.call: draft.problem for draft in self._drafts if draft.problem}
+        if native:
+            problems |= find_double_edits([call for call, _ in calls], set(in_text))
+        reasoning = tuple(
+            ReasoningBlock(text="".join(self._thoughts[index]), signature=block.signature, redacted=block.redacted)
+            for index, block in sorted(self._reasoning.items())
+        )
+        message = AssistantMessage(
+            content="".join(self._text),
+            reasoning=reasoning,
+            tool_calls=tuple(call for call, _ in calls),
+            model=self._session.route.id,
+            dialect=self._dialect.name if in_text and not native else "",
+            in_text=tuple(in_text) if native else (),
+            wire=self._wire,
+        )
+        return ModelAnswer(
+            message=message,
+            calls=calls,
+            reason=reason,
+            usage=self.usage,
+            problems=problems,
+            problem=ending.problem,
+            is_over=ending.is_done,
+            report=self.report,
+        )
+
+    def _drop_text_calls(self) -> None:
+        """Drop the calls in the text of an answer that has no valid form."""
+        for draft in self._drafts:
+            if draft.index < 0:
+                self._documents.finish(
+                    build_document(_build_unfinished(draft, "the answer was not in the form asked for."))
+                )
+        self._drafts = [draft for draft in self._drafts if draft.index >= 0]
+
+    def abandon(self, why: str) -> AssistantMessage | None:
+        """End an attempt that won't be repeated and return its text as an interrupted message, without calls.
+
+        None: nothing was said.
+        """
+        self._flush_halves()
+        self._answer_documents.close()
+        for draft in self._drafts:
+            self._documents.finish(build_document(_build_unfinished(draft, why)))
+        content = "".join(self._text)
+        if not content.strip():
+            return None
+        return AssistantMessage(content=content, model=self._session.route.id, interrupted=True)
+
+
+def _sanitize_name(name: str) -> str:
+    """Return a name that every provider takes back: letters, digits, `_` and `-`, at most 64."""
+    return _NOT_IN_NAME.sub("_", name)[:64] or "unnamed"
+
+
+def _find_tool_type(name: str) -> ToolType | None:
+    try:
+        return find_tool(name)
+    except ToolInputInvalid:
+        return None
+
+
+def _build_unfinished(draft: CallDraft, why: str) -> FinishedCall:
+    return FinishedCall(
+        document=draft.document,
+        tool=_sanitize_name(draft.name),
+        call=draft.call,
+        arguments=decode_arguments(draft.join_arguments()),
+        has_succeeded=False,
+        text=f"Not run: {why}",
+        summary="not run",
+        duration_ms=draft.document.measure_duration_ms(),
+    )
+
+
+def find_truncated_call(answer: ModelAnswer) -> str:
+    """Return the id of the call that the length limit cut, "" = none."""
+    cut = answer.reason in {"length", "context_full"}
+    last = answer.calls[-1][0].id if cut and answer.calls else ""
+    return "" if last in answer.message.in_text else last

@@ -1,0 +1,90 @@
+"""Edits and calls that a model wrote into its text, where it has tools for that: which of them are meant.
+
+An edit is meant when all of it holds: the mode lets edits through; the text is a whole edit; each file that it names is
+there, or is plainly to be created. A code fence may as well show something: there the edit has to fit the files as they
+are now, and the model must not have edited by a call before, which it would have done now. All of it still waits for
+the review. A call is meant by a model that has not made any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from core.agent.answer.edit_calls import is_edit_call
+from core.agent.debug.debug_policy import explain_held_back
+from core.agent.gate.capabilities import FileReader
+from core.agent.turn.turn_context import TurnContext
+from core.dialects.written_edits import WrittenEdit
+from core.edits.formats.patch import apply_file_patch
+from core.edits.formats.patch_parser import parse_patch
+from core.edits.formats.search_replace import apply_blocks
+from core.edits.formats.search_replace_blocks import parse_blocks
+from core.errors import AgentTuiError
+from core.modes import Access
+from core.protocol.messages import AssistantMessage, ToolCall
+from core.tools.base import Tool
+from core.tools.builtin.editing.apply_patch import ApplyPatch
+from core.tools.builtin.editing.edit_blocks import EditBlocks
+from core.tools.builtin.editing.edit_targets import read_editable
+from core.tools.registry import TOOLS, parse_call
+
+
+def is_meant(session: TurnContext, candidate: WrittenEdit) -> bool:
+    """True if a candidate is to be taken for what it looks like."""
+    if candidate.is_call:
+        return candidate.tool in TOOLS and not any(_iterate_calls(session))
+    if not session.is_granted(Access.PROPOSE) or explain_held_back(session, Access.PROPOSE):
+        return False
+    if candidate.is_fenced and _has_edited_by_call(session):
+        return False
+    try:
+        return _is_applicable(
+            FileReader(session), parse_call(candidate.tool, candidate.arguments), exactly=candidate.is_fenced
+        )
+    except (AgentTuiError, UnicodeError):
+        return False
+
+
+def _has_edited_by_call(session: TurnContext) -> bool:
+    """True if the model has edited by a function call in this session."""
+    return any(map(is_edit_call, _iterate_calls(session)))
+
+
+def _iterate_calls(session: TurnContext) -> Iterator[ToolCall]:
+    """Yield the function calls that the model has made in this session."""
+    for message in session.state.messages:
+        if isinstance(message, AssistantMessage) and message.model == session.route.id and not message.dialect:
+            yield from (call for call in message.tool_calls if call.id not in message.in_text)
+
+
+def _is_applicable(reader: FileReader, tool: Tool[object], *, exactly: bool) -> bool:
+    """True if the files are there; with `exactly`, if the edit can be made as they stand. May raise
+    `AgentTuiError`."""
+    match tool:
+        case EditBlocks():
+            blocks = parse_blocks(tool.diff)
+            text = _read_text(reader, tool.file_path)
+            if text is None:
+                return len(blocks) == 1 and not blocks[0].search
+            return bool(blocks) and (not exactly or bool(apply_blocks(text, blocks)))
+        case ApplyPatch():
+            patches = parse_patch(tool.input)
+            texts = [(patch, _read_text(reader, patch.path)) for patch in patches]
+            if exactly:
+                return bool([apply_file_patch(text, patch) for patch, text in texts])
+            return bool(texts) and all(text is not None or patch.action == "add" for patch, text in texts)
+        case _:
+            return all(_has_folder(reader, path) for path in tool.paths())
+
+
+def _read_text(reader: FileReader, path: str) -> str | None:
+    """Return the text of a file that can be edited, None if absent. Raises `AgentTuiError` for one that can't."""
+    own = reader.relative(path)
+    return None if reader.stat(own) is None else read_editable(reader, own).text
+
+
+def _has_folder(reader: FileReader, path: str) -> bool:
+    """True if a file is there, or at least the folder that it would be in."""
+    own = reader.relative(path)
+    return reader.stat(own) is not None or reader.stat(PurePosixPath(own).parent.as_posix()) is not None

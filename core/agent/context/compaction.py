@@ -1,0 +1,202 @@
+"""Compaction: before the window is full, the older part of the conversation is replaced by notes.
+
+All of the user's messages stay word for word, as do the task list, the pending changes and the latest steps. The notes
+are written by a model; when that fails, they are made from the steps themselves, without one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from core.agent.answer.receiver import closing_stream
+from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
+from core.agent.turn.limits import measure_messages
+from core.agent.turn.turn_context import Route, TurnContext
+from core.attachments import format_placeholder
+from core.errors import ProviderError
+from core.plans.todo_graph import select_current
+from core.prompts import render
+from core.protocol.events import ContextCompacted
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from core.providers.base import ModelRequest, TextDelta, UsageReport
+
+UNKNOWN_WINDOW = 64_000  # tokens to reckon with when nobody knows the window
+TAIL_SHARE = 0.25
+USER_MESSAGES_SHARE = 0.4
+NOTES_WORDS = 900
+MAX_NOTES_TOKENS = 4_000
+_CALL, _RESULT, _SAID = 600, 1_500, 4_000  # characters of each in what the notes are made from
+_ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
+
+
+async def compact(session: TurnContext, prefix_bytes: int, *, is_full: bool = False) -> Usage:
+    """Replace the history and return the usage of the notes. Emits `context.compacted`, or nothing if there is no use.
+
+    `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it.
+    """
+    messages = list(session.state.messages)
+    before = session.meter.count_tokens(prefix_bytes, messages)
+    window = get_window(session) or UNKNOWN_WINDOW
+    window = min(window, before) if is_full else window
+    cut = _find_cut(messages, session.meter.estimate, round(window * TAIL_SHARE))
+    older, tail = messages[:cut], messages[cut:]
+    if not older and not is_full and before <= window * TAIL_SHARE:
+        return Usage()  # cutting results short would make all reasoning void, for little
+    if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
+        tail = _clip_results(tail)
+        notes, usage = "", Usage()
+    else:
+        notes, usage = await _write_notes(session, older, window)
+    kept = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
+    tail, void = strip_bound_reasoning(tail)
+    fresh = (*kept, _build_note(session, notes), *tail) if notes else (*kept, *tail)
+    session.meter.reset()
+    after = session.meter.count_tokens(prefix_bytes, fresh)
+    session.compacted_tokens = min(after, before)
+    if after < before:
+        session.read_digests.clear()
+        session.announced.pop("mode", None)
+        session.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
+        notify_shortened(session, void, after - session.meter.estimate(prefix_bytes))
+    return usage
+
+
+def get_window(session: TurnContext) -> int:
+    """Return the window of the session's model in tokens; 0 = not known."""
+    return session.settings.context.window or session.route.window
+
+
+def is_due(session: TurnContext, used: int) -> bool:
+    """True if the history should be compacted now; not before it has grown by a fifth since the last time."""
+    window = get_window(session)
+    return window > 0 and used >= window * session.settings.context.compact_at and used > session.compacted_tokens * 1.2
+
+
+def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:
+    """Return the index where the tail begins: as many of the latest steps as fit `room` tokens.
+
+    It never lies between a call and its result.
+    """
+    cut, size = len(messages), 0
+    for index in range(len(messages) - 1, -1, -1):
+        size += measure_messages(messages[index : index + 1])
+        if estimate(size) > room:
+            break
+        if not isinstance(messages[index], ToolMessage):
+            cut = index
+    if cut == len(messages):  # even the last step is too large: it stays, clipped later if it must
+        cut = next((i for i in range(len(messages) - 1, -1, -1) if not isinstance(messages[i], ToolMessage)), 0)
+    return cut
+
+
+def _clip_results(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with their tool results cut short."""
+    return [
+        replace(message, content=_shorten(_render_with_placeholders(message), _RESULT), attachments=())
+        if isinstance(message, ToolMessage)
+        else message
+        for message in messages
+    ]
+
+
+def _select_user_messages(messages: Sequence[Message], room: int) -> list[Message]:
+    """Return the user's own messages.
+
+    Only when they alone would fill the window, attached files are left out, and then the middle of the longest.
+    """
+    own = [message for message in messages if isinstance(message, UserMessage) and message.origin == "user"]
+    if measure_messages(own) > room:
+        own = [UserMessage(content=_ATTACHED.sub("", _render_with_placeholders(message))) for message in own]
+    if measure_messages(own) > room:
+        own = [UserMessage(content=_shorten(message.content, max(room // len(own), 2_000))) for message in own]
+    return list(own)
+
+
+def _render_with_placeholders(message: UserMessage | ToolMessage) -> str:
+    """Return a message's text with a line for each of its attachments."""
+    return "\n".join((message.content, *(format_placeholder(each, "left out") for each in message.attachments)))
+
+
+def _shorten(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[-tail:]}"
+
+
+def _build_note(session: TurnContext, notes: str) -> UserMessage:
+    text = render(
+        "reminders/compacted",
+        summary=notes,
+        todos=select_current(session.state.todos),
+        changes=tuple(session.state.changes.values()),
+    )
+    return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
+
+
+async def _write_notes(session: TurnContext, older: Sequence[Message], window: int) -> tuple[str, Usage]:
+    """Return notes on the older messages, written by a model; if no model can, a list of the steps."""
+    text = "\n\n".join(_transcribe(message) for message in older)
+    for route in (*session.small_routes, replace(session.route, effort="")):
+        room = min(route.window or window, window) * 2  # characters: about half of the window
+        try:
+            return await _ask_for_notes(session, route, _shorten(text, room))
+        except ProviderError:
+            continue
+    return _shorten("\n".join(_list_steps(older)), max(window // 2, 4_000)), Usage()
+
+
+def _transcribe(message: Message) -> str:
+    match message:
+        case UserMessage(origin=origin):
+            return (
+                f"[{'user' if origin == 'user' else 'program'}]\n{_shorten(_render_with_placeholders(message), _SAID)}"
+            )
+        case ToolMessage(is_error=is_error):
+            return f"[{'error' if is_error else 'result'}]\n{_shorten(_render_with_placeholders(message), _RESULT)}"
+        case AssistantMessage():
+            calls = [f"[call] {call.name} {_shorten(call.arguments, _CALL)}" for call in message.tool_calls]
+            return "\n".join(("[agent]", _shorten(message.content, _SAID), *calls))
+
+
+def _list_steps(older: Sequence[Message]) -> list[str]:
+    lines = ["Earlier steps (results left out):"]
+    for message in older:
+        if isinstance(message, AssistantMessage):
+            if message.content:
+                lines.append(f"- said: {_shorten(message.content, 400)}")
+            lines += [f"- called {call.name} {_shorten(call.arguments, 200)}" for call in message.tool_calls]
+        elif isinstance(message, ToolMessage):
+            lines.append(f"  -> {_shorten(message.content.strip().partition(chr(10))[0], 200)}")
+        elif message.origin == "program":
+            lines.append(f"- {_shorten(message.content, 2_000)}")
+    return lines
+
+
+async def _ask_for_notes(session: TurnContext, route: Route, text: str) -> tuple[str, Usage]:
+    request = ModelRequest(
+        model=route.model,
+        system=render("compaction", words=NOTES_WORDS),
+        tools=(),
+        messages=(UserMessage(content=f"<conversation>\n{text}\n</conversation>"),),
+        max_tokens=MAX_NOTES_TOKENS,
+        effort=route.effort,
+        session=f"{session.id}-notes",
+        private=session.is_private,
+    )
+    parts: list[str] = []
+    usage = Usage()
+    async with closing_stream(route.provider.stream(request)) as stream:
+        async for delta in stream:
+            if isinstance(delta, TextDelta):
+                parts.append(delta.text)
+            elif isinstance(delta, UsageReport):
+                usage = session.price_usage(route, delta.usage)
+    session.record_usage("small", route, usage)
+    notes = "".join(parts).strip()
+    if not notes:
+        raise ProviderError("The model wrote no notes.", code="empty_answer")
+    return notes, usage

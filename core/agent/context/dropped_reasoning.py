@@ -1,0 +1,84 @@
+"""Reasoning that can no longer be sent: reported once for each cause, and dropped when the API refuses it.
+
+A model's reasoning is bound to every byte before it. Providers find out what is void and leave it out; here the user
+is told why, and what it cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
+
+from msgspec.structs import replace
+
+from core.agent.turn.turn_context import TurnContext
+from core.errors import ProviderError
+from core.protocol.events import Notice, ReasoningDropped
+from core.protocol.messages import AssistantMessage, Message, Usage
+from core.providers.base import RequestReport
+from core.providers.wire.request_bytes import has_reasoning
+
+REASONING_REFUSED = "reasoning_refused"
+ALL_ELSE_STAYS = "What was said and done stays."
+
+
+def drop_refused_reasoning(session: TurnContext, error: ProviderError) -> bool:
+    """Drop the reasoning of all answers so far after a refusal. False: it was no such refusal, or there is none."""
+    count = len(_list_answers_with_reasoning(session.state.messages))
+    if error.code != REASONING_REFUSED or not any(_has_wire(each) for each in session.state.messages):
+        return False
+    session.emit(ReasoningDropped(answers=count))
+    session.emit(
+        Notice(
+            level="warning",
+            message=f"{_format_count(count)} was refused by {session.route.id} and is not sent any more.",
+            hint=f"{ALL_ELSE_STAYS} The whole conversation is read anew once.",
+        )
+    )
+    return True
+
+
+def notify_dropped(session: TurnContext, report: RequestReport, usage: Usage) -> None:
+    """Notify the user of reasoning that was left out of a request, if more was than the time before."""
+    if report.dropped_reasoning <= session.state.dropped_reasoning_count:
+        return
+    fresh = usage.prompt_tokens - usage.cached_tokens
+    cost = f" About {fresh:,} tokens were read anew." if fresh > 0 else ""
+    others = [each for each in _list_answers_with_reasoning(session.state.messages) if each.model != session.route.id]
+    if len(others) >= report.dropped_reasoning:
+        why = "another model thought it"
+    else:
+        why = "what stood before it is not what it was when it was thought"
+    message = f"{_format_count(report.dropped_reasoning)} is not sent any more: {why}."
+    session.emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS}{cost}"))
+
+
+def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], int]:
+    """Return the messages without reasoning that is bound to other bytes before it, and how many answers lose some."""
+    found = [replace(each, wire=None) if _is_bound(each) else each for each in messages]
+    return found, sum(_is_bound(each) and has_reasoning(each.wire) for each in messages)
+
+
+def notify_shortened(session: TurnContext, count: int, fresh: int) -> None:
+    """Notify the user that a compaction dropped `count` answers' reasoning, and that `fresh` tokens are read anew."""
+    if count:
+        message = f"{_format_count(count)} is not sent any more: the conversation before it was shortened."
+        session.emit(
+            Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS} About {fresh:,} tokens are read anew.")
+        )
+
+
+def _list_answers_with_reasoning(messages: Iterable[Message]) -> list[AssistantMessage]:
+    return [each for each in messages if isinstance(each, AssistantMessage) and has_reasoning(each.wire)]
+
+
+def _has_wire(message: Message) -> TypeGuard[AssistantMessage]:
+    return isinstance(message, AssistantMessage) and message.wire is not None
+
+
+def _is_bound(message: Message) -> TypeGuard[AssistantMessage]:
+    return isinstance(message, AssistantMessage) and message.wire is not None and bool(message.wire.binding)
+
+
+def _format_count(count: int) -> str:
+    return f"The reasoning of {count} earlier answer{'' if count == 1 else 's'}"

@@ -1,0 +1,110 @@
+"""The head of every request of a session: system prompt and tools, fixed when the session starts.
+
+Providers cache by prefix, so it never changes while the session lives: a rule file edited meanwhile binds the next
+session. It is saved beside the log, so a resumed session sends the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.agent.context.project_layout import render_layout
+from core.agent.context.prompt_tags import escape_attribute, escape_tags
+from core.agent.turn.limits import measure_prefix
+from core.config.project_rules import ProjectRule, ProjectRules, load_rules
+from core.dialects.dialect import Dialect
+from core.dialects.native import NativeDialect
+from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.prompts import load_tool_text, render
+from core.providers.base import ToolSpec
+from core.secrets import mask_secrets
+from core.workspace import Workspace
+
+PREFIX_FILE = "prefix.json"
+
+
+class Prefix(Struct, frozen=True, kw_only=True):
+    system: str
+    tools: tuple[ToolSpec, ...]
+
+
+class PromptSetup(Struct, frozen=True, kw_only=True):
+    """The parts of a session's first request. `size`: bytes of the prefix; `dialect`: what the model speaks.
+
+    `is_changed`: the prefix is not the one that the session began with.
+    """
+
+    prefix: Prefix
+    rules: ProjectRules
+    layout: str
+    size: int
+    dialect: Dialect = NativeDialect()
+    is_changed: bool = False
+
+
+def render_system_prompt(rules: Sequence[ProjectRule], *, is_short: bool = False) -> str:
+    """Render the system prompt. It is saved and sent, so a key of ours that a rule holds is masked."""
+    return mask_secrets(render("system_short" if is_short else "system", rules=escape_rules(rules)))
+
+
+def escape_rules(rules: Sequence[ProjectRule]) -> list[dict[str, str]]:
+    """Return rules as a template takes them, escaped."""
+    return [{"path": escape_attribute(rule.path), "text": escape_tags(rule.text)} for rule in rules]
+
+
+def build_setup(
+    workspace: Workspace, directory: Path, *, trusted: bool = True, hears: TrustCheck = trust_everything
+) -> PromptSetup:
+    """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
+
+    The rules of a project that is not trusted are not read; those whose bytes are not heard are left out.
+    """
+    from core.tools.registry import tool_specs
+
+    rules = load_rules(workspace, hears) if trusted else ProjectRules()
+    fresh = Prefix(system=render_system_prompt(rules.always), tools=tool_specs(load_tool_text))
+    prefix, changed = load_or_save_prefix(directory, PREFIX_FILE, fresh)
+    size = measure_prefix(prefix.system, prefix.tools)
+    return PromptSetup(prefix=prefix, rules=rules, layout=render_layout(workspace), size=size, is_changed=changed)
+
+
+def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Prefix, bool]:
+    """Return the prefix that the session began with, and whether a changed tool list replaces it.
+
+    Without one for these tools it is `fresh`, saved from now on.
+    """
+    kept = _load_prefix(directory / name)
+    if kept is not None and kept.tools == fresh.tools:
+        return kept, False
+    save_state_file(directory, name, msgspec.json.encode(fresh))
+    return fresh, kept is not None
+
+
+def delete_prefixes(directory: Path) -> None:
+    """Delete the saved prefixes of a session that has said nothing to a model yet."""
+    for path in directory.glob("prefix*.json"):
+        path.unlink(missing_ok=True)
+
+
+def _load_prefix(path: Path) -> Prefix | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Prefix)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def save_state_file(directory: Path, name: str, data: bytes) -> None:
+    """Write a file whole or not at all; failing to only loses the provider's cache when the session is resumed."""
+    temporary = directory / f".{name}.{os.getpid()}.tmp"
+    with suppress(OSError):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(directory / name)

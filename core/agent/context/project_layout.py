@@ -1,0 +1,90 @@
+"""The project's layout for the model: a tree, breadth first, so that a large project shows its shape, not one corner.
+
+The walk is bounded in entries and in time, and runs in a thread: 50,000 files must not make anybody wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec import Struct, field
+
+from core.clock import monotonic
+from core.errors import PathRefused
+from core.workspace import IgnoreRules, Workspace
+
+MAX_ENTRIES = 400
+MAX_PER_DIRECTORY = 60
+MAX_VISITED = 4_000
+MAX_SECONDS = 0.5
+
+
+class _Directory(Struct):
+    """One directory; `children` None: it was not opened; `hidden_count`: entries that are not shown."""
+
+    name: str
+    children: list[_Directory | str] | None = None
+    hidden_count: int = 0
+    path: str = ""
+
+
+class _Budget(Struct):
+    deadline: float
+    shown_count: int = 0
+    visited_count: int = 0
+    waiting: deque[_Directory] = field(default_factory=deque)
+
+    def is_spent(self) -> bool:
+        return self.shown_count >= MAX_ENTRIES or self.visited_count >= MAX_VISITED or monotonic() > self.deadline
+
+
+def render_layout(workspace: Workspace) -> str:
+    """Render the tree as indented text; each gap says how much was left out."""
+    ignore = IgnoreRules(workspace)
+    top = _Directory(name="", path=".")
+    budget = _Budget(deadline=monotonic() + MAX_SECONDS, waiting=deque([top]))
+    while budget.waiting and not budget.is_spent():
+        _open_directory(budget.waiting.popleft(), workspace, ignore, budget)
+    lines: list[str] = []
+    _write_tree(top, 0, lines)
+    return "\n".join(lines) if lines else "(empty)"
+
+
+def _open_directory(node: _Directory, workspace: Workspace, ignore: IgnoreRules, budget: _Budget) -> None:
+    try:
+        entries = workspace.list_dir(node.path)
+    except PathRefused:
+        return
+    node.children = []
+    for number, entry in enumerate(entries):
+        budget.visited_count += 1
+        if len(node.children) >= MAX_PER_DIRECTORY or budget.is_spent():
+            node.hidden_count = len(entries) - number
+            return
+        path = entry.name if node.path == "." else f"{node.path}/{entry.name}"
+        is_directory = entry.kind == "directory"
+        if ignore.is_ignored(path, is_directory):
+            continue
+        budget.shown_count += 1
+        if is_directory:
+            child = _Directory(name=entry.name, path=path)
+            node.children.append(child)
+            budget.waiting.append(child)
+        else:
+            node.children.append(entry.name)
+
+
+def _write_tree(node: _Directory, depth: int, lines: list[str]) -> None:
+    indent = "  " * depth
+    for child in node.children or ():
+        if isinstance(child, str):
+            lines.append(f"{indent}{_replace_unprintable(child)}")
+            continue
+        lines.append(f"{indent}{_replace_unprintable(child.name)}/{' …' if child.children is None else ''}")
+        _write_tree(child, depth + 1, lines)
+    if node.hidden_count:
+        lines.append(f"{indent}… {node.hidden_count} more")
+
+
+def _replace_unprintable(name: str) -> str:
+    return name if name.isprintable() else "".join(each if each.isprintable() else "�" for each in name)

@@ -1,0 +1,183 @@
+"""The message for the user's words: where they work, what is open, which rules apply, what they mention.
+
+What does not change is said once in a session; what changes is said again when it did. Messages are only ever
+appended, so a request begins with the bytes of the one before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from core.agent.context.git_status import describe_git_status
+from core.agent.context.mentions import read_mentions
+from core.agent.context.model_dialect import apply_dialect
+from core.agent.context.prefix import PromptSetup, build_setup
+from core.agent.context.prompt_tags import escape_attribute, escape_tags, wrap_tag
+from core.agent.context.reminders import render_mode_reminder, wrap_reminder
+from core.agent.context.sent_attachments import attach_mentioned
+from core.agent.gate.capabilities import FileReader
+from core.agent.turn.turn_context import TurnContext
+from core.config.project_rules import ProjectRule, find_nested_rules, to_loaded_rule
+from core.protocol.attachment_labels import LABEL_PATTERN, find_attachments
+from core.protocol.events import LoadedRule, Notice, RulesLoaded
+from core.protocol.messages import AssistantMessage, UserMessage
+
+GIT_TIMEOUT = 1.0  # seconds
+MAX_OPEN_FILES = 20
+
+
+async def load_setup(session: TurnContext) -> PromptSetup:
+    """Return the session's prefix and layout, built once; safe to call early, while the user still types.
+
+    Raises `ConfigError` when the texts of the model's dialect can't be used.
+    """
+    if session.preparing is None or session.preparing.cancelled():
+        session.preparing = asyncio.ensure_future(_build_setup(session))
+    try:
+        made = await asyncio.shield(session.preparing)
+    except Exception:
+        session.preparing = None
+        raise
+    made = await apply_dialect(session, made)
+    if made.is_changed:
+        _notify_changed_prefix(session)
+    return made
+
+
+def _notify_changed_prefix(session: TurnContext) -> None:
+    """Notify the user of a changed prefix, once, and only in a session that a model has answered in."""
+    if "prefix" in session.announced or not any(isinstance(each, AssistantMessage) for each in session.state.messages):
+        return
+    session.announced["prefix"] = "changed"
+    message = "This version of the program has other tools than the one that this session began with."
+    hint = "The model is told of them, so the whole conversation is read anew once."
+    session.emit(Notice(level="info", message=message, hint=hint))
+
+
+async def _build_setup(session: TurnContext) -> PromptSetup:
+    made = await asyncio.to_thread(
+        build_setup, session.workspace, session.directory, trusted=session.is_trusted, hears=session.hears
+    )
+    if loaded := made.rules.list_loaded():
+        session.emit(RulesLoaded(rules=loaded))
+    return made
+
+
+async def compose_user_message(session: TurnContext, prompt: str, open_files: Sequence[str]) -> UserMessage:
+    """Build the message that the model is sent for a prompt."""
+    made, git, _ = await asyncio.gather(load_setup(session), _read_git_status(session), session.terminal.find_box())
+    parts: list[str] = []
+    if not _has_layout(session):
+        parts += [
+            wrap_tag("user_info", _format_user_info(session)),
+            wrap_tag("project_layout", escape_tags(made.layout)),
+        ]
+    parts += _tag_if_changed(session, "now", _format_now(session))
+    parts += _tag_if_changed(session, "git_status", escape_tags(git))
+    parts += _tag_if_changed(
+        session, "open_and_recently_viewed_files", escape_tags("\n".join(open_files[:MAX_OPEN_FILES]))
+    )
+    attached = read_mentions(FileReader(session), prompt)
+    shown = await attach_mentioned(session, attached.pictures)
+    touched = dict.fromkeys((*open_files, *attached.paths, *session.read_digests, *session.state.changes))
+    parts += _render_new_rules(session, made, touched)
+    if blocks := (*attached.blocks, *shown.blocks):
+        parts.append(wrap_tag("attached_files", "\n".join(blocks)))
+    parts.append(wrap_tag("user_query", made.dialect.format_prompt(prompt)))
+    if mode := render_mode_reminder(session):
+        parts.append(wrap_reminder(mode))
+    named = find_attachments(prompt, session.state.attachments)
+    for unknown in [each for each in LABEL_PATTERN.findall(prompt) if each not in session.state.attachments]:
+        session.emit(Notice(level="warning", message=f"{unknown} names nothing of this session: it was sent as text."))
+    return UserMessage(content="\n\n".join(parts), attachments=(*named, *shown.attachments))
+
+
+def build_bare_message(session: TurnContext, prompt: str) -> UserMessage:
+    """Build a message of the user's words with what they attached, and nothing else."""
+    return UserMessage(
+        content=wrap_tag("user_query", prompt), attachments=find_attachments(prompt, session.state.attachments)
+    )
+
+
+async def _read_git_status(session: TurnContext) -> str:
+    if not session.is_trusted:
+        return ""
+    try:
+        async with asyncio.timeout(GIT_TIMEOUT):
+            return await asyncio.to_thread(describe_git_status, session.workspace.root)
+    except TimeoutError:
+        return ""
+
+
+def _has_layout(session: TurnContext) -> bool:
+    return any(
+        isinstance(message, UserMessage) and "<project_layout>" in message.content for message in session.state.messages
+    )
+
+
+def _format_user_info(session: TurnContext) -> str:
+    shell = Path(os.environ.get("SHELL", "")).name or "sh"
+    return "\n".join(
+        (
+            f"OS: {platform.system()} {platform.release()}",
+            f"Shell: {escape_tags(shell)}",
+            f"Workspace: {escape_tags(str(session.workspace.root))}",
+        )
+    )
+
+
+def _format_now(session: TurnContext) -> str:
+    """Return the facts that may change within a session, and so can't stand in its prefix."""
+    return f"Date: {datetime.now().astimezone():%A, %Y-%m-%d}\nModel: {escape_tags(session.route.id)}"
+
+
+def _tag_if_changed(session: TurnContext, tag: str, text: str) -> list[str]:
+    if not text or session.announced.get(tag) == text:
+        return []
+    session.announced[tag] = text
+    return [wrap_tag(tag, text)]
+
+
+def _render_new_rules(session: TurnContext, made: PromptSetup, touched: Iterable[str]) -> list[str]:
+    """Render the rules that the model does not know yet, each once in a session.
+
+    These are glob rules and nested AGENTS.md files that match a touched file, and rules that came after the session's
+    beginning, since its prefix never changes.
+    """
+    paths = list(touched)
+    found: list[ProjectRule | LoadedRule] = [
+        rule for rule in made.rules.scoped if any(rule.applies_to(path) for path in paths)
+    ]
+    found += find_nested_rules(session.workspace, paths, session.hears) if session.is_trusted else ()
+    found += [
+        rule for rule in made.rules.always if f'<rule path="{escape_attribute(rule.path)}">' not in made.prefix.system
+    ]
+    told = {f"rule:{each.path}": each.note if isinstance(each, LoadedRule) else "told" for each in found}
+    fresh = [
+        each for each in found if session.announced.get(f"rule:{each.path}") not in {"told", told[f"rule:{each.path}"]}
+    ]
+    if not fresh:
+        return []
+    session.announced.update({f"rule:{each.path}": told[f"rule:{each.path}"] for each in fresh})
+    session.emit(RulesLoaded(rules=_collect_loaded_rules(session, made, fresh)))
+    texts = [
+        f'<rule path="{escape_attribute(rule.path)}">\n{escape_tags(rule.text)}\n</rule>'
+        for rule in fresh
+        if isinstance(rule, ProjectRule)
+    ]
+    return [wrap_tag("rules", "\n".join(texts))] if texts else []
+
+
+def _collect_loaded_rules(
+    session: TurnContext, made: PromptSetup, fresh: Sequence[ProjectRule | LoadedRule]
+) -> tuple[LoadedRule, ...]:
+    """Return every rule that binds by now, so the latest event is enough to know them."""
+    again = {each.path for each in fresh}
+    session.joined_rules = [each for each in session.joined_rules if each.path not in again]
+    session.joined_rules += [to_loaded_rule(each) if isinstance(each, ProjectRule) else each for each in fresh]
+    return made.rules.list_loaded() + tuple(session.joined_rules)

@@ -1,0 +1,84 @@
+"""The order of a Debug turn: nothing is changed before a cause is confirmed, and no probe is left at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core.agent.context.reminders import append_reminder
+from core.agent.debug.fix_verdict import ask_for_verdict
+from core.agent.turn.turn_context import TurnContext
+from core.debug.probe_regions import has_regions
+from core.errors import ToolFailed
+from core.modes import Access
+from core.prompts import render
+from core.protocol.events import AnyEvent, Notice, ProbeRemoved
+from core.protocol.review import Origin
+from core.state.debugging import DebugState
+
+EDIT_HELD_BACK = (
+    "Not run: in debug mode nothing is changed before a cause is confirmed. Nothing was changed. Set hypotheses with "
+    "hypotheses_set, gather evidence with probe_add and reproduce, and give a verdict with hypothesis_verdict; or "
+    "propose agent mode with switch_mode, if this is not about finding a fault."
+)
+
+
+def explain_held_back(session: TurnContext, access: Access | None) -> str:
+    """Return why an edit has to wait; "" = it may be made."""
+    is_edit = access is Access.PROPOSE and session.state.mode == "debug"
+    return EDIT_HELD_BACK if is_edit and not session.state.debug.has_confirmed_cause else ""
+
+
+def check_no_marks(data: bytes) -> None:
+    """Raise `ToolFailed` for content with a probe's marks in it: probes are in no file."""
+    if has_regions(data):
+        raise ToolFailed(
+            "This content holds the region marks of a probe; probes are in no file. Nothing was changed.",
+            hint="Leave the marks out. In debug mode a probe is put in place with probe_add.",
+        )
+
+
+class DebugPolicy:
+    """The debugging policy of one turn."""
+
+    def __init__(self, session: TurnContext) -> None:
+        self._session = session
+        self._urged_topics: set[str] = set()
+
+    async def should_continue(self) -> bool:
+        """True if the turn goes on after an answer without calls; the model was reminded why.
+
+        Probes that are left are removed after one reminder; a fix is shown by a run, and judged by the user.
+        """
+        session, debug = self._session, self._session.state.debug
+        if debug.probes and self._urge_once("probes_left", probes=", ".join(debug.probes)):
+            return True
+        if self._is_fix_unshown and self._urge_once("fix_unshown", files=", ".join(debug.fixes)):
+            return True
+        judged = await ask_for_verdict(session, Origin(turn=session.turn_id))
+        if judged is not None and judged.outcome == "broken":
+            append_reminder(session, judged.message)
+            return True
+        remove_all_probes(debug, session.emit, "the turn ended")
+        return False
+
+    @property
+    def _is_fix_unshown(self) -> bool:
+        """True if there is a fix that no run has shown. Without a box a run does not see what is pending."""
+        session, debug = self._session, self._session.state.debug
+        can_be = session.is_contained and session.state.mode == "debug" and bool(debug.runs)
+        return can_be and bool(debug.fixes) and not debug.fix_run
+
+    def _urge_once(self, about: str, **told: str) -> bool:
+        if about in self._urged_topics:
+            return False
+        self._urged_topics.add(about)
+        append_reminder(self._session, render(f"reminders/{about}", **told))
+        return True
+
+
+def remove_all_probes(debug: DebugState, emit: Callable[[AnyEvent], None], why: str) -> None:
+    """Remove the probes that are in place, and notify the user."""
+    if debug.probes:
+        count = "1 probe was" if len(debug.probes) == 1 else f"{len(debug.probes)} probes were"
+        emit(ProbeRemoved(ids=tuple(debug.probes), by="program"))
+        emit(Notice(level="info", message=f"{count} taken away: {why}."))

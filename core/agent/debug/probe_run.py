@@ -1,0 +1,269 @@
+"""One run with probes: by a command that the gate's rules let through, or by the user, who follows steps.
+
+What was logged comes to the screen while it goes on, and is stored at its end, whatever the end is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.agent.debug.fix_verdict import (
+    OUTCOME_BY_OPTION,
+    PROCEED_OPTION,
+    VERDICT_OPTIONS,
+    record_proof,
+    record_verdict,
+)
+from core.agent.planning.todo_verification import find_refusal
+from core.agent.turn.turn_context import TurnContext
+from core.clock import monotonic
+from core.debug.probe_records import OUTPUT, ParsedLog, encode_records, read_log
+from core.debug.run_comparison import count_records
+from core.errors import ToolFailed
+from core.ids import new_id
+from core.protocol.debug import REPRODUCE_QUESTION, ProbeRecord, ProbeRun
+from core.protocol.documents import Question
+from core.protocol.events import (
+    ProbeLogged,
+    QuestionAsked,
+    ReproduceEnded,
+    ReproduceRequested,
+    RunRecorded,
+    ToolOutput,
+)
+from core.protocol.events.debug import ReproduceOutcome
+from core.protocol.review import Origin
+from core.sandbox.box import Tier
+from core.sandbox.inside.messages import PROXY_PORT
+from core.sandbox.results import CommandResult
+from core.shell.execution import CommandRequest
+from core.shell.log_collector import LogCollector
+from core.shell.probe_overlay import URL_PLACEHOLDER, URL_VARIABLE, LogTail, ProbeMount, ProbeOverlay, read_chunks
+from core.tools.builtin.debugging.debugger import Reproduction, ReproductionReport
+from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
+
+MAX_SECONDS = 600.0
+POLL_PERIOD = 0.2  # seconds between two looks at a log while a run goes on
+MAX_LIVE_RECORDS = 500  # records that are shown while a run goes on
+MAX_OUTPUT_LINES = 200  # lines of a command's output, its end, that become part of the log
+MAX_LINE = 1_000
+_CHOICES: dict[str, ReproduceOutcome] = {"proceed": "proceed", "fixed": "fixed", "broken": "broken"}
+
+
+class _RunEnd(Struct, frozen=True, kw_only=True):
+    outcome: ReproduceOutcome
+    result: CommandResult | None = None
+    note: str = ""
+
+
+class ProbeRunner:
+    """Runner of one reproduction. `check_lease` raises when the call is over."""
+
+    def __init__(self, session: TurnContext, origin: Origin, check_lease: Callable[[], None]) -> None:
+        self._session = session
+        self._origin = origin
+        self._check = check_lease
+
+    async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
+        """Reproduce the fault once. Raises `ToolFailed` if refused, or if it could not begin; then there is no run."""
+        session, state = self._session, self._session.state.debug
+        if wanted.steps and not session.is_interactive:
+            raise ToolFailed("Nobody can be asked in this session.", hint="Give a command that shows the fault.")
+        if wanted.command:
+            await self._check_agreed(wanted)
+        begun = ProbeRun(
+            id=f"r{state.run_count + 1}", command=wanted.command, ended="stopped", after_fix=self._has_fix()
+        )
+        room = self._build_overlay()
+        collector = await self._start_collector(wanted, room.build_posted_path(begun.id))
+        try:
+            probes = tuple(state.probes.values())
+            layer = room.open(
+                begun.id, probes, session.shadow, self._build_url(collector), session.terminal.host.box.tier
+            )
+        except BaseException:
+            await self._stop_collector(collector)
+            raise
+        begun = replace(begun, probes=len(probes) - len(layer.lost_probes))
+        session.emit(
+            ReproduceRequested(run=begun.id, call=self._origin.call, command=wanted.command, steps=wanted.steps)
+        )
+        started, came = monotonic(), _RunEnd(outcome="stopped")
+        try:
+            came = await self._run_watched(wanted, begun.id, layer)
+        finally:
+            await self._stop_collector(collector)
+            log = read_log(chain(read_chunks(layer.log), [b"\n"], read_chunks(layer.posted)), begun.id, session.id)
+            room.close(begun.id)
+            begun = replace(begun, duration_ms=round((monotonic() - started) * 1000))
+            recorded = self._store_run(begun, log, came)
+            session.emit(ReproduceEnded(run=begun.id, outcome=came.outcome))
+        return ReproductionReport(
+            run=recorded,
+            outcome=came.outcome,
+            result=came.result,
+            note=self._record_user_verdict(came),
+            lost=layer.lost_probes,
+            unseen=() if session.is_contained else tuple(state.fixes),
+        )
+
+    def _has_fix(self) -> bool:
+        """True if this run includes what was changed on evidence. Without a box it sees the files on disk."""
+        debug = self._session.state.debug
+        return debug.has_fix and (self._session.is_contained or not debug.fixes)
+
+    def _record_user_verdict(self, came: _RunEnd) -> str:
+        """Record the user's verdict, on the fix too, and return the message for the model."""
+        if (outcome := OUTCOME_BY_OPTION.get(came.outcome)) is None:
+            return f"The user adds: {came.note}" if came.note else ""
+        return record_verdict(self._session, outcome, self._origin, note=came.note).message
+
+    def _build_overlay(self) -> ProbeOverlay:
+        session = self._session
+        cache = session.terminal.host.ensure_cache()
+        if cache is None and session.is_contained:
+            raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
+        return ProbeOverlay(session.id, session.directory, cache)
+
+    def _store_run(self, run: ProbeRun, log: ParsedLog, came: _RunEnd) -> ProbeRun:
+        result = came.result
+        records = (*log.records, *_build_output_records(run.id, len(log.records), result))
+        made = replace(
+            run,
+            exit_code=result.exit_code if result else None,
+            ended=result.ended if result else came.outcome,
+            log=self._session.shadow.blobs.put(encode_records(records)),
+            records=len(records),
+            broken=log.broken,
+            left=log.left_out,
+            counts=count_records(log.records),
+        )
+        self._session.emit(RunRecorded(run=made))
+        record_proof(self._session, made)
+        return made
+
+    async def _run_watched(self, wanted: Reproduction, run: str, layer: ProbeMount) -> _RunEnd:
+        """Carry out the run, and stream what it logs to the screen meanwhile."""
+        watching = asyncio.create_task(self._stream_records(run, layer))
+        try:
+            return await (
+                self._run_command(wanted, layer) if wanted.command else self._ask_user_to_reproduce(wanted, layer)
+            )
+        finally:
+            watching.cancel()
+
+    async def _stream_records(self, run: str, layer: ProbeMount) -> None:
+        seen, tails = 0, [LogTail(layer.log), LogTail(layer.posted)]
+        while seen < MAX_LIVE_RECORDS:
+            await asyncio.sleep(POLL_PERIOD)
+            records = read_log([tail.read_lines() for tail in tails], run, most=MAX_LIVE_RECORDS - seen).records
+            if records:
+                shown = tuple(_shift_line(each, seen) for each in records)
+                seen += len(shown)
+                self._session.emit(ProbeLogged(run=run, records=shown))
+
+    # where probes that can write no file send what they log
+
+    async def _start_collector(self, wanted: Reproduction, log: Path) -> LogCollector | None:
+        """Start a collector, if a probe or the command speaks of it. Raises `ToolFailed`."""
+        texts = [wanted.command, *(each.code for each in self._session.state.debug.probes.values())]
+        if not any(word in text for text in texts for word in (URL_PLACEHOLDER, URL_VARIABLE)):
+            return None
+        collector = LogCollector(self._session.id, log)
+        try:
+            await collector.start()
+        except OSError as error:
+            raise ToolFailed(f"Nothing can be collected over the network: {error.strerror}.") from None
+        self._session.network_grants.collector = collector.handle_request
+        return collector
+
+    def _build_url(self, collector: LogCollector | None) -> str:
+        """Return the collector's URL as the run sees it: a box without the machine's network goes through the
+        proxy."""
+        if collector is None:
+            return ""
+        has_own = self._session.terminal.host.box.tier is Tier.NAMESPACES
+        return f"http://127.0.0.1:{PROXY_PORT}{collector.path}" if has_own else collector.url
+
+    async def _stop_collector(self, collector: LogCollector | None) -> None:
+        if collector is not None:
+            self._session.network_grants.collector = None
+            await collector.close()
+
+    # by a command
+
+    async def _check_agreed(self, wanted: Reproduction) -> None:
+        session = self._session
+        tool = RunTerminalCmd(command=wanted.command, explanation="It is to show the fault, with the probes in place.")
+        if why := await find_refusal(session, self._origin.call, tool):
+            raise ToolFailed(f"`{wanted.command}` was not run: {why}")
+        self._check()
+
+    async def _run_command(self, wanted: Reproduction, layer: ProbeMount) -> _RunEnd:
+        session = self._session
+        order = CommandRequest(
+            command=wanted.command,
+            origin=self._origin,
+            # Without a box the effects can't be dropped, and there are no probes.
+            keeps_effects=not session.is_contained,
+            time_limit=min(wanted.seconds, MAX_SECONDS),
+            overlays=layer.overlays,
+            env=layer.env,
+        )
+        try:
+            result = await session.terminal.run(order, self._emit_output)
+        finally:
+            session.network_grants.revoke_once()
+        return _RunEnd(outcome="ran", result=result)
+
+    def _emit_output(self, text: str) -> None:
+        self._session.emit(ToolOutput(call=self._origin.call, text=text))
+
+    # by the user
+
+    async def _ask_user_to_reproduce(self, wanted: Reproduction, layer: ProbeMount) -> _RunEnd:
+        session = self._session
+        if session.is_contained:
+            session.terminal.probe_mount = layer
+        try:
+            question = _build_question(wanted.steps, after_fix=self._has_fix(), contained=session.is_contained)
+            asked = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=(question,))
+            answered = await session.ask(asked)
+        finally:
+            session.terminal.probe_mount = None
+        if not answered.answers:
+            return _RunEnd(outcome="stopped")
+        answer = answered.answers[0]
+        chosen = answer.options[0] if answer.options else "proceed"
+        return _RunEnd(outcome=_CHOICES.get(chosen, "proceed"), note=answer.text.strip())
+
+
+def _build_question(steps: tuple[str, ...], *, after_fix: bool, contained: bool) -> Question:
+    numbered = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    how = (
+        "\n\nStart the program with !command: until you answer, what you run that way has the probes, and what it "
+        "changes in files is dropped."
+        if contained
+        else ""
+    )
+    options = (PROCEED_OPTION, *VERDICT_OPTIONS) if after_fix else (PROCEED_OPTION,)
+    return Question(id=REPRODUCE_QUESTION, text=f"Please show the fault:\n\n{numbered}{how}", options=options)
+
+
+def _shift_line(record: ProbeRecord, by: int) -> ProbeRecord:
+    return replace(record, line=record.line + by)
+
+
+def _build_output_records(run: str, before: int, result: CommandResult | None) -> tuple[ProbeRecord, ...]:
+    """Return the last lines of a command's output as records, so that a verdict can cite them, too."""
+    lines = [line for line in result.output.splitlines() if line.strip()] if result else []
+    return tuple(
+        ProbeRecord(line=before + number, run_id=run, location=OUTPUT, message=line[:MAX_LINE])
+        for number, line in enumerate(lines[-MAX_OUTPUT_LINES:], start=1)
+    )

@@ -1,0 +1,323 @@
+"""The capability that a tool is handed: an object that can do what the tool's Access allows, and nothing beyond it.
+
+What may only read holds functions that read, not the shadow they come from. Every capability dies with its call: a
+tool that comes back after it was cancelled or ran out of time can no longer have an effect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import ParamSpec, TypeVar, assert_never
+
+from msgspec.structs import replace
+
+from core.agent.debug.debug_capability import DebugCapability
+from core.agent.debug.debug_policy import check_no_marks
+from core.agent.gate.consent import ALLOWING_DECISIONS, build_approval, build_path_guard
+from core.agent.gate.edit_agent import resolve_edit
+from core.agent.gate.edit_detail import build_edit_detail
+from core.agent.gate.lint_runner import run_linter
+from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
+from core.agent.planning.todo_verification import build_prover
+from core.agent.turn.turn_context import TurnContext, parse_mode
+from core.errors import ToolFailed
+from core.ids import new_id
+from core.modes import Access
+from core.permissions.approval import Approval
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import (
+    ApprovalRequested,
+    ModeChanged,
+    QuestionAsked,
+    ToolOutput,
+)
+from core.protocol.review import Origin
+from core.shadow import ShadowView
+from core.shell.execution import EFFECTS_DROPPED, CommandRequest
+from core.shell.spill import read_spilled
+from core.tools.base import CommandResult, DirEntry, EditRequest, FileEditDetail, FileStat, JobReport, LintRun
+from core.tools.builtin.reading.linters import LintJob
+
+Params = ParamSpec("Params")
+Returned = TypeVar("Returned")
+MAX_COMMAND_SECONDS = 600.0
+MAX_STOPPED_OUTPUT = 4_000  # characters of output that the model is told of a command that was stopped
+
+
+class CallLease:
+    """The lifetime of one call: its capabilities refuse to act once it has ended."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def end(self) -> None:
+        self._is_over = True
+
+    def check(self) -> None:
+        if self._is_over:
+            raise ToolFailed("This call is over; nothing was done.")
+
+
+def _detach(function: Callable[Params, Returned]) -> Callable[Params, Returned]:
+    """Return the function without the object that it is a method of."""
+
+    def call(*arguments: Params.args, **named: Params.kwargs) -> Returned:
+        return function(*arguments, **named)
+
+    return call
+
+
+class FileReader:
+    """READ: files as the agent sees them. It notes in `read_digests` what the model has read."""
+
+    __slots__ = ("_check", "_lint", "_list", "_pending", "_read", "_relative", "_root", "_seen", "_spilled", "_stat")
+
+    def __init__(self, session: TurnContext, approved: Sequence[str] = ()) -> None:
+        view = ShadowView(session.shadow)
+        guard = build_path_guard(session, approved)
+        self._check = _detach(guard.check)
+        directory = session.directory
+        self._root = view.root
+        self._relative = _detach(view.relative)
+        self._stat = _detach(view.stat)
+        self._read = _detach(view.read_bytes)
+        self._list = _detach(view.list_dir)
+        self._pending = _detach(view.pending_paths)
+        self._spilled = _detach(partial(read_spilled, directory))
+        self._lint = _detach(partial(run_linter, session))
+        self._seen = session.read_digests
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def relative(self, path: str) -> str:
+        return self._relative(path)
+
+    def stat(self, path: str) -> FileStat | None:
+        self._check(Access.READ, self._relative(path))
+        found = self._stat(path)
+        return None if found is None else FileStat(kind=found.kind, size=found.size, mode=found.mode)
+
+    def read_bytes(self, path: str, limit: int) -> bytes:
+        self._check(Access.READ, self._relative(path))
+        return self._read(path, limit)
+
+    def list_dir(self, path: str) -> tuple[DirEntry, ...]:
+        return tuple(DirEntry(name=each.name, kind=each.kind, ignored=each.ignored) for each in self._list(path))
+
+    def pending_paths(self) -> Mapping[str, str]:
+        return self._pending()
+
+    def read_spilled(self, path: str) -> bytes | None:
+        return self._spilled(path)
+
+    def mark_read(self, path: str) -> None:
+        self._seen[self._relative(path)] = self._digest(path)
+
+    async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
+        return await self._lint(job, is_pending=pending)
+
+    def _digest(self, path: str) -> str:
+        return hashlib.sha256(self._read(path, 1 << 26)).hexdigest()
+
+
+class FileEditor(FileReader):
+    """PROPOSE: reading, and writes that land in the shadow."""
+
+    __slots__ = ("_delete", "_lease", "_work_out", "_write")
+
+    def __init__(self, session: TurnContext, origin: Origin, lease: CallLease, approved: Sequence[str] = ()) -> None:
+        super().__init__(session, approved)
+        view = ShadowView(session.shadow, origin)
+        self._write = view.write
+        self._delete = view.delete
+        self._work_out = partial(resolve_edit, session)
+        self._lease = lease
+
+    def write(self, path: str, data: bytes) -> FileEditDetail:
+        self._lease.check()
+        self._check(Access.PROPOSE, self._relative(path))
+        check_no_marks(data)
+        edited = self._write(path, data)
+        self._seen[self._relative(path)] = hashlib.sha256(data).hexdigest()
+        return build_edit_detail(self._relative(path), edited.before, edited.after)
+
+    def delete(self, path: str) -> FileEditDetail:
+        self._lease.check()
+        self._check(Access.PROPOSE, self._relative(path))
+        edited = self._delete(path)
+        self._seen.pop(self._relative(path), None)
+        return build_edit_detail(self._relative(path), edited.before, edited.after)
+
+    def has_read_current(self, path: str) -> bool:
+        return self._seen.get(self._relative(path)) == self._digest(path)
+
+    async def apply_with_model(self, order: EditRequest) -> str:
+        self._lease.check()
+        return await self._work_out(order)
+
+
+class UserPrompter:
+    """ASK: questions to the user. It keeps questions and answers for the document of the call."""
+
+    def __init__(self, session: TurnContext, call: str, lease: CallLease) -> None:
+        self._session = session
+        self._call = call
+        self._lease = lease
+        self.title = ""
+        self.questions: tuple[Question, ...] = ()
+        self.answers: tuple[QuestionAnswer, ...] = ()
+
+    @property
+    def is_reachable(self) -> bool:
+        return self._session.is_interactive
+
+    async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
+        self._lease.check()
+        self.questions, self.title = questions, title
+        asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=questions, title=title, lasting=True)
+        answered = await self._session.ask(asked)
+        self.answers = answered.answers
+        return answered.answers
+
+    async def request_mode(self, mode: str, explanation: str) -> bool:
+        self._lease.check()
+        wanted = parse_mode(mode)
+        if self._session.state.mode == wanted:
+            return True
+        request = ApprovalRequested(
+            id=new_id("apr"), call=self._call, kind="mode", subject=wanted, explanation=explanation
+        )
+        resolved = await self._session.approve(request)
+        if resolved.decision not in ALLOWING_DECISIONS:
+            return False
+        if self._session.state.mode != wanted:
+            self._session.emit(ModeChanged(mode=wanted, by="agent"))
+        return True
+
+
+class CommandRunner:
+    """EXEC: exactly the command that was approved, once, where it was approved to run."""
+
+    def __init__(self, session: TurnContext, origin: Origin, approved: Approval, lease: CallLease) -> None:
+        self._session = session
+        self._origin = origin
+        self._approved: Approval | None = approved
+        self._lease = lease
+        self._latest = ""
+
+    async def run_command(self, command: str, *, time_limit: float, on_output: Callable[[str], None]) -> CommandResult:
+        order = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
+
+        def shown(text: str) -> None:
+            self._emit_output(text)
+            on_output(text)
+
+        return await self._session.terminal.run(order, shown)
+
+    async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
+        self._consume_approval(approved)
+        origin = replace(self._origin, command=approved)
+        limit = min(time_limit, MAX_COMMAND_SECONDS)
+        return await self._session.get_python_repl().run(
+            code, origin=origin, time_limit=limit, on_output=self._emit_output
+        )
+
+    async def start_job(self, command: str, *, wait: float) -> CommandResult:
+        self._session.terminal.jobs.check_capacity()
+        return await self._session.terminal.start_job(self._build_request(command, None), self._emit_output, wait=wait)
+
+    async def send(self, job: str, text: str, *, wait: float) -> JobReport:
+        self._consume_approval(f"{job} <- {text}")
+        jobs = self._session.terminal.jobs
+        jobs.send(job, text)
+        return await jobs.read(job, wait)
+
+    def _build_request(self, command: str, seconds: float | None) -> CommandRequest:
+        self._consume_approval(command)
+        origin = replace(self._origin, command=command)
+        return CommandRequest(
+            command=command, origin=origin, keeps_effects=self._session.terminal.keeps_effects(), time_limit=seconds
+        )
+
+    def _consume_approval(self, subject: str) -> None:
+        self._lease.check()
+        approved, self._approved = self._approved, None
+        if approved is None or subject != approved.subject:
+            raise ToolFailed("This is not the command that was approved; it was not run.")
+        if build_approval(self._session, subject).compute_digest() != approved.compute_digest():
+            raise ToolFailed(
+                "The mode, the directory or the environment is not the one that was approved; it was not run.",
+                hint="Call again.",
+            )
+
+    def _emit_output(self, text: str) -> None:
+        self._latest = (self._latest + text)[-MAX_STOPPED_OUTPUT:]
+        self._session.emit(ToolOutput(call=self._origin.call, text=text))
+
+    def describe_interrupt(self, default: str) -> str:
+        """Return the result text of a command that the user stopped; `default` if it had not begun."""
+        if self._approved is not None or not self._session.is_contained:
+            return default
+        output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
+        return f"{EFFECTS_DROPPED}{output}"
+
+
+class JobController:
+    """JOB: reading and ending commands that run already."""
+
+    def __init__(self, session: TurnContext, lease: CallLease) -> None:
+        self._jobs = session.terminal.jobs
+        self._lease = lease
+
+    def list(self) -> tuple[JobReport, ...]:
+        return self._jobs.list()
+
+    async def read(self, job: str, wait: float) -> JobReport:
+        self._lease.check()
+        return await self._jobs.read(job, wait)
+
+    async def stop(self, job: str, *, interrupt: bool) -> JobReport:
+        self._lease.check()
+        return await self._jobs.stop(job, interrupt=interrupt)
+
+
+def build_capability(
+    session: TurnContext,
+    access: Access,
+    origin: Origin,
+    approval: Approval,
+    lease: CallLease,
+    paths: Sequence[str] = (),
+) -> object:
+    """Build the capability of one Access for one call.
+
+    `approval`: what an EXEC call may run; `paths`: files that the user said yes to.
+    """
+    match access:
+        case Access.READ:
+            return FileReader(session, paths)
+        case Access.ASK:
+            return UserPrompter(session, origin.call, lease)
+        case Access.TODO | Access.PLAN:
+            desk = TodoEditor if access is Access.TODO else PlanFileEditor
+            prove = build_prover(session, origin.call, lambda yes: CommandRunner(session, origin, yes, lease))
+            return desk(session, origin.call, lease.check, prove)
+        case Access.PROPOSE:
+            return FileEditor(session, replace(origin, todo=_find_current_todo(session)), lease, paths)
+        case Access.EXEC | Access.JOB:
+            runner = CommandRunner(session, replace(origin, todo=_find_current_todo(session)), approval, lease)
+            return runner if access is Access.EXEC else JobController(session, lease)
+        case Access.PROBE:
+            return DebugCapability(session, origin, lease.check)
+        case Access.NET | Access.SPAWN | Access.EXTERNAL:
+            raise ToolFailed("This program has no such access.")
+        case _:
+            assert_never(access)
+
+
+def _find_current_todo(session: TurnContext) -> str:
+    return next((todo.id for todo in session.state.todos if todo.status == "in_progress"), "")

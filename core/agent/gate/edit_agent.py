@@ -1,0 +1,132 @@
+"""The edit agent: an edit that rules could not decide is planned by the model of the `apply` route.
+
+Its plan of line ranges is applied from the bottom up as one batch, and taken only when nothing changed that the draft
+does not speak of and nothing broke. Two tries; then the edit is refused and nothing was changed. What the calls take
+counts in the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from core.agent.answer.receiver import closing_stream
+from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.turn.turn_context import Route, TurnContext
+from core.edits.breakage import describe_first_flaw
+from core.edits.errors import EditError
+from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, number_lines, parse_line_plan
+from core.edits.lazy.unmentioned_changes import find_unmentioned_change
+from core.errors import ProviderError
+from core.prompts import render
+from core.protocol.messages import AssistantMessage, Message, Usage, UserMessage
+from core.providers.base import ModelRequest, TextDelta, UsageReport
+from core.tools.base import EditRequest
+
+MAX_TRIES = 2
+MAX_FILE_CHARS = 400_000  # characters of a file that a model is sent
+_FENCED_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+
+
+async def resolve_edit(session: TurnContext, order: EditRequest) -> str:
+    """Return the text of the file after the edit. Raises `EditError` when no try gave one that may be taken."""
+    if len(order.text) > MAX_FILE_CHARS:
+        raise _build_refusal(order, f"the file is too long to have it worked out ({len(order.text):,} characters)")
+    messages: list[Message] = [UserMessage(content=_render_request(order))]
+    problem = ""
+    for _ in range(MAX_TRIES):
+        try:
+            answer = await _ask_routes(session, messages)
+        except ProviderError as error:
+            raise _build_refusal(order, f"the model that was to work it out failed ({error.message})") from error
+        try:
+            return await asyncio.to_thread(_apply_answer, order, answer)
+        except EditError as error:
+            problem = error.message
+        messages += [
+            AssistantMessage(content=answer or "(nothing)"),
+            UserMessage(content=f"This plan was not taken: {problem}\nGive a corrected plan, or an empty list."),
+        ]
+    raise _build_refusal(order, f"a model did not find out either ({problem.rstrip('.')})")
+
+
+def _build_refusal(order: EditRequest, why: str) -> EditError:
+    return EditError(
+        f"{order.problem.rstrip('.')}; {why}.",
+        hint="Nothing was changed. Put a line of the file before and after each change, or use search_replace.",
+    )
+
+
+def _render_request(order: EditRequest) -> str:
+    """Render the request: the parts unchanged (their lines are compared later) between tags with a digest."""
+    parts = {
+        "file": number_lines(order.text),
+        "instructions": order.instructions or "(none)",
+        "draft": order.draft,
+        "undecided": order.problem,
+    }
+    mark = hashlib.sha256("\0".join(parts.values()).encode("utf-8", "replace")).hexdigest()[:12]
+    sections = (wrap_tag(f"{name}-{mark}", text) for name, text in parts.items())
+    return "\n\n".join((f"Path: {escape_tags(order.path)}", *sections))
+
+
+def _apply_answer(order: EditRequest, answer: str) -> str:
+    """Apply the plan in an answer and return the new text. Raises `EditError` if it may not be taken."""
+    plan = parse_line_plan(_extract_plan(answer))
+    if not plan:
+        raise EditError("The plan is empty: the draft could not be fitted.")
+    after = apply_line_plan(order.text, plan)
+    if wrong := find_unplanned_changes(order.text, after, plan):
+        raise EditError(f"Lines {wrong[:5]} changed although the plan does not name them.")
+    if why := find_unmentioned_change(order.text, after, order.draft):
+        raise EditError(f"{why[0].upper()}{why[1:]}.")
+    if flaw := describe_first_flaw(order.path, order.text, after):
+        raise EditError(f"The file parsed before and would not any more: {flaw}.")
+    return after
+
+
+def _extract_plan(answer: str) -> str:
+    """Return the last fenced block of an answer; without any, the text between its first and its last bracket."""
+    fenced = _FENCED_BLOCK.findall(answer)
+    if fenced:
+        return str(fenced[-1])
+    start, stop = answer.find("["), answer.rfind("]")
+    return answer[start : stop + 1] if 0 <= start < stop else answer
+
+
+async def _ask_routes(session: TurnContext, messages: list[Message]) -> str:
+    """Return the answer of the first route that gives one. Raises `ProviderError` of the last one."""
+    *others, last = session.apply_routes or (replace(session.route, effort=""),)
+    for route in others:
+        with suppress(ProviderError):
+            return await _ask_route(session, route, messages)
+    return await _ask_route(session, last, messages)
+
+
+async def _ask_route(session: TurnContext, route: Route, messages: list[Message]) -> str:
+    request = ModelRequest(
+        model=route.model,
+        system=render("edit_agent"),
+        tools=(),
+        messages=tuple(messages),
+        effort=route.effort,
+        session=f"{session.id}-apply",
+        private=session.is_private,
+    )
+    parts: list[str] = []
+    usage = Usage()
+    try:
+        async with closing_stream(route.provider.stream(request)) as stream:
+            async for delta in stream:
+                if isinstance(delta, TextDelta):
+                    parts.append(delta.text)
+                elif isinstance(delta, UsageReport):
+                    usage = session.price_usage(route, delta.usage)
+    finally:
+        session.budget.add(usage, route.id)
+        session.record_usage("apply", route, usage)
+    return "".join(parts)

@@ -1,0 +1,102 @@
+"""Statuses that a model writes into the plan's file itself, with its edit tool or a command.
+
+That lands in the shadow like any edit, and nobody would see it in the live list. So it is read back, one status after
+the other, by the rules that `todo_write` has: the graph, one at a time, and the command that proves a todo. What is
+left of the change in the shadow is what else was written, and that waits for a review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.agent.turn.turn_context import TurnContext
+from core.errors import AgentTuiError
+from core.plans.plan_file import parse_plan_file, rewrite_plan
+from core.plans.todo_graph import sort_topologically
+from core.protocol.documents import Todo, TodoStatus
+from core.protocol.plans import Plan
+from core.protocol.review import Change, FileState
+
+# What is over makes room for what begins.
+STATUS_ORDER: Final = {"completed": 0, "cancelled": 1, "pending": 2, "in_progress": 3}
+SetStatus = Callable[[str, TodoStatus], Awaitable[Sequence[str]]]
+
+
+class StatusReadback(Struct, frozen=True, kw_only=True):
+    """Statuses that were read back. `written_ids`: the todos concerned; `notes`: lines for the model."""
+
+    written_ids: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+async def read_back_statuses(session: TurnContext, set_status: SetStatus) -> StatusReadback:
+    """Set the statuses that were written into the active plan's file in the shadow since the last call.
+
+    `set_status` sets one of them and returns notes; it raises `AgentTuiError` for what must not be.
+    """
+    path = session.state.todos_plan_path
+    change = session.state.changes.get(path) if path else None
+    if change is None or change.pending.kind != "file":
+        session.announced.pop("plan_written", None)
+        return StatusReadback()
+    if session.announced.get("plan_written") == change.pending.blob:
+        return StatusReadback()
+    session.announced["plan_written"] = change.pending.blob
+    try:
+        wanted = _list_status_changes(
+            _parse_plan(session, path, change.base), _parse_plan(session, path, change.pending)
+        )
+    except AgentTuiError as trouble:
+        return StatusReadback(
+            notes=(f"Your change of the plan file can't be read, so none of it counts: {trouble.message}",)
+        )
+    notes: list[str] = []
+    for key, status in wanted:
+        try:
+            notes += await set_status(key, status)
+        except AgentTuiError as refused:
+            notes.append(f"{key} is not {status}: {refused.message}")
+    if wanted:
+        _reset_pending_file(session, path, change)
+    return StatusReadback(written_ids=frozenset(key for key, _ in wanted), notes=tuple(notes))
+
+
+def _parse_plan(session: TurnContext, path: str, state: FileState) -> Plan | None:
+    if state.kind != "file":
+        return None
+    text = session.shadow.blobs.get(state.blob).decode("utf-8", errors="replace")
+    return parse_plan_file(text, path)[0]
+
+
+def _list_status_changes(base: Plan | None, written: Plan | None) -> list[tuple[str, TodoStatus]]:
+    """Return the statuses that differ, in the order in which they can come true."""
+    if base is None or written is None:
+        return []
+    was = {todo.id: todo.status for todo in base.todos}
+    place = {todo.id: number for number, todo in enumerate(sort_topologically(base.todos))}
+    found = [(todo.id, todo.status) for todo in written.todos if was.get(todo.id, todo.status) != todo.status]
+    return sorted(found, key=lambda each: (STATUS_ORDER[each[1]], place[each[0]]))
+
+
+def _reset_pending_file(session: TurnContext, path: str, change: Change) -> None:
+    """Rewrite the pending file with the statuses that came true; without other changes nothing stays pending."""
+    try:
+        now = {todo.id: todo.status for todo in session.plans.load(path).todos}
+        text = session.shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
+        written, page = parse_plan_file(text, path)
+        todos = tuple(_apply_status(todo, now) for todo in written.todos)
+        text = rewrite_plan(page, replace(written, todos=todos))
+        session.shadow.edit(path, text.encode(), origin=change.origin)
+        session.shadow.check_disk(path)
+    except AgentTuiError:
+        return  # a file that broke meanwhile is told of elsewhere; what is pending stays for the review
+    left = session.state.changes.get(path)
+    session.announced["plan_written"] = left.pending.blob if left is not None else ""
+
+
+def _apply_status(todo: Todo, now: dict[str, TodoStatus]) -> Todo:
+    return replace(todo, status=now.get(todo.id, todo.status))

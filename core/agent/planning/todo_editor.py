@@ -1,0 +1,174 @@
+"""The TODO and PLAN capabilities: the task list, the plan file that it belongs to, and new plan files.
+
+A list is checked before it is set: only steps that an agent may take, the user's word on what waits for a todo that is
+cancelled, and a passed command for each todo that says how it is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from core.agent.planning.plan_sync import build_plan_events, refresh_plan
+from core.agent.turn.turn_context import TurnContext
+from core.errors import ToolFailed
+from core.ids import new_id
+from core.plans.todo_changes import apply_todo_changes
+from core.plans.todo_graph import check_graph
+from core.plans.todo_transitions import CancelledTodo, check_steps, find_cancelled, find_newly_completed
+from core.protocol.documents import Option, Question, QuestionAnswer, Todo, TodoStatus
+from core.protocol.events import PlanCreated, QuestionAsked, TodoChanged
+from core.protocol.plans import Plan
+from core.tools.base import PlanChange, TodosUpdated
+
+Prove = Callable[[Todo], Awaitable[str]]
+MAX_NAMED = 6  # todos in a question
+RELEASE, CANCEL, KEEP = "release", "cancel", "keep"
+
+
+class TodoEditor:
+    """The TODO capability. `check_lease` raises when the call is over; `prove` returns why a todo's command failed."""
+
+    def __init__(self, session: TurnContext, call: str, check_lease: Callable[[], None], prove: Prove) -> None:
+        self._session = session
+        self._call = call
+        self._check = check_lease
+        self._prove = prove
+
+    def todos(self) -> tuple[Todo, ...]:
+        self._check()
+        refresh_plan(self._session)
+        return self._session.state.todos
+
+    @property
+    def plan(self) -> str:
+        return self._session.state.todos_plan_path
+
+    async def set_todos(self, todos: tuple[Todo, ...]) -> TodosUpdated:
+        self._check()
+        before = self._session.state.todos
+        check_graph(todos, before)
+        check_steps(before, todos)
+        settled = await self._apply_changes(before, todos)
+        self._check()
+        plan, after = self.plan, settled.todos
+        if plan:
+            after = self._session.save_plan_todos(plan, after)
+        self._session.emit(TodoChanged(todos=after, plan=plan))
+        return replace(settled, todos=after)
+
+    async def _apply_changes(self, before: Sequence[Todo], after: tuple[Todo, ...]) -> TodosUpdated:
+        """Apply a change of todos as far as it may come true, with notes about the rest."""
+        notes: list[str] = []
+        for cut in find_cancelled(before, after):
+            after, note = await self._ask_about_cut(cut, before, after)
+            notes.append(note)
+        was = {todo.id: todo.status for todo in before}
+        failed = False
+        for todo in find_newly_completed(before, after):
+            if todo.verify and (why := await self._prove(todo)):
+                failed = True
+                notes.append(f"{todo.id} is not completed. {why}")
+                status: TodoStatus = was.get(todo.id, "pending")
+                after = _apply_statuses(after, {todo.id: status})
+        after, undone = _hold_back_waiting(before, after)
+        notes += undone
+        return TodosUpdated(todos=after, notes=tuple(notes), failed=failed)
+
+    async def _ask_about_cut(
+        self, cut: CancelledTodo, before: Sequence[Todo], after: tuple[Todo, ...]
+    ) -> tuple[tuple[Todo, ...], str]:
+        """Ask what becomes of the todos that wait for one that is cancelled."""
+        key, names = cut.todo.id, [todo.id for todo in cut.waiting]
+        asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=(_build_question(cut),))
+        answered = await self._session.ask(asked)
+        answer = answered.answers[0] if answered.answers else QuestionAnswer(question="cancelled", options=(RELEASE,))
+        said = f' The user said: "{answer.text.strip()}"' if answer.text.strip() else ""
+        if CANCEL in answer.options:
+            gone: TodoStatus = "cancelled"
+            return _apply_statuses(after, dict.fromkeys(names, gone)), f"Cancelled with {key}: {', '.join(names)}."
+        if KEEP in answer.options or (said and RELEASE not in answer.options):
+            was: TodoStatus = next((todo.status for todo in before if todo.id == key), "pending")
+            return _apply_statuses(after, {key: was}), f"{key} is not cancelled: the user wants to keep it.{said}"
+        return after, f"{', '.join(names)} no longer wait{'s' if len(names) == 1 else ''} for {key}.{said}"
+
+
+class PlanFileEditor(TodoEditor):
+    """The PLAN capability: plan files, beside the list."""
+
+    def create_plan(self, plan: Plan) -> Plan:
+        self._check()
+        created = self._session.plans.create(plan)
+        self._session.emit(PlanCreated(plan=created))
+        self._session.emit(TodoChanged(todos=created.todos, plan=created.path))
+        return created
+
+    async def update_plan(self, change: PlanChange) -> tuple[Plan, TodosUpdated]:
+        self._check()
+        session = self._session
+        path = change.path or session.state.todos_plan_path or session.state.current_plan_path
+        if not path:
+            raise ToolFailed("There is no plan in this session yet.", hint="Write one with create_plan.")
+        refresh_plan(session)
+        base = session.plans.load(path)
+        todos = _remove_todos(apply_todo_changes(base.todos, change.todos, merge=True), change.remove)
+        check_graph(todos, base.todos)
+        check_steps(base.todos, todos)
+        settled = await self._apply_changes(base.todos, todos)
+        self._check()
+        merged = session.plans.edit(
+            path, name=change.name, overview=change.overview, body=change.body, todos=settled.todos, base=base
+        )
+        for event in build_plan_events(merged):
+            session.emit(event)
+        session.emit(TodoChanged(todos=merged.plan.todos, plan=path))
+        return merged.plan, replace(settled, todos=merged.plan.todos)
+
+
+def _remove_todos(todos: Sequence[Todo], removed: Sequence[str]) -> tuple[Todo, ...]:
+    unknown = sorted(set(removed) - {todo.id for todo in todos})
+    if unknown:
+        raise ToolFailed(f"There is no todo {unknown[0]} to remove.", hint="Nothing was changed.")
+    return tuple(todo for todo in todos if todo.id not in removed)
+
+
+def _apply_statuses(todos: Sequence[Todo], status: Mapping[str, TodoStatus]) -> tuple[Todo, ...]:
+    return tuple(replace(todo, status=status.get(todo.id, todo.status)) for todo in todos)
+
+
+def _hold_back_waiting(before: Sequence[Todo], after: tuple[Todo, ...]) -> tuple[tuple[Todo, ...], list[str]]:
+    """Return the todos without those that can't begin now, and notes on each.
+
+    What one depends on was not completed after all, or another is in progress still.
+    """
+    was = {todo.id: todo for todo in before}
+    notes: list[str] = []
+    open_ids = {todo.id for todo in after if todo.status not in {"completed", "cancelled"}}
+    working = [todo.id for todo in after if todo.status == "in_progress" == was.get(todo.id, todo).status]
+    for todo in after:
+        old = was[todo.id].status if todo.id in was else "pending"
+        if todo.status == old or todo.status not in {"in_progress", "completed"}:
+            continue
+        waits = [each for each in todo.dependencies if each in open_ids]
+        if waits or (todo.status == "in_progress" and [each for each in working if each != todo.id]):
+            notes.append(f"{todo.id} stays {old}: {', '.join(waits or working)} comes first.")
+            after = _apply_statuses(after, {todo.id: old})
+            open_ids.add(todo.id)
+    return after, notes
+
+
+def _build_question(cut: CancelledTodo) -> Question:
+    names = ", ".join(todo.id for todo in cut.waiting[:MAX_NAMED])
+    more = len(cut.waiting) - MAX_NAMED
+    shown = f"{names} and {more} more" if more > 0 else names
+    return Question(
+        id="cancelled",
+        text=f"The agent cancels the todo {cut.todo.id} ({cut.todo.content}). What becomes of {shown}, which "
+        f"{'depends' if len(cut.waiting) == 1 else 'depend'} on it?",
+        options=(
+            Option(id=RELEASE, label="Go on with them, without it"),
+            Option(id=CANCEL, label="Cancel them, too"),
+            Option(id=KEEP, label="Do not cancel it"),
+        ),
+    )

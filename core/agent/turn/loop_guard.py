@@ -1,0 +1,107 @@
+"""The loop guard: it notices the same failing call again, or arguments that are malformed as before.
+
+A call that ran and did not get what it wanted (no such file, two places that fit, a refusal) is how a model explores:
+only the same one again is a circle. Arguments of which no call can be made are the model's own fault: one fault may be
+repaired twice, different ones a few times more. Whatever the circle, the model is told before the turn is stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+
+from core.agent.gate.tool_calls import GatedCall
+from core.errors import AgentTuiError
+
+MAX_SAME_CALL = 3
+MAX_SAME_FAULT = 3  # a first attempt and two repairs
+MAX_FAULTS_IN_A_ROW = 6  # steps with nothing but malformed calls, however they differ
+SAME_CALL_WARNING = (
+    "This is the same call that failed before. Once more and the turn is stopped: change the arguments, look at the "
+    "cause with another tool, or tell the user what blocks you."
+)
+SAME_FAULT_WARNING = (
+    "This is wrong in the same way as before. Once more and the turn is stopped: send exactly the arguments that the "
+    "tool names, use another tool, or tell the user what blocks you."
+)
+FAULT_ROW_WARNING = (
+    "No call of yours could be run for a while. Once more and the turn is stopped: tell the user what blocks you."
+)
+_VARIES = re.compile(r"['\"`].*?['\"`]|\d+")
+
+
+class LoopDetected(AgentTuiError):
+    """The turn is stopped because the model repeats what fails."""
+
+    code = "going_in_circles"
+
+
+class LoopGuard:
+    """Counts of failures within a turn, at most one per step for the same call."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, int] = {}
+        self._faults: dict[tuple[str, str], int] = {}
+        self._fault_row = 0
+
+    def record_calls(self, calls: Sequence[GatedCall]) -> None:
+        """Count a step's calls after they went through the gate. Raises `LoopDetected`."""
+        for key, failed in {_hash_call(call): call.has_failed for call in calls}.items():
+            if failed:
+                self._failures[key] = self._failures.get(key, 0) + 1
+            else:
+                self._failures.pop(key, None)
+        well_formed = {call.request.name for call in calls if not call.is_malformed}
+        self._fault_row = 0 if well_formed else self._fault_row + 1
+        self._faults = {fault: count for fault, count in self._faults.items() if fault[0] not in well_formed}
+        for fault in {_describe_fault(call) for call in calls if call.is_malformed}:
+            self._faults[fault] = self._faults.get(fault, 0) + 1
+        self._check_loops(calls)
+
+    def _check_loops(self, calls: Sequence[GatedCall]) -> None:
+        for call in calls:
+            name = call.request.name[:80]
+            if call.is_malformed and self._faults.get(_describe_fault(call), 0) >= MAX_SAME_FAULT:
+                raise LoopDetected(
+                    f"Stopped: the arguments for {name} were wrong in the same way {MAX_SAME_FAULT} times in a row.",
+                    hint="Send the request again, or choose another model.",
+                )
+            if not call.is_malformed and self._failures.get(_hash_call(call), 0) >= MAX_SAME_CALL:
+                raise LoopDetected(
+                    f"Stopped: the model made the same failing call of {name} {MAX_SAME_CALL} times.",
+                    hint="Say what to do differently, or send the request again.",
+                )
+        if self._fault_row >= MAX_FAULTS_IN_A_ROW:
+            raise LoopDetected(
+                f"Stopped: none of the model's calls could be run, {self._fault_row} times in a row.",
+                hint="Send the request again, or choose another model.",
+            )
+
+    def get_warning(self, call: GatedCall) -> str:
+        """Return the warning for a call that fails as one did before; "" = none."""
+        if call.is_malformed and self._faults.get(_describe_fault(call), 0) == MAX_SAME_FAULT - 2:
+            return SAME_FAULT_WARNING
+        if call.is_malformed and self._fault_row == MAX_FAULTS_IN_A_ROW - 2:
+            return FAULT_ROW_WARNING
+        return (
+            SAME_CALL_WARNING
+            if call.has_failed and self._failures.get(_hash_call(call), 0) == MAX_SAME_CALL - 2
+            else ""
+        )
+
+
+def _hash_call(call: GatedCall) -> str:
+    """Return a digest that is the same for the same call, however its arguments are set out."""
+    text = call.request.arguments
+    try:
+        text = json.dumps(json.loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        text = text.strip()
+    return hashlib.sha256(f"{call.request.name}\0{text}".encode("utf-8", "replace")).hexdigest()
+
+
+def _describe_fault(call: GatedCall) -> tuple[str, str]:
+    """Return the tool and the form of its problem, without what differs from one occurrence to the next."""
+    return call.request.name, _VARIES.sub("…", call.text.partition("\n")[0])[:200]

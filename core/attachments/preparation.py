@@ -1,0 +1,77 @@
+"""From the bytes of a file to an attachment: recognised, checked, and small enough for every provider."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from msgspec import Struct
+
+from core.attachments.pdf import read_pdf_facts
+from core.attachments.pictures import fit_picture
+from core.attachments.signature import detect_media_type
+from core.errors import AttachmentRefused
+from core.protocol.attachment_labels import PDF_MEDIA_TYPE, format_size
+from core.protocol.messages import Attachment
+
+MAX_INPUT_BYTES: Final = 32_000_000  # bytes of a file that is read at all
+MAX_PDF_BYTES: Final = 20_000_000  # bytes: a request of 32 MB has to hold it in base64
+MAX_SIDE_PIXELS: Final = 1568  # pixels, beyond which providers scale a picture down themselves
+SUPPORTED_TYPES: Final = "PNG, JPEG, GIF, WebP, BMP, TIFF and PDF files can be attached"
+
+
+class PreparedAttachment(Struct, frozen=True, kw_only=True):
+    """An attachment with its bytes, `data`. `note`: how they were converted, "" = not at all."""
+
+    attachment: Attachment
+    data: bytes
+    note: str = ""
+
+
+def prepare_attachment(data: bytes, name: str = "", *, longest: int = MAX_SIDE_PIXELS) -> PreparedAttachment:
+    """Prepare the bytes of a file. Slow for a large picture: call it in a thread. `longest`: pixels of the
+    longer side.
+
+    Raises `AttachmentRefused` for what is no picture and no PDF, and for what is damaged or too large.
+    """
+    what = name or "The file"
+    if not data:
+        raise AttachmentRefused(f"{what} is empty.", hint="Attach another file.")
+    if len(data) > MAX_INPUT_BYTES:
+        raise AttachmentRefused(
+            f"{what} has {format_size(len(data))}; at most {format_size(MAX_INPUT_BYTES)} can be attached.",
+            hint="Make it smaller first.",
+        )
+    media_type = detect_media_type(data)
+    if not media_type:
+        raise AttachmentRefused(f"{what} is neither a picture nor a PDF.", hint=f"{SUPPORTED_TYPES}.")
+    if media_type == PDF_MEDIA_TYPE:
+        return _prepare_pdf(data, name)
+    fit = fit_picture(data, media_type, what, longest)
+    attachment = Attachment(
+        digest=hashlib.sha256(fit.data).hexdigest(),
+        media_type=fit.media_type,
+        name=name,
+        size=len(fit.data),
+        width=fit.width,
+        height=fit.height,
+    )
+    return PreparedAttachment(attachment=attachment, data=fit.data, note=fit.note)
+
+
+def _prepare_pdf(data: bytes, name: str) -> PreparedAttachment:
+    what = name or "The PDF"
+    if len(data) > MAX_PDF_BYTES:
+        raise AttachmentRefused(
+            f"{what} has {format_size(len(data))}; at most {format_size(MAX_PDF_BYTES)} of PDF can be sent.",
+            hint="Split it, and attach the part that matters.",
+        )
+    facts = read_pdf_facts(data)
+    if facts.encrypted:
+        raise AttachmentRefused(f"{what} is encrypted: no model can read it.", hint="Save it without a password.")
+    if facts.damaged:
+        raise AttachmentRefused(f"{what} is damaged: {facts.damaged}", hint="Open it in a viewer and save it anew.")
+    attachment = Attachment(
+        digest=hashlib.sha256(data).hexdigest(), media_type=PDF_MEDIA_TYPE, name=name, size=len(data), pages=facts.pages
+    )
+    return PreparedAttachment(attachment=attachment, data=data)

@@ -1,0 +1,286 @@
+"""`agent-tui box run`: one command as the agent's terminal runs it, and what it did. It is how the box is measured.
+
+What it writes to standard output and to standard error goes there as it comes, byte for byte unless that is a terminal.
+The report follows on standard error, or goes to a file; its exit status is the program's own.
+With --keep the effects wait in a session of the workspace that is kept for this; without, nothing is left of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import TextIO
+
+from core.cli.arguments import Options
+from core.engine import Engine, EngineOptions
+from core.engine.shared_box import SharedBox
+from core.errors import AgentTuiError
+from core.ids import new_id
+from core.protocol import commands as cmd
+from core.protocol import events as ev
+from core.protocol.renames import list_changes
+from core.protocol.review import Bulk, Change, Origin
+from core.sandbox.box import BoxLimits, Tier
+from core.sandbox.plain_text import PlainTextStream
+from core.sandbox.results import CommandResult
+from core.sessions.store import SessionStore
+from core.shell.execution import CommandRequest
+from core.shell.shell_state import replace_undecodable
+from core.state.fold import SessionState
+from core.text.display_names import display_name, expose_controls, to_one_line
+
+TIMED_OUT = 124
+NOT_RUN = 125
+INTERRUPTED = 130
+POINTER = "box-session"
+_ENDS = {
+    "timed_out": "its time was over",
+    "flooded": f"it wrote more than {BoxLimits().output >> 20} MB",
+    "out_of_memory": "it took more memory than it may",
+    "disk_full": "there was no room for what it wrote",
+    "lost": "the box ended before the command did",
+}
+
+
+def run_in_box(options: Options) -> int:
+    """Run it. Returns the exit status that `BOX_CODES` documents."""
+    return asyncio.run(_BoxRun(options).go())
+
+
+class _BoxRun:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._out, self._errors = _Out(sys.stdout), _Out(sys.stderr)
+        wanted = Tier(options.tier) if options.tier else None
+        self._boxes = SharedBox(wanted=wanted)
+        said = EngineOptions(
+            mode=options.mode, interactive=False, watch=False, tier=wanted, private=False if options.keep else None
+        )
+        self._engine = Engine(options.directory, options=said, boxes=self._boxes)
+
+    async def go(self) -> int:
+        try:
+            return await self._go()
+        except AgentTuiError as problem:
+            return _not_run(problem.format_with_hint())
+        finally:
+            await self._engine.close()
+
+    async def _go(self) -> int:
+        if await self._boxes.find() is None:
+            found = self._boxes.build_event()
+            why = f": {found.reason.rstrip('.')}." if found.reason else "."
+            return _not_run(f"no box here{why} {found.cure}".rstrip())
+        session = await self._open()
+        if isinstance(session, cmd.Reject):
+            return _not_run(f"{session.message} {session.hint}".rstrip())
+        try:
+            return await self._run(session.session)
+        finally:
+            if not self._options.keep:
+                await self._engine.discard(session.session)
+
+    async def _open(self) -> cmd.Reply:
+        """The session that is kept for this, or a new one."""
+        options, store = self._options, SessionStore(self._options.directory)
+        known = kept_session(store) if options.keep else ""
+        mode = options.mode or "agent"
+        if not known:
+            opened = await self._engine.submit(cmd.SessionOpen(mode=mode))
+            if options.keep and isinstance(opened, cmd.Ack):
+                rename = cmd.SessionRename(session=opened.session, title="Commands in the box")
+                await self._engine.submit(rename)
+                (store.path / POINTER).write_text(opened.session, encoding="ascii")
+            return opened
+        resumed = await self._engine.submit(cmd.SessionResume(session=known))
+        if isinstance(resumed, cmd.Ack):
+            await self._engine.submit(cmd.ModeSet(session=known, mode=mode))
+            await self._engine.wait_idle(known)
+        return resumed
+
+    async def _run(self, session: str) -> int:
+        terminal, state = self._engine.terminal(session), self._engine.state(session)
+        before = _Before(state)
+        order = CommandRequest(
+            command=self._options.command,
+            origin=Origin(call=new_id("user"), tool="user_command", command=self._options.command),
+            keeps_effects=terminal.keeps_effects(),
+            time_limit=float(self._options.timeout),
+            is_raw=True,
+            on_stderr=self._errors.write,
+        )
+        running = asyncio.ensure_future(terminal.run(order, self._out.write))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, running.cancel)
+        try:
+            result = await running
+        except asyncio.CancelledError:
+            await terminal.close()
+            sys.stderr.write("agent-tui: interrupted; what the command had changed was dropped.\n")
+            return INTERRUPTED
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+        self._report(result, before.news(state, await self._effects(session, order.origin.call, before.seq)))
+        return _status(result)
+
+    async def _effects(self, session: str, call: str, after: int) -> ev.EffectsRecorded:
+        """What was recorded of the command; that has happened by now."""
+        async with contextlib.aclosing(self._engine.events(session, after=after)) as stream:
+            async for envelope in stream:
+                if isinstance(envelope.event, ev.EffectsRecorded) and envelope.event.call == call:
+                    return envelope.event
+        raise AgentTuiError("The box did not tell what the command did.")
+
+    def _report(self, result: CommandResult, effects: list[str]) -> None:
+        self._out.finish()
+        self._errors.finish()
+        found = self._boxes.build_event()
+        lines = [f"{'box':<11}{found.tier}{f' ({_one_line(found.reason)})' if found.reason else ''}"]
+        if result.ended != "exited":
+            lines.append(f"{'ended':<11}{_ENDS.get(result.ended, result.ended)} ({result.duration_ms / 1000:.1f} s)")
+        lines += [f"{'note':<11}{_one_line(note)}" for note in result.notes]
+        lines += [f"{'note':<11}{_one_line(self._out.failure)}"] if self._out.failure else []
+        lines += effects or [f"{'effects':<11}none"]
+        self._tell("".join(f"{line}\n" for line in lines))
+
+    def _tell(self, report: str) -> None:
+        """A file is for those who must know the report from what the command wrote to standard error."""
+        if self._options.report is None:
+            self._errors.begin_line()
+            self._errors.write(report)
+            return
+        try:
+            self._options.report.write_text(report, encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            sys.stderr.write(f"agent-tui: the report could not be written: {error.strerror}\n")
+
+
+def kept_session(store: SessionStore) -> str:
+    """The session of `box run --keep` in a workspace, "" = there is none."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        session = (store.path / POINTER).read_text(encoding="ascii").strip()
+        return session if store.has_session(session) else ""
+    return ""
+
+
+class _Before:
+    """What was pending before the command."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._changes = dict(state.changes)
+        self._bulks = {bulk.root: bulk for bulk in _bulks(state)}
+        self.seq = state.seq
+
+    def news(self, state: SessionState, effects: ev.EffectsRecorded) -> list[str]:
+        """A line for each thing that the command did."""
+        if effects.discarded:
+            return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
+        lines: list[str] = []
+        for change in list_changes(state.changes):
+            before = self._changes.get(change.path)
+            if before is None or before.pending != change.pending:
+                lines += _lines(change, before)
+        undone = sorted(set(self._changes) - set(state.changes))
+        lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
+        lines += [bulk_line(bulk, _name(bulk.root)) for bulk in _bulks(state) if self._bulks.get(bulk.root) != bulk]
+        return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
+
+
+def _lines(change: Change, before: Change | None) -> list[str]:
+    words = {"create": "created", "edit": "edited", "delete": "deleted", "rename": "renamed"}
+    remarks = ["again"] if before is not None else []
+    remarks += ["protected"] if change.protected else []
+    remarks += [f"conflict: {_one_line(change.conflict)}"] if change.conflict else []
+    more = f" ({'; '.join(remarks)})" if remarks else ""
+    name = _name(change.path)
+    told = f"{_name(change.renamed_from)} -> {name}" if change.renamed_from else name
+    lines = [f"{words[change.operation]:<11}{told}{more}"] if change.operation in words else []
+    if change.operation in {"mode", "edit"} and change.base.mode != change.pending.mode:
+        lines.append(f"{'mode':<11}{name} {change.base.mode:04o} -> {change.pending.mode:04o}")
+    return lines or [f"{'edited':<11}{name}{more}"]
+
+
+def bulk_line(bulk: Bulk, name: str) -> str:
+    """`generated  node_modules (1,203 files, 34.1 MB)`; `name`: its root as it is shown."""
+    gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
+    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone})"
+
+
+def _bulks(state: SessionState) -> tuple[Bulk, ...]:
+    return getattr(state.review, "bulks", ())
+
+
+def _name(path: str) -> str:
+    """A name in a report that programs read, too: as in `_one_line`, and what looks like something else is told."""
+    blanks = len(path) - len(path.rstrip(" "))
+    name = " ".join(display_name(part) for part in _one_line(path[: len(path) - blanks]).split(" "))
+    return name + "\\x20" * blanks
+
+
+def _one_line(line: str) -> str:
+    """Of names with newlines in them too: what stands on a line is told by nobody else. Backslashes are doubled."""
+    escaped = "".join(_escaped(each) for each in line)
+    return expose_controls(escaped)
+
+
+def _escaped(character: str) -> str:
+    if character == "\\":
+        return "\\\\"
+    if character.isprintable():
+        return character
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
+
+
+class _Out:
+    """Standard output or error: to a terminal comes plain text, to a pipe or a file every byte as it was.
+
+    When nobody reads it any more the command goes on, and what it did is told all the same.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.failure = ""
+        self._plain = PlainTextStream() if stream.isatty() else None
+        self._stream = stream
+        self._in_line = False
+
+    def begin_line(self) -> None:
+        if self._in_line:
+            self.write("\n")
+
+    def finish(self) -> None:
+        """The command writes no more."""
+        if self._plain is not None:
+            self._put(self._plain.finish())
+
+    def write(self, text: str) -> None:
+        self._put(text if self._plain is None else self._plain.feed(replace_undecodable(text)))
+
+    def _put(self, text: str) -> None:
+        self._in_line = not text.endswith("\n") if text else self._in_line
+        try:
+            self._stream.buffer.write(text.encode("utf-8", "surrogateescape"))
+            self._stream.buffer.flush()
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                self.failure = f"its output could not all be written: {error.strerror}"
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())  # also for what is still in the buffer
+            os.close(nowhere)
+
+
+def _not_run(why: str) -> int:
+    sys.stderr.write(f"agent-tui: not run: {to_one_line(why)}\n")
+    return NOT_RUN
+
+
+def _status(result: CommandResult) -> int:
+    if result.ended == "timed_out":
+        return TIMED_OUT
+    return NOT_RUN if result.exit_code is None else result.exit_code

@@ -1,0 +1,220 @@
+"""`agent-tui doctor`: what this installation has and what it lacks. Names of keys, never a key; nothing is made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import __version__
+from core.cli.arguments import Options
+from core.config import FILE_NAME, PROJECT_FILE, LoadedSettings, Settings, load_with_notices
+from core.errors import AgentTuiError
+from core.exits import ExitCode
+from core.permissions.trust import TrustStore
+from core.protocol.models import ProviderStatus
+from core.protocol.queries import ModelsAnswer
+from core.sandbox.box import Tier
+from core.sessions.store import SessionStore
+from core.text.display_names import to_one_line
+from core.tools.builtin.reading.ripgrep import find_program
+from core.user_dirs import get_config_dir, get_state_dir
+from core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from core.sandbox.tiers.selection import TierReport
+
+UNHEARD = "not read: you have not trusted this project"
+
+_SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
+_WIDTH = 12
+_HELD = "what a command changes is held for your review"
+_MEANINGS = {
+    Tier.NAMESPACES: f"{_HELD} (namespaces and an overlay)",
+    Tier.BWRAP_OVERLAY: f"{_HELD} (bubblewrap and its overlay)",
+    Tier.BWRAP_MOUNTED: f"{_HELD} (an overlay and bubblewrap)",
+    Tier.BWRAP_COPY: f"{_HELD} (bubblewrap, on a copy of the project)",
+    Tier.LANDLOCK: f"{_HELD} (Landlock, on a copy of the project); you are asked for each command",
+    Tier.NONE: "not contained: each command runs in your project itself, after you allow it",
+}
+
+
+def report(options: Options, *, clipboard: Callable[[], str] | None = None) -> int:
+    """Print the report. `ExitCode.FAILED` if something would keep a session from working. `clipboard` says how the
+    screen reads pictures from it."""
+    check = _Check(options.directory, probe=options.probe)
+    check.clipboard = clipboard
+    for label, text in check.lines():
+        sys.stdout.write(f"{label:<{_WIDTH}}{to_one_line(text)}\n")
+    for note in check.notes:
+        sys.stdout.write(f"{'note':<{_WIDTH}}{to_one_line(note)}\n")
+    for problem in check.problems:
+        sys.stdout.write(f"{'PROBLEM':<{_WIDTH}}{to_one_line(problem)}\n")
+    return ExitCode.FAILED if check.problems else ExitCode.DONE
+
+
+class _Check:
+    """What was found; `problems` keep a session from working, `notes` do not."""
+
+    def __init__(self, directory: Path, *, probe: bool) -> None:
+        self._directory = directory
+        self._probe = probe
+        self.clipboard: Callable[[], str] | None = None
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        yield (
+            "agent-tui",
+            f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        )
+        yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
+        yield "ripgrep", self._tried(find_program)
+        yield "git", shutil.which("git") or "none: the model is not told which files have changed"
+        if self.clipboard is not None:
+            yield "clipboard", self.clipboard()
+        yield "workspace", self._tried(self._workspace)
+        yield "state", self._tried(self._state)
+        settings = self._configured()
+        own = get_config_dir() / FILE_NAME
+        yield "config", f"{own}{'' if own.is_file() else ' (none: the defaults hold)'}"
+        if (self._directory / PROJECT_FILE).is_file():
+            heard = (
+                "can only make your settings stricter" if TrustStore(self._directory.resolve()).is_given() else UNHEARD
+            )
+            yield "project", f"{PROJECT_FILE.as_posix()} ({heard})"
+        yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
+        found = asyncio.run(_models(settings))
+        yield from _table(found)
+        yield "model", _chosen(found)
+
+    def _tried(self, find: Callable[[], object]) -> str:
+        try:
+            return str(find())
+        except AgentTuiError as problem:
+            self.problems.append(problem.format_with_hint())
+            return "unusable, see below"
+
+    def _workspace(self) -> str:
+        root = Workspace(self._directory).root
+        if not os.access(root, os.W_OK | os.X_OK):
+            self.notes.append(f"{root} can't be written: hunks can be reviewed, but not accepted.")
+        return f"{root}{'' if (root / '.git').exists() else ' (no git repository)'}"
+
+    def _state(self) -> str:
+        directory = get_state_dir()
+        nearest = next(path for path in (directory, *directory.parents) if path.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            self.problems.append(
+                f"The state directory {directory} can't be written. Set AGENT_TUI_STATE_DIR to one that can."
+            )
+        if nearest != directory:
+            return f"{directory} (will be made)"
+        count = len(SessionStore(self._directory).list_directories())
+        return f"{directory} ({count} {'session' if count == 1 else 'sessions'} of this workspace)"
+
+    def _configured(self) -> Settings:
+        loaded = LoadedSettings(settings=Settings())
+        try:
+            trust = TrustStore(self._directory.resolve())
+            trusted = trust.is_given()
+            loaded = load_with_notices(self._directory if trusted else None, trust.load_files().is_trusted)
+        except AgentTuiError as problem:
+            self.problems.append(problem.format_with_hint())
+        self.notes += loaded.notices
+        return loaded.settings
+
+
+async def _tiers(*, probe: bool) -> TierReport:
+    """What contains commands here; with `probe` every tier is tried anew, and kept where there is a state directory."""
+    from core.sandbox.tiers.selection import find_tier, load_cached_report
+
+    state = get_state_dir()
+    if probe and state.is_dir():
+        return await find_tier(state, try_all=True)
+    known = None if probe else load_cached_report(state)
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory() as place:
+        return await find_tier(Path(place), try_all=probe)
+
+
+def _containment(found: TierReport, *, probed: bool) -> Iterator[str]:
+    """The tier in force, then what is to be said of each that was tried."""
+    yield f"{found.tier.value}: {_MEANINGS[found.tier]}"
+    for each in found.reasons:
+        if not each.ok:
+            error = f" [{each.errno}]" if each.errno not in each.reason else ""
+            yield " ".join(filter(None, (f"not {each.tier.value}: {each.reason.rstrip('.')}{error}.", each.cure)))
+        elif probed:
+            yield f"{each.tier.value} held all attempts: {', '.join(item.name for item in each.items)}"
+
+
+def _rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for number, text in enumerate(texts):
+        yield "" if number else label, text
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "missing"
+
+
+async def _models(settings: Settings) -> ModelsAnswer:
+    from core.providers.registry import discover_models
+
+    return await discover_models(settings)
+
+
+def _table(found: ModelsAnswer) -> Iterator[tuple[str, str]]:
+    """A row for each provider, in columns: name, state, key, address."""
+    rows = [
+        (status.id, _standing(status, found), status.key or ("-" if status.local else "no key"), status.base_url)
+        for status in found.providers
+        if status.key or status.local or status.problem or status.id in ("anthropic", "openai")
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for number, row in enumerate(rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "" if number else "providers", "  ".join((*cells, row[3])).rstrip()
+    shown = {row[0] for row in rows}
+    if others := [f"{each.id} ({_wanted(each.id)})" for each in found.providers if each.id not in shown]:
+        yield "", f"not set up: {', '.join(others)}"
+
+
+def _chosen(found: ModelsAnswer) -> str:
+    """The model that a session begins with, and why."""
+    if found.default:
+        return f"{found.default} ({found.reason})"
+    if found.models:
+        return "none yet: choose one of those that were found with /model, or name it with --model"
+    return "none: set a key, start a local model server, or try agent-tui --demo"
+
+
+def _standing(status: ProviderStatus, found: ModelsAnswer) -> str:
+    from core.providers.catalog.listing import NOT_LISTENING
+
+    count = sum(model.id.startswith(f"{status.id}/") for model in found.models)
+    if status.problem == NOT_LISTENING and status.local:
+        return "not running"
+    if status.problem:
+        return status.problem.rstrip(".")
+    if count:
+        return f"{count} {'model' if count == 1 else 'models'}"
+    return "no models" if status.local or status.key else _wanted(status.id)
+
+
+def _wanted(provider: str) -> str:
+    from core.providers.catalog.presets import KNOWN
+
+    known = KNOWN.get(provider)
+    return f"set {known.key_variable}" if known is not None and known.key_variable else "not configured"

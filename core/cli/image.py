@@ -1,0 +1,54 @@
+"""`agent-tui image`: a picture or a PDF from standard input becomes a file, whose path is printed.
+
+It is how a picture comes to a program on another machine: the clipboard there is not the one here, but a path can be
+pasted. The files are the user's alone and go after a week.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from core.attachments import MAX_INPUT_BYTES, prepare_attachment
+from core.cli.arguments import Options
+from core.errors import ConfigError
+from core.exits import ExitCode
+from core.providers.connection.private_file import write_private
+from core.user_dirs import get_state_dir
+
+KEPT: Final = 7 * 24 * 3600  # seconds
+FOLDER: Final = "pictures"
+PLAIN: Final = "Send a picture: wl-paste -t image/png | ssh HOST agent-tui image"
+
+
+def keep_picture(_: Options) -> int:
+    """Read standard input, print the path. `AttachmentRefused` for what is no picture, `ConfigError` for nothing."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ConfigError("agent-tui image reads a picture from standard input.", hint=PLAIN, code="no_input")
+    path = kept(sys.stdin.buffer, get_state_dir() / FOLDER)
+    sys.stdout.write(f"{path}\n")
+    return ExitCode.DONE
+
+
+def kept(source: BinaryIO, folder: Path) -> Path:
+    """Where the picture is now. `ConfigError` when it can't be written."""
+    made = prepare_attachment(source.read(MAX_INPUT_BYTES + 1), "standard input")
+    suffix = made.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
+    path = folder / f"{made.attachment.digest[:16]}.{suffix}"
+    try:
+        write_private(path, made.data)
+    except OSError as problem:
+        raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Make room there.") from None
+    sweep(folder, older_than=time.time() - KEPT)
+    return path
+
+
+def sweep(folder: Path, *, older_than: float) -> None:
+    """Remove what was last written before a moment (seconds since the epoch)."""
+    for each in folder.iterdir():
+        with suppress(OSError):
+            if each.lstat().st_mtime < older_than:
+                each.unlink()

@@ -1,0 +1,164 @@
+"""`agent-tui plan`: the plans of a project from the shell, by the same code that the agent and the panel use."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from core.cli.arguments import Options
+from core.cli.printer import escaped
+from core.errors import CommandRejected
+from core.exits import ExitCode
+from core.plans.plan_store import PlanStore
+from core.plans.todo_graph import find_blockers, find_ready, list_problems
+from core.plans.todo_transitions import check_not_blocked
+from core.protocol.documents import Todo, TodoStatus
+from core.protocol.plans import Plan
+from core.text.display_names import display_name, expose_controls, to_one_line
+from core.text.well_formed import encode_record
+from core.workspace import Workspace
+from core.workspace.file_names import PLAN_SUFFIX, PLANS
+from core.workspace.plan_folder import PlanFolder
+
+MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+
+
+def plans(options: Options) -> int:
+    """What `options.command` says. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
+    workspace = Workspace(options.directory)
+    store = PlanStore(PlanFolder(workspace))
+    if options.command == "list":
+        return _list(store, json=options.json)
+    path = found(workspace, store, options.paths[0] if options.paths else "")
+    match options.command:
+        case "check":
+            return _check(store, path)
+        case "set":
+            return _set(options, store, path)
+        case _:
+            return _show(store.load(path), json=options.json)
+
+
+def found(workspace: Workspace, store: PlanStore, name: str) -> str:
+    """The plan's path in the workspace: a path, a file's name, the beginning of one, or "" for the only one."""
+    given = Path(name).expanduser()
+    if name and (len(given.parts) > 1 or given.is_file()):
+        return workspace.to_relative(str(given.resolve()))
+    listed = store.list_plans()
+    known = [*(plan.path for plan in listed.plans), *(each.path for each in listed.broken)]
+    fitting = [path for path in known if path.removeprefix(f"{PLANS}/").startswith(name)]
+    exact = [path for path in fitting if path in {f"{PLANS}/{name}", f"{PLANS}/{name}{PLAN_SUFFIX}"}]
+    if len(exact or fitting) == 1:
+        return (exact or fitting)[0]
+    shown = ", ".join(path.removeprefix(f"{PLANS}/") for path in sorted(fitting or known)) or "none"
+    what = f"{len(fitting)} plans" if fitting else "no plan"
+    wanted = f" begin with {name!r}" if name and fitting else f" is called {name!r}" if name else " here"
+    raise CommandRejected(f"{what}{wanted}.", hint=f"There are: {shown}.", code="plan_unknown")
+
+
+def _list(store: PlanStore, *, json: bool) -> int:
+    listing = store.list_plans()
+    if json:
+        _write(_json(listing))
+        return ExitCode.DONE
+    for plan in listing.plans:
+        faults = list_problems(plan.todos)
+        trouble = f"   {len(faults)} fault{'s' if len(faults) > 1 else ''}: agent-tui plan check" if faults else ""
+        _write(f"{display_name(plan.path)}  {_progress(plan)}  {to_one_line(plan.name)}{trouble}")
+    for broken in listing.broken:
+        _write(f"broken: {to_one_line(broken.problem)}")
+    if not listing.plans and not listing.broken:
+        _write(f"there is no plan in {PLANS}.")
+    return ExitCode.DONE
+
+
+def _progress(plan: Plan) -> str:
+    done = sum(todo.status == "completed" for todo in plan.todos)
+    return f"{done}/{sum(todo.status != 'cancelled' for todo in plan.todos)}"
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as `--json` gives it: with what is ready, and what each todo waits for."""
+
+    plan: Plan
+    ready: tuple[str, ...]
+    blocked_by: dict[str, tuple[str, ...]]
+    faults: tuple[str, ...]
+
+
+def _show(plan: Plan, *, json: bool) -> int:
+    waits, free = find_blockers(plan.todos), [todo.id for todo in find_ready(plan.todos)]
+    if json:
+        shown = Shown(plan=plan, ready=tuple(free), blocked_by=waits, faults=list_problems(plan.todos))
+        _write(_json(shown))
+        return ExitCode.DONE
+    _write(f"{to_one_line(plan.name)}  {_progress(plan)}\n{display_name(plan.path)}")
+    if plan.overview:
+        _write(expose_controls(plan.overview).replace("\n", "\n  "))
+    for todo in plan.todos:
+        _write(_row(todo, waits.get(todo.id, ()), is_ready=todo.id in free))
+    if plan.body:
+        _write(f"\n{expose_controls(plan.body)}")
+    return ExitCode.DONE
+
+
+def _row(todo: Todo, waits: tuple[str, ...], *, is_ready: bool) -> str:
+    more = f"  (waits for {', '.join(map(display_name, waits))})" if waits else "  (ready)" if is_ready else ""
+    proof = f"\n        verify: {to_one_line(todo.verify)}" if todo.verify else ""
+    return f"{MARKS[todo.status]} {display_name(todo.id)}: {to_one_line(todo.content)}{more}{proof}"
+
+
+def _check(store: PlanStore, path: str) -> int:
+    faults = store.find_faults(path)
+    for fault in faults:
+        hint = f" {fault.hint}" if fault.hint else ""
+        _write(f"{display_name(path)}:{fault.line}: {to_one_line(fault.text + hint)}")
+    if not faults:
+        _write(f"{display_name(path)}: nothing is wrong.")
+    return ExitCode.FAILED if faults else ExitCode.DONE
+
+
+def _set(options: Options, store: PlanStore, path: str) -> int:
+    key, status = options.paths[1], msgspec.convert(options.paths[2], TodoStatus)
+    todos = store.load(path).todos
+    todo = next((each for each in todos if each.id == key), None)
+    check_not_blocked(todos, key, status, anyway=options.anyway)
+    if todo is not None and status == "completed" != todo.status and todo.verify:
+        asyncio.run(_prove(options, path, todo))
+    plan = store.set_todo(path, key, status)
+    free = ", ".join(display_name(todo.id) for todo in find_ready(plan.todos)) or "none"
+    _write(f"{display_name(key)}: {status}. Ready: {free}.")
+    return ExitCode.DONE
+
+
+async def _prove(options: Options, path: str, todo: Todo) -> None:
+    """Over what waits for a review, as `agent-tui review` would show it."""
+    from core.cli.review import session_to_review
+    from core.engine import Engine, EngineOptions
+    from core.engine.proofs import build_not_proved, run_verify
+    from core.protocol import commands as cmd
+
+    known = session_to_review(options.directory)
+    engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False))
+    try:
+        opened = await engine.submit(cmd.SessionResume(session=known) if known else cmd.SessionOpen(mode="plan"))
+        if isinstance(opened, cmd.Reject):
+            raise CommandRejected(opened.message, hint=opened.hint, code=opened.code)
+        result = await run_verify(engine.terminal(opened.session), path, todo)
+        if not known:
+            await engine.discard(opened.session)
+    finally:
+        await engine.close()
+    if result is None or result.exit_code != 0:
+        raise build_not_proved(todo, result)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _json(record: msgspec.Struct) -> str:
+    return escaped(msgspec.json.format(encode_record(record), indent=2).decode())

@@ -1,0 +1,328 @@
+"""How an answer is printed without a screen: as text while it comes, as one object, or as one event a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Protocol, TextIO
+
+import msgspec
+
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
+from core.text.display_names import HIDDEN, display_name, to_one_line
+from core.text.well_formed import encode_record
+from core.transports.response import PendingBulk, PendingChange, Response
+
+# What a terminal would act on, and what hides: control characters but tab and line feed, marks that reorder text, what
+# has no width (but joiners, which scripts and emoji need), tags.
+_UNSAFE = dict.fromkeys(
+    [code for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in {0x09, 0x0A}]
+    + [0x061C, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+    + list(range(0xE0000, 0xE1000))
+)
+# Everything that is there and not seen, for JSON, whose value stays.
+_HIDDEN = re.compile(f"[{HIDDEN}]")
+
+
+class Printer(Protocol):
+    """`event` for everything that happens, then `end` once; `count_down` tells a person the seconds that are left of a
+    wait."""
+
+    def event(self, envelope: ev.Envelope) -> None: ...
+
+    def count_down(self, seconds: int) -> None: ...
+
+    def end(self, response: Response) -> None: ...
+
+
+def plain(text: str) -> str:
+    """Text that does nothing to a terminal but appear on it."""
+    return text.translate(_UNSAFE)
+
+
+def asked_lines(asked: d.ClarificationMetadata) -> list[str]:
+    """What the model asked, with the answers there were to choose from, and what was answered."""
+    answers, lines = {answer.question: answer for answer in asked.answers}, list[str]()
+    for question in asked.questions:
+        lines.append(f"? {' '.join(question.text.split())}")
+        answer = answers.get(question.id)
+        for option in question.options:
+            mark = "x" if answer and option.id in answer.options else "-"
+            label = " ".join(option.label.split())
+            lines.append(f"  {mark} {label}{' (recommended)' if option.recommended else ''}")
+        lines += [f"  > {answer.text}"] if answer and answer.text else []
+    return lines if answers else [*lines, "  Nobody answered."]
+
+
+def review_notice(response: Response) -> list[str]:
+    """What the user has to know about the edits that were not accepted."""
+    waiting, bulks = response.metadata.pending_changes, response.metadata.pending_bulks
+    lines = []
+    if waiting:
+        count = len(waiting)
+        moved = sum(bool(each.renamed_from) for each in waiting)
+        renamed = f" ({moved} renamed)" if moved else ""
+        lines.append(f"{count} {'file waits' if count == 1 else 'files wait'} for your review{renamed}: agent-tui -c")
+    groups = group_renames(waiting)
+    grouped = {path for each in groups for path in each.files}
+    lines += [f"  {moved_line(each)}" for each in groups]
+    lines += [f"  {_waiting(each)}" for each in waiting if each.path not in grouped]
+    if bulks:
+        lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
+    return [*lines, *(f"  {_whole(each)}" for each in bulks)]
+
+
+def moved_line(moved: RenamedDirectory) -> str:
+    """`src/old/ -> src/new/ (100 files renamed)`."""
+    return f"{display_name(moved.old)}/ -> {display_name(moved.new)}/ ({len(moved.files):,} files renamed)"
+
+
+def _waiting(change: PendingChange) -> str:
+    lines = f"+{change.added} -{change.removed}"
+    if change.renamed_from:
+        lines = f"renamed, {lines}" if change.added or change.removed else "renamed"
+    return f"{format_change_path(change)} ({lines}){_why(change.protected, change.conflict)}"
+
+
+def _whole(bulk: PendingBulk) -> str:
+    gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
+    what = "git state" if bulk.kind == "git" else "too large to be shown by its lines"
+    files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
+    size = f"{files}, {bulk.bytes / 1e6:.1f} MB{gone}"
+    return f"{display_name(bulk.root)} ({what}: {size}){_why(protected=False, conflict=bulk.conflict)}"
+
+
+def _why(protected: bool, conflict: str) -> str:
+    if conflict:
+        return f": {to_one_line(conflict)}"
+    return ": protected, never accepted in bulk" if protected else ""
+
+
+def escaped(text: str) -> str:
+    """JSON of the same value in which nothing moves a cursor, reorders or hides what is read in a terminal: C1, DEL,
+    bidi, zero-width, tag and other invisible characters are written as escapes (those below U+0020 are already)."""
+    return text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda each: json.dumps(each[0])[1:-1], text)
+
+
+class TextPrinter:
+    """The model's words to `out`, what it does to `err`.
+
+    On a terminal the words come as they flow. In a pipe a step's words wait until the step is done, so that an answer
+    that was cut off and given again is there once.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+        self._tty = err.isatty()
+        self._live = out.isatty()
+        self._held: list[tuple[str, str | None]] = []  # document and text; None: a new part begins
+        self._printed: dict[str, int] = {}
+        self._noted: set[str] = set()
+        self._over = False  # the last line on `err` is one that the next attempt writes over
+        self._spoke = False
+        self._counting = False  # the cursor stands in a line that counts down
+        self._open = False  # the cursor stands behind words, on a terminal that shows both
+
+    def count_down(self, seconds: int) -> None:
+        """One line that is written over, on a terminal; elsewhere the line of the attempt says it all."""
+        if self._tty:
+            self._err.write(f"\r\x1b[K  again in {seconds} s · Ctrl+C stops")
+            self._err.flush()
+            self._counting = True
+
+    def _end_count(self) -> None:
+        if self._counting:
+            self._err.write("\r\x1b[K")
+            self._err.flush()
+            self._counting = False
+
+    def event(self, envelope: ev.Envelope) -> None:
+        self._end_count()
+        match envelope.event:
+            case ev.DocumentStarted(kind="text", id=document):
+                self._printed[document] = 0
+            case ev.DocumentDelta(id=document, text=text) if document in self._printed:
+                self._say(document, text)
+            case ev.DocumentFinished(document=document):
+                self._finish(document)
+            case ev.StepRetried(void_documents=void) as retried:
+                self._held = [each for each in self._held if each[0] not in void]
+                self._retry(retried)
+            case ev.StepFinished():
+                self._release()
+            case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
+                self._note(f"· {tool} {summary}".rstrip())
+            case ev.RulesLoaded(rules=rules):
+                told = (f"! {display_name(rule.path)}: {rule.note}" for rule in rules if rule.note)
+                self._note(*(line for line in told if line.removeprefix("! ") not in self._noted))
+            case other:
+                self._note(_told(other))
+
+    def _retry(self, event: ev.StepRetried) -> None:
+        """What is wrong is said once; then a line for an attempt, on a terminal always the same one."""
+        line = _told(event)
+        if f"{event.step} {event.message}" in self._noted:
+            line = line.removeprefix(f"! {event.message} ")
+            line = f"  {line}"
+        self._noted.add(f"{event.step} {event.message}")
+        again = line.startswith("  ")
+        if again and self._over and self._tty:
+            self._err.write("\x1b[A\r\x1b[K")
+        self._note(line)
+        self._over = again
+
+    def _say(self, document: str, text: str) -> None:
+        """More of a document; its first words stand apart from what was said before."""
+        if not self._printed[document] and text:
+            self._put(document, None)
+        self._printed[document] += len(text)
+        self._put(document, plain(text))
+
+    def _put(self, document: str, text: str | None) -> None:
+        self._held.append((document, text))
+        if self._live:
+            self._release()
+
+    def _release(self) -> None:
+        for _, text in self._held:
+            if text is not None:
+                self._over = False
+                self._out.write(text)
+                self._open = self._live and self._tty and not text.endswith("\n")
+            elif self._spoke:
+                self._out.write("\n\n")
+            self._spoke = True
+        self._held.clear()
+        self._out.flush()
+
+    def _finish(self, document: d.AnyDocument) -> None:
+        """What was not streamed of a text; code whole, in the fence that it came in."""
+        content = document.content or ""
+        match document:
+            case d.TextDocument():
+                self._printed.setdefault(document.id, 0)
+                rest = content[self._printed[document.id] :]
+                if rest:
+                    self._say(document.id, rest)
+                self._out.flush()
+            case d.CodeBlockDocument(metadata=block):
+                self._fence(document.id, block.language, content)
+            case d.CodeReferenceDocument(metadata=reference):
+                head = f"{reference.start_line}:{reference.end_line}:{display_name(reference.file_path)}"
+                self._fence(document.id, head, content)
+            case d.ClarificationDocument(metadata=asked):
+                self._note(*asked_lines(asked))
+            case _:
+                pass
+
+    def _fence(self, document: str, head: str, content: str) -> None:
+        mark = "```"
+        while mark in content:
+            mark += "`"
+        self._put(document, None)
+        self._put(document, plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
+
+    def _end_words(self) -> None:
+        """What is told begins a line of its own."""
+        if self._open:
+            self._err.write("\n")
+            self._open = False
+
+    def _note(self, *lines: str) -> None:
+        for line in filter(None, lines):
+            self._end_words()
+            self._noted.add(line.removeprefix("! "))
+            self._err.write(f"{to_one_line(line)}\n")
+            self._over = False
+        self._err.flush()
+
+    def end(self, response: Response) -> None:
+        self._end_count()
+        self._release()
+        if self._spoke and (self._open or not (self._live and self._tty)):
+            self._out.write("\n")
+            self._open = False
+        self._out.flush()
+        meta = response.metadata
+        if response.status == "error" and not response.id:
+            self._note(*_failure(response))
+        elif meta.stop_reason != "done" and meta.stop_message not in self._noted:
+            self._note(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
+        if meta.accepted_changes:
+            self._note(f"written: {', '.join(map(display_name, meta.accepted_changes))}")
+        self._note(*review_notice(response))
+
+
+def _told(event: ev.AnyEvent) -> str:
+    """What a person has to know of an event, "" = nothing."""
+    match event:
+        case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
+            return f"! {tool}: {status}{f': {summary}' if summary else ''}"
+        case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
+            return f"! {message} {hint}".rstrip()
+        case ev.SessionResumed(repaired=repaired) if repaired:
+            return f"! {repaired}"
+        case ev.StepRetried(message=message) as retried:
+            return f"! {message} {_again(retried)}"
+        case _:
+            return ""
+
+
+def _again(event: ev.StepRetried) -> str:
+    if event.delay_ms:
+        return f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s."
+    return f"Attempt {event.attempt} follows." if event.attempt > 1 else "It is asked again."
+
+
+def _failure(response: Response) -> list[str]:
+    """A prompt that could not begin: what was wrong, and what to do, one line each."""
+    lines = []
+    for document in response.documents:
+        if isinstance(document, d.ErrorDocument):
+            lines.append(f"agent-tui: {document.content}")
+            lines += [f"  {line}" for line in document.metadata.details.splitlines()]
+    return lines
+
+
+class JsonPrinter:
+    """One response object on `out`, at the end."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+
+    def event(self, envelope: ev.Envelope) -> None:
+        """Only the end counts."""
+
+    def count_down(self, seconds: int) -> None:
+        """For people only."""
+
+    def end(self, response: Response) -> None:
+        self._out.write(escaped(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False)) + "\n")
+        self._out.flush()
+        for line in review_notice(response):
+            self._err.write(f"{line}\n")
+
+
+class StreamPrinter:
+    """Each event as one line, as on the wire; the last line is `{"type":"result","response":{…}}`."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+
+    def event(self, envelope: ev.Envelope) -> None:
+        self._line(encode_record(envelope))
+
+    def count_down(self, seconds: int) -> None:
+        """For people only: the event that began the wait says how long it is."""
+
+    def end(self, response: Response) -> None:
+        self._line(encode_record({"type": "result", "response": response}))
+
+    def _line(self, data: bytes) -> None:
+        self._out.write(escaped(data.decode("utf-8")) + "\n")
+        self._out.flush()

@@ -1,0 +1,287 @@
+"""`agent-tui review`: what waits for a review, printed as a unified diff, and verdicts from the command line.
+
+Names and lines come from commands and models: what a terminal would act on is taken out of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from core.cli.arguments import Options
+from core.cli.box import bulk_line, kept_session
+from core.cli.printer import moved_line, plain
+from core.engine import Engine, EngineOptions
+from core.errors import CommandRejected, PathRefused
+from core.exits import ExitCode
+from core.protocol import commands as cmd
+from core.protocol import queries as q
+from core.protocol.renames import format_change_path, group_renames, list_changes
+from core.protocol.review import Bulk, Change, ChangeDiff, DiffLine, GitPreview, Verdict
+from core.sessions.listing import list_sessions
+from core.sessions.store import SessionStore
+from core.shadow import BlobStore
+from core.state.fold import SessionState
+from core.text.display_names import display_name, to_one_line
+from core.workspace.file_names import to_os_name
+
+NOTHING = "nothing waits for a review.\n"
+AS_A_WHOLE = "decided on as a whole, by its name"
+_LOOKED_AT = 50
+
+
+def session_to_review(directory: Path) -> str:
+    """The session of `box run --keep`, else the last one with something pending, else the last one that keeps ignored
+    files; "" = none."""
+    store = SessionStore(directory)
+    kept = kept_session(store)
+    listed = list_sessions(store, limit=_LOOKED_AT)
+    waiting = [each.id for each in listed if each.pending]
+    if kept and (kept in waiting or not waiting):
+        return kept
+    beside = [each.id for each in listed if each.kept]
+    return (waiting or beside or [""])[0]
+
+
+def review(options: Options) -> int:
+    """Print what is pending, or give verdicts. `ExitCode.REFUSED` when something that was named is still pending."""
+    return asyncio.run(_go(options))
+
+
+async def _go(options: Options) -> int:
+    session = session_to_review(options.directory)
+    if not session:
+        sys.stdout.write(NOTHING)
+        return ExitCode.DONE
+    engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False, private=False))
+    try:
+        opened = await engine.submit(cmd.SessionResume(session=session))
+        if isinstance(opened, cmd.Reject):
+            raise CommandRejected(opened.message, hint=opened.hint, code=opened.code)
+        if options.verdict:
+            return await _Verdicts(engine, session, options).give()
+        await _print(engine, session, BlobStore(SessionStore(options.directory).sessions_path / session / "blobs"))
+        return ExitCode.DONE
+    finally:
+        await engine.close()
+
+
+class _Verdicts:
+    """Verdicts on what the command line names, through the same commands that the screen sends."""
+
+    def __init__(self, engine: Engine, session: str, options: Options) -> None:
+        self._engine = engine
+        self._session = session
+        self._options = options
+        self._left = 0
+
+    async def give(self) -> int:
+        state = self._engine.state(self._session)
+        before, rows, bulks = dict(state.changes), list_changes(state.changes), _bulks(state)
+        for command in self._commands(state):
+            if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
+                continue  # it went with its rename
+            reply = await self._engine.submit(command)
+            if isinstance(reply, cmd.Reject):
+                self._left += 1
+                _say(f"agent-tui: {reply.message} {reply.hint}".rstrip())
+            await self._engine.wait_idle(self._session)
+        verb = "accepted" if self._options.verdict == "accept" else "rejected"
+        done = [format_change_path(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
+        done += [display_name(bulk.root) for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
+        for path in sorted(done):
+            _say(f"{verb}  {path}")
+        left = self._named(state)
+        wanted = self._wanted()
+        chosen = [each for each in _bulks(state) if each.root in wanted or (each.needs_verdict and "all" in wanted)]
+        left += [(display_name(bulk.root), await self._why_left(bulk) or AS_A_WHOLE) for bulk in chosen]
+        for path, why in left:
+            _say(f"left      {path}{f' ({why})' if why else ''}")
+        return ExitCode.REFUSED if left or self._left else ExitCode.DONE
+
+    async def _why_left(self, bulk: Bulk) -> str:
+        if bulk.kind == "git" and self._options.verdict == "accept":
+            found = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
+            return (found.preview.refused if isinstance(found, q.GitPreviewAnswer) else "") or bulk.conflict
+        return bulk.conflict
+
+    def _wanted(self) -> set[str]:
+        return {self._relative(name) for name in self._options.paths}
+
+    def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
+        verdict: Verdict = "accept" if self._options.verdict == "accept" else "reject"
+        roots = {bulk.root for bulk in _bulks(state)}
+        for name in self._options.paths:
+            if name == "all":
+                yield cmd.HunkResolve(session=self._session, path="", verdict=verdict)
+            elif (path := self._relative(name)) in roots and path not in state.changes:
+                yield cmd.BulkResolve(session=self._session, root=path, verdict=verdict, confirmed=True)
+            else:
+                yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict, confirmed=True)
+
+    def _relative(self, name: str) -> str:
+        """The path in the workspace: as it is listed, or absolute."""
+        path = Path(name)
+        if path.is_absolute() and path.is_relative_to(self._options.directory):
+            return path.relative_to(self._options.directory).as_posix()
+        return path.as_posix()
+
+    def _named(self, state: SessionState) -> list[tuple[str, str]]:
+        """What was to be decided and is still pending, with the reason."""
+        wanted = self._wanted()
+        return [
+            (format_change_path(change), change.conflict or ("protected" if change.protected else ""))
+            for change in list_changes(state.changes)
+            if "all" in wanted or wanted & {change.path, change.renamed_from}
+        ]
+
+
+async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
+    state = engine.state(session)
+    bulks = _bulks(state)
+    if not state.changes and not bulks:
+        sys.stdout.write(NOTHING)
+        return
+    if not state.changes and not any(bulk.needs_verdict for bulk in bulks):
+        sys.stdout.write(f"# {NOTHING}")
+    waiting = list_changes(state.changes)
+    sys.stdout.writelines(f"# {moved_line(each)}\n" for each in group_renames(waiting))
+    for change in waiting:
+        path = change.path
+        answer = await engine.query(q.DiffQuery(session=session, path=path))
+        if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
+            for line in (*_patch(answer.diff), *_links(change, blobs)):
+                sys.stdout.write(f"{line}\n")
+        else:
+            sys.stdout.write(f"# {display_name(path)}: {change.operation}\n")
+    for bulk in bulks:
+        sys.stdout.write(f"# {bulk_line(bulk, display_name(bulk.root))}\n")
+        if bulk.kind == "git":
+            shown = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
+            for line in _git_lines(shown.preview) if isinstance(shown, q.GitPreviewAnswer) else ():
+                sys.stdout.write(f"#   {to_one_line(line)}\n")
+
+
+def _git_lines(preview: GitPreview) -> Iterator[str]:
+    """Behind a mark that `git apply` passes over: the commits are no change of files."""
+    yield from preview.moves
+    if preview.refused:
+        yield f"can't be accepted: {preview.refused}"
+    yield from preview.notes
+    yield from preview.text.split("\n") if preview.text else ()
+    if preview.clipped:
+        yield "… there is more"
+
+
+def _patch(found: ChangeDiff) -> Iterator[str]:
+    """One change as git writes it. What else there is to say comes before it: within, git would take it for an end."""
+    change = found.change
+    old, new = _name("a", _old_name(change)), _name("b", change.path)
+    broken = change.broken and f"does not parse: {change.broken}"
+    conflict = change.conflict and f"conflict: {change.conflict}"
+    note = "" if _only_moved(change) else found.note
+    for remark in (conflict, change.protected and "protected", broken, note):
+        if remark:
+            yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
+    yield f"diff --git {old} {new}"
+    yield from _modes(change)
+    if change.binary:
+        yield f"Binary files {old} and {new} differ"
+        return
+    if not any(line.kind in {"added", "removed"} for line in found.lines):
+        return
+    yield from _sides(change)
+    for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
+        if not is_gap:
+            yield from _hunk(list(group))
+
+
+def _only_moved(change: Change) -> bool:
+    return change.operation == "rename" and all(each.moves for each in change.hunks)
+
+
+def _old_name(change: Change) -> str:
+    return change.renamed_from if change.operation == "rename" else change.path
+
+
+def _bare(path: str) -> str:
+    """A name without a side, as git writes it."""
+    return _name("a", path).replace("a/", "", 1)
+
+
+def _name(side: str, path: str) -> str:
+    """A name as git writes it: in quotes, byte by byte, when it has anything in it that is not to be taken as it is."""
+    name = f"{side}/{path}"
+    if display_name(name) == name and not set(name) & set('"\\'):
+        return name
+    try:
+        data = to_os_name(name)
+    except PathRefused:  # no file has this name, so that only its being printed matters
+        data = name.encode("utf-8", "surrogatepass")
+    letters = (chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:03o}" for each in data)
+    return f'"{"".join(letters)}"'
+
+
+def _sides(change: Change) -> Iterator[str]:
+    old, new = _name("a", _old_name(change)), _name("b", change.path)
+    for sign, name in (
+        ("---", "/dev/null" if change.operation == "create" else old),
+        ("+++", "/dev/null" if change.operation == "delete" else new),
+    ):
+        yield f"{sign} {name}{chr(9) if ' ' in name and name[0] != chr(34) else ''}"  # where a name with blanks ends
+
+
+def _links(change: Change, blobs: BlobStore) -> Iterator[str]:
+    """A symbolic link is to git a file with its target in it and no newline; what becomes one is only told."""
+    sides = [each for each in (change.base, change.pending) if each.kind != "absent"]
+    if not sides or any(each.kind != "symlink" for each in sides):
+        return
+    yield from _sides(change)
+    old, new = ("0,0" if each.kind == "absent" else "1" for each in (change.base, change.pending))
+    yield f"@@ -{old} +{new} @@"
+    for sign, state in (("-", change.base), ("+", change.pending)):
+        if state.kind == "symlink":
+            yield f"{sign}{plain(blobs.get(state.blob).decode('utf-8', 'replace'))}"
+            yield "\\ No newline at end of file"
+
+
+def _modes(change: Change) -> Iterator[str]:
+    before, after = (
+        {"file": f"100{each.mode:03o}", "symlink": "120000", "absent": ""}[each.kind]
+        for each in (change.counted_state, change.pending)
+    )
+    if change.operation == "create":
+        yield f"new file mode {after}"
+    elif change.operation == "delete":
+        yield f"deleted file mode {before}"
+    elif before != after:
+        yield f"old mode {before}"
+        yield f"new mode {after}"
+    if change.operation == "rename":
+        yield from ["similarity index 100%"] * _only_moved(change)
+        yield f"rename from {_bare(change.renamed_from)}"
+        yield f"rename to {_bare(change.path)}"
+
+
+def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:
+    if not any(line.kind in {"added", "removed"} for line in lines):
+        return
+    old = [line.old for line in lines if line.kind != "added"]
+    new = [line.new for line in lines if line.kind != "removed"]
+    yield f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"
+    signs = {"added": "+", "removed": "-", "context": " "}
+    for line in lines:
+        yield f"{signs[line.kind]}{plain(line.text)}"
+        if line.eol == "none":
+            yield "\\ No newline at end of file"
+
+
+def _bulks(state: SessionState) -> tuple[Bulk, ...]:
+    return getattr(state.review, "bulks", ())
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{to_one_line(text)}\n")

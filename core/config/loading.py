@@ -1,0 +1,81 @@
+"""The loader of the settings files. Errors name file, key and line, all of them at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from core.config.narrowing import narrow_settings
+from core.config.problems import explain_error, find_conflicting_models, find_invalid_rules, find_problems, merge_errors
+from core.config.settings import FILE_NAME, LoadedSettings, Settings
+from core.errors import ConfigError
+from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.user_dirs import get_config_dir
+
+PROJECT_FILE = Path(".agent-tui") / FILE_NAME
+MAX_BYTES = 256 * 1024
+_ALIASES = {("commands", "policy"): {"yolo": "auto"}}
+
+
+def load_settings(workspace_root: Path | None = None) -> Settings:
+    """Load the settings that hold in a workspace. Raises `ConfigError`."""
+    return load_with_notices(workspace_root).settings
+
+
+def load_with_notices(workspace_root: Path | None = None, is_trusted: TrustCheck = trust_everything) -> LoadedSettings:
+    """Load the settings like `load_settings`, with notices about ignored lines of the project's file.
+
+    `is_trusted`: whether the bytes of that file may be interpreted. Raises `ConfigError`.
+    """
+    settings, _ = _parse_settings(get_config_dir() / FILE_NAME, read_settings_bytes(get_config_dir() / FILE_NAME))
+    said = read_settings_bytes(workspace_root / PROJECT_FILE) if workspace_root is not None else None
+    if workspace_root is None or said is None or not is_trusted(PROJECT_FILE.as_posix(), said):
+        return LoadedSettings(settings=settings)
+    theirs, table = _parse_settings(workspace_root / PROJECT_FILE, said)
+    return narrow_settings(settings, theirs, table, PROJECT_FILE.as_posix())
+
+
+def _parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
+    """Parse one file. Returns its settings (the defaults if there is none) and the raw table, which tells its
+    keys."""
+    if data is None:
+        return Settings(), {}
+    try:
+        text = data.decode("utf-8")
+        table = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.", hint="Correct that line.") from None
+    for (section, key), aliases in _ALIASES.items():
+        inner = table.get(section)
+        if isinstance(inner, dict) and isinstance(inner.get(key), str):
+            inner[key] = aliases.get(inner[key], inner[key])
+    try:
+        settings = msgspec.convert(table, Settings)
+    except msgspec.ValidationError as error:
+        raise merge_errors(list(find_problems(path, text, table)) or [explain_error(path, text, str(error))]) from None
+    if wrong := [*find_invalid_rules(path, text, settings.permissions), *find_conflicting_models(path, text, settings)]:
+        raise merge_errors(wrong)
+    return settings, table
+
+
+def read_settings_bytes(path: Path) -> bytes | None:
+    """Read a settings file; None: there is none. Raises `ConfigError`."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+                raise ConfigError(
+                    f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it out of the way."
+                )
+            return file.read(MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check its permissions.") from None

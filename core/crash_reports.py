@@ -1,0 +1,74 @@
+"""Unexpected faults of our own: the trace is saved for a report, and never shown.
+
+A file for each, for its user alone (0600), below `faults/` in the state directory; the oldest are removed when there
+are many. What looks like a key is masked. Nothing here raises: a failure to save a fault would hide both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import time
+import traceback
+from pathlib import Path
+from typing import Final
+
+from core import __version__
+from core.clock import now_ms
+from core.config import load_settings
+from core.errors import AgentTuiError
+from core.ids import new_id
+from core.secrets import redact
+from core.text.well_formed import make_well_formed
+from core.user_dirs import get_state_dir
+
+FOLDER: Final = "faults"
+MAX_REPORTS: Final = 20
+MAX_CHARACTERS: Final = 200_000  # characters
+
+
+_is_enabled = True
+
+
+def set_enabled(is_enabled: bool) -> None:
+    """Set if faults of this process are saved: a trace can hold what was said."""
+    global _is_enabled  # noqa: PLW0603
+    _is_enabled = is_enabled
+
+
+def save_crash_report(fault: BaseException, where: str) -> str:
+    """Save the trace of a fault that ended `where`; return its file's path, "" if it is not saved."""
+    try:
+        return str(_write_report(fault, where)) if _is_enabled and not _is_private() else ""
+    except Exception:  # whatever it is, the fault that is told matters more
+        return ""
+
+
+def _is_private() -> bool:
+    """True if privacy is configured; a configuration that can't be read does not count."""
+    try:
+        return load_settings().privacy
+    except AgentTuiError:
+        return False
+
+
+def describe_crash_report(path: str) -> str:
+    """Return what to say of a saved fault; `path` "": nothing was saved."""
+    return f"What happened is kept in {path}; please report it." if path else "Please report this."
+
+
+def _write_report(fault: BaseException, where: str) -> Path:
+    folder = get_state_dir() / FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    at = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ms() / 1000))
+    path = folder / f"{at}-{new_id('fault').removeprefix('fault_')}.txt"
+    head = f"agent-tui {__version__}, Python {platform.python_version()}, {platform.system()}: {where}\n\n"
+    text = redact(make_well_formed(head + "".join(traceback.format_exception(fault))[-MAX_CHARACTERS:]))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode())
+    for old in sorted(folder.glob("*.txt"))[:-MAX_REPORTS]:
+        with contextlib.suppress(OSError):
+            old.unlink()
+    return path

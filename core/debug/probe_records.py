@@ -1,0 +1,156 @@
+"""Probe records: the log of a run, one JSON object a line, read leniently. What is no record is counted, never an
+error.
+
+Field names are those of the known wire format: sessionId, runId, hypothesisId, location, message, data, timestamp.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec import json as msgjson
+from msgspec.structs import replace
+
+from core.protocol.debug import ProbeRecord
+
+MAX_LINE_BYTES = 64_000  # bytes of a line that are looked at
+MAX_RECORDS = 100_000  # records of a run that are kept
+MAX_DATA_LENGTH = 2_000  # characters of `data` that are kept
+MAX_TEXT_LENGTH = 1_000
+OUTPUT = "output"  # the location of what a command said
+_FIELD = re.compile(r'"(hypothesisId|location|message|runId)"\s*:\s*"((?:[^"\\]|\\.){0,200})"')
+_PIECE = 1 << 16
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character: JSON may name it, UTF-8 can't hold it
+
+_encode_data = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_STORED = msgjson.Decoder(ProbeRecord)
+
+
+class ParsedLog(Struct, frozen=True, kw_only=True):
+    """The records of a run in order. `broken` counts lines that are none, `left_out` those after as many as are
+    kept."""
+
+    records: tuple[ProbeRecord, ...] = ()
+    broken: int = 0
+    left_out: int = 0
+
+
+def read_log(chunks: Iterable[bytes], run: str, session: str = "", *, most: int = MAX_RECORDS) -> ParsedLog:
+    """Read everything that was written in one run, whatever ids the lines name; a line of any length takes little
+    memory."""
+    records: list[ProbeRecord] = []
+    broken = left = 0
+    for raw, is_cut in _iterate_raw_lines(chunks):
+        if not raw.strip():
+            continue
+        if len(records) >= most:
+            left += 1
+            continue
+        record = parse_record(raw, cut=is_cut)
+        if record is None:
+            broken += 1
+        else:
+            records.append(replace(record, line=len(records) + 1, run_id=run, session_id=session))
+    return ParsedLog(records=tuple(records), broken=broken, left_out=left)
+
+
+def parse_record(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
+    """Parse one line; None if it is no JSON object. Of a line that was cut, what its beginning tells."""
+    text = raw.decode("utf-8", "replace")
+    if cut:
+        return _parse_beginning(text)
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    except (ValueError, RecursionError):  # well-formed as far as it goes, but a number or a depth beyond all sense
+        return _parse_beginning(text) if text.lstrip().startswith("{") else None
+    return _build_record(value) if isinstance(value, dict) else None
+
+
+def _build_record(value: dict[str, Any]) -> ProbeRecord:
+    data = value.get("data")
+    shown = "" if data is None else _replace_surrogates(_encode_data(data))
+    return ProbeRecord(
+        line=0,
+        hypothesis_id=_clip_text(value.get("hypothesisId"), 80),
+        location=_clip_text(value.get("location"), MAX_TEXT_LENGTH),
+        message=_clip_text(value.get("message"), MAX_TEXT_LENGTH),
+        data=shown[:MAX_DATA_LENGTH],
+        timestamp=_parse_milliseconds(value.get("timestamp")),
+        cut=len(shown) > MAX_DATA_LENGTH,
+    )
+
+
+def _parse_beginning(text: str) -> ProbeRecord:
+    fields = dict(_FIELD.findall(text))
+    return ProbeRecord(
+        line=0,
+        hypothesis_id=fields.get("hypothesisId", "")[:80],
+        location=fields.get("location", ""),
+        message=fields.get("message", ""),
+        data=text[:MAX_DATA_LENGTH],
+        cut=True,
+    )
+
+
+def _clip_text(value: object, limit: int) -> str:
+    if value is None:
+        return ""
+    return _replace_surrogates(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:limit]
+
+
+def _replace_surrogates(text: str) -> str:
+    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _parse_milliseconds(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    try:
+        found = int(value)
+    except (ValueError, OverflowError):
+        return 0
+    return found if 0 <= found < 1 << 53 else 0
+
+
+def _iterate_raw_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield lines of at most `MAX_LINE_BYTES` bytes, and True if something of them was cut off."""
+    held, is_cut = b"", False
+    for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            *whole, rest = chunk[start : start + _PIECE].split(b"\n")
+            for line in whole:
+                held, is_cut = _extend_line(held, line, is_cut)
+                yield held, is_cut
+                held, is_cut = b"", False
+            held, is_cut = _extend_line(held, rest, is_cut)
+    if held:
+        yield held, is_cut
+
+
+def _extend_line(held: bytes, piece: bytes, is_cut: bool) -> tuple[bytes, bool]:
+    room = MAX_LINE_BYTES - len(held)
+    return held + piece[:room], is_cut or len(piece) > room
+
+
+def encode_records(records: Iterable[ProbeRecord]) -> bytes:
+    """Encode records as they are stored."""
+    return b"".join(msgjson.encode(record) + b"\n" for record in records)
+
+
+def decode_records(data: bytes) -> tuple[ProbeRecord, ...]:
+    """Decode what `encode_records` made."""
+    return tuple(_STORED.decode_lines(data))
+
+
+def format_record(record: ProbeRecord) -> str:
+    """Format one record in one line, as it is shown and cited."""
+    who = f"[{record.hypothesis_id}] " if record.hypothesis_id else ""
+    where = f"{record.location}: " if record.location else ""
+    data = f" {record.data}" if record.data else ""
+    return " ".join(f"{who}{where}{record.message}{data}{' […]' if record.cut else ''}".split())

@@ -1,0 +1,219 @@
+"""Probe regions in a text: inserted between region comments, removed again exact to the byte, and found wherever
+they are.
+
+A text is what a file holds, its line endings included. Only LF and CRLF end a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from core.debug.comment_syntax import format_comment
+from core.errors import ToolInputInvalid
+from core.protocol.debug import Probe
+
+REGION_NAME = "agent-tui probe"
+_ID = r"(?P<id>[A-Za-z0-9_.-]+)"
+_OPEN = re.compile(rf"(?<![\w-])region {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
+_CLOSE = re.compile(rf"(?<![\w-])endregion {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
+_ANY = re.compile(rf"(?:end)?region {re.escape(REGION_NAME)}")
+_BYTES = re.compile(_ANY.pattern.encode())
+
+
+class RegionComment(Struct, frozen=True, kw_only=True):
+    """A region comment in a text: the 1-indexed line that it stands in, and the line."""
+
+    line: int
+    text: str
+
+
+class ProbedText(Struct, frozen=True, kw_only=True):
+    """A text with probes in it, and the ids of those whose place is not in it any more."""
+
+    text: str
+    lost: tuple[str, ...] = ()
+
+
+def has_regions(data: bytes) -> bool:
+    """True if there is a region comment anywhere in the bytes of a file."""
+    return _BYTES.search(data) is not None
+
+
+def find_region_comments(text: str) -> tuple[RegionComment, ...]:
+    """Find every line with a region comment, also one whose other half is missing."""
+    if REGION_NAME not in text:
+        return ()
+    return tuple(
+        RegionComment(line=number, text=line.strip())
+        for number, line in enumerate(_split_lines(text), start=1)
+        if _ANY.search(line) is not None
+    )
+
+
+def locate_probe(text: str, probe: Probe) -> int | None:
+    """Locate the line (1-indexed) before which a probe belongs now; None: its place is gone.
+
+    Between the same two lines, if they are there; else at one of them that stands alone. The nearest place counts.
+    """
+    bodies = [_strip_ending(line) for line in _split_lines(text)]
+    gaps = range(len(bodies) + 1)
+    for fits in (_fits_between, _fits_below, _fits_above):
+        found = [gap for gap in gaps if fits(bodies, gap, probe)]
+        if found:
+            return min(found, key=lambda gap: abs(gap + 1 - probe.line)) + 1
+    return None
+
+
+def anchor_probe(text: str, probe: Probe) -> Probe:
+    """Return the probe with the lines that it stands between. Raises `ToolInputInvalid` for a line that the text
+    does not have."""
+    from msgspec.structs import replace
+
+    bodies = [_strip_ending(line) for line in _split_lines(text)]
+    at = probe.line - 1
+    if not 0 <= at <= len(bodies):
+        raise ToolInputInvalid(
+            f"{probe.path} has {len(bodies)} lines; a probe can't stand before line {probe.line}.",
+            hint="Read the file, and give the line before which the probe is to run.",
+        )
+    return replace(probe, above=bodies[at - 1] if at else None, below=bodies[at] if at < len(bodies) else None)
+
+
+def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedText:
+    """Insert all probes that have a place in the text; in the order given where they share one.
+
+    Raises `ToolInputInvalid`: the file's language has no comments that are known here, or it holds regions already.
+    """
+    if _ANY.search(text) is not None:
+        raise ToolInputInvalid("The file holds marks of probes that are not ours to move.", hint="Take them out first.")
+    lines = _split_lines(text)
+    at: dict[int, list[Probe]] = {}
+    lost = []
+    for probe in probes:
+        found = locate_probe(text, probe)
+        if found is None:
+            lost.append(probe.id)
+        else:
+            at.setdefault(found - 1, []).append(probe)
+    pieces: list[str] = []
+    for gap in range(len(lines) + 1):
+        for probe in at.get(gap, ()):
+            pieces.append(_render_region(lines, gap, probe, run, "".join(pieces[-1:])))
+        if gap < len(lines):
+            pieces.append(lines[gap])
+    return ProbedText(text="".join(pieces), lost=tuple(lost))
+
+
+def remove_probes(text: str) -> str:
+    """Remove every region: the text is what `insert_probes` was given."""
+    if REGION_NAME not in text:
+        return text
+    kept: list[str] = []
+    lines = _split_lines(text)
+    at = 0
+    while at < len(lines):
+        end = _find_region_end(lines, at)
+        if end is None:
+            kept.append(lines[at])
+            at += 1
+            continue
+        if lines[end] == _strip_ending(lines[end]) and kept:  # it was laid after a last line that had no ending
+            kept[-1] = _strip_ending(kept[-1])
+        at = end + 1
+    return "".join(kept)
+
+
+def check_probe_code(path: str, code: str) -> None:
+    """Raise `ToolInputInvalid` for what can't be a probe in this file."""
+    if not code.strip():
+        raise ToolInputInvalid("The probe is empty.", hint="Give the statement that writes one line to the log.")
+    if _ANY.search(code) is not None:
+        raise ToolInputInvalid("The marks are put around a probe by the program.", hint="Give the statement alone.")
+    if format_comment(path, "x") is None:
+        raise ToolInputInvalid(
+            f"{path}: no comments are known for files of this name, so a probe can't be marked in it.",
+            hint="Put it into the code that reads or writes this file.",
+        )
+
+
+def _render_region(lines: Sequence[str], gap: int, probe: Probe, run: str, before: str) -> str:
+    """Render the lines of one probe. After a last line without an ending it begins with one, and has none at its own
+    end."""
+    ending = _find_ending(lines, gap)
+    indent = _find_indent(lines, gap)
+    tags = "".join([f" hypothesis={probe.hypothesis}" if probe.hypothesis else "", f" run={run}" if run else ""])
+    opening, closing = (
+        format_comment(probe.path, f"{word} {REGION_NAME} {probe.id}") for word in ("region", "endregion")
+    )
+    if opening is None or closing is None:
+        check_probe_code(probe.path, probe.code)
+        raise AssertionError("check_code refuses this")
+    opening = format_comment(probe.path, f"region {REGION_NAME} {probe.id}{tags}") or opening
+    body = [f"{indent}{line}" if line else "" for line in _dedent_code(probe.code)]
+    rows = [f"{indent}{opening}", *body, f"{indent}{closing}"]
+    if before and _strip_ending(before) == before:
+        return f"{ending}{ending.join(rows)}"
+    return "".join(f"{row}{ending}" for row in rows)
+
+
+def _find_indent(lines: Sequence[str], gap: int) -> str:
+    """The indentation of the next line with something in it, else of the one before."""
+    for line in [*lines[gap : gap + 1], *lines[gap:], *reversed(lines[:gap])]:
+        if line.strip():
+            return line[: len(line) - len(line.lstrip(" \t"))]
+    return ""
+
+
+def _dedent_code(code: str) -> list[str]:
+    from textwrap import dedent
+
+    return dedent(code.replace("\r\n", "\n").replace("\r", "\n")).strip("\n").split("\n")
+
+
+def _find_ending(lines: Sequence[str], gap: int) -> str:
+    near = [*lines[gap : gap + 1], *reversed(lines[:gap])]
+    return next((line[len(_strip_ending(line)) :] for line in near if line != _strip_ending(line)), "\n")
+
+
+def _find_region_end(lines: Sequence[str], at: int) -> int | None:
+    """Find where the region that begins in a line ends; None: none begins there, or it has no end."""
+    opening = _OPEN.search(lines[at])
+    if opening is None or _CLOSE.search(lines[at]) is not None:
+        return None
+    for number in range(at + 1, len(lines)):
+        closing = _CLOSE.search(lines[number])
+        if closing is not None and closing["id"] == opening["id"]:
+            return number
+    return None
+
+
+def _fits_between(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
+    return _fits_above(bodies, gap, probe) and _fits_below(bodies, gap, probe)
+
+
+def _fits_above(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
+    return (bodies[gap - 1] if gap else None) == probe.above
+
+
+def _fits_below(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
+    return (bodies[gap] if gap < len(bodies) else None) == probe.below
+
+
+def _split_lines(text: str) -> list[str]:
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def _strip_ending(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+
+
+def group_by_path(probes: Iterable[Probe]) -> dict[str, list[Probe]]:
+    """Group the probes by file, in order."""
+    found: dict[str, list[Probe]] = {}
+    for probe in probes:
+        found.setdefault(probe.path, []).append(probe)
+    return found

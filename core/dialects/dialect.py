@@ -1,0 +1,157 @@
+"""The contract of a dialect: how a model says what it wants done, and how it is told what came of it.
+
+A dialect is pure: text in, tool calls out; results in, text out. Whatever it understands takes the same way through
+the gate as a function call, and nothing of an answer acts before the answer is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.protocol.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+
+FormatCall = Callable[[ToolCall], str]
+
+
+class AnswerText(Struct, frozen=True):
+    """Text for the user."""
+
+    text: str
+
+
+class CallStarted(Struct, frozen=True):
+    """Start of a call that comes in. `index` counts the calls of an answer, `name` is the tool's."""
+
+    index: int
+    name: str
+
+
+class CallFinished(Struct, frozen=True, kw_only=True):
+    """A complete call. `arguments` is a JSON object as text; `problem` says why it must not be run, "" = it may."""
+
+    index: int
+    name: str
+    arguments: str
+    problem: str = ""
+
+
+AnswerPart = AnswerText | CallStarted | CallFinished
+
+
+class AnswerEnding(Struct, frozen=True, kw_only=True):
+    """Sum of an answer, beside its calls. `problem`: its form is wrong, so none of it is to be run, and this is what
+    the model is told. `is_done`: it says that the work is done."""
+
+    problem: str = ""
+    is_done: bool = False
+
+
+class AnswerParser(Protocol):
+    """Incremental parser of one answer. The parts do not depend on where the stream was cut."""
+
+    def feed(self, text: str) -> list[AnswerPart]: ...
+
+    def finish(self) -> list[AnswerPart]:
+        """Parse the end of the answer. To be called once."""
+        ...
+
+    @property
+    def ending(self) -> AnswerEnding:
+        """Sum of the answer; valid after `finish`."""
+        ...
+
+
+class CallResult(Struct, frozen=True, kw_only=True):
+    """Result of a call. `content` is what the gate would tell the model; the rest is a command's own.
+
+    `exit_code` None: it has none (no command, not run, or stopped); `is_running`: it still runs. `command` "" = the
+    call was no command, or it did not run.
+    """
+
+    content: str
+    command: str = ""
+    exit_code: int | None = None
+    output: str = ""
+    is_timed_out: bool = False
+    is_running: bool = False
+
+
+class Dialect(Protocol):
+    """One way to speak with a model."""
+
+    @property
+    def name(self) -> str: ...
+
+    def create_parser(self, *, job: str = "") -> AnswerParser:
+        """Create the parser of one answer. `job` is the id of the command that still runs in the model's terminal,
+        "" = none."""
+        ...
+
+    def format_prompt(self, prompt: str) -> str:
+        """Format what the model is sent for a prompt of the user's."""
+        ...
+
+    def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Convert the history to what this model is sent. A longer history begins with what a shorter one gave."""
+        ...
+
+    def format_result(self, result: CallResult) -> str:
+        """Format what the model is told of a call."""
+        ...
+
+    def is_final(self, result: CallResult) -> bool:
+        """True if this result ends the turn."""
+        ...
+
+    def extract_submission(self, result: CallResult) -> str:
+        """Extract what the model hands in with a result that ends the turn, "" = nothing."""
+        ...
+
+
+def encode_arguments(arguments: Mapping[str, object]) -> str:
+    """Encode arguments as the text that a function call would have."""
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def flatten_history(messages: Sequence[Message], format_call: FormatCall) -> tuple[Message, ...]:
+    """Convert a history for a model that knows no function calls: calls are text, results are the user's words.
+
+    Roles alternate, as strict servers demand. `written` formats a call as text, for what was said in another
+    dialect. An answer whose text is not what the model wrote is no longer the one that came over the wire.
+    """
+    found: list[Message] = []
+    for message in messages:
+        match message:
+            case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
+                _append_alternating(found, UserMessage(content=content, attachments=shown))
+            case AssistantMessage():
+                said = _format_answer(message, format_call)
+                if said.strip():
+                    as_it_came = said == message.content and not any(call.wire_id for call in message.tool_calls)
+                    wire = message.wire if as_it_came else None
+                    _append_alternating(found, replace(message, content=said, tool_calls=(), in_text=(), wire=wire))
+    return tuple(found)
+
+
+def _format_answer(message: AssistantMessage, format_call: FormatCall) -> str:
+    if message.dialect:
+        return message.content
+    calls = (call for call in message.tool_calls if call.id not in message.in_text)
+    return "\n".join(filter(None, (message.content, *map(format_call, calls))))
+
+
+def _append_alternating(found: list[Message], message: UserMessage | AssistantMessage) -> None:
+    last = found[-1] if found else None
+    if isinstance(last, UserMessage | AssistantMessage) and type(last) is type(message):
+        joined = replace(last, content=f"{last.content}\n\n{message.content}")
+        if isinstance(joined, UserMessage) and isinstance(message, UserMessage):
+            found[-1] = replace(joined, attachments=(*joined.attachments, *message.attachments))
+        else:
+            found[-1] = replace(joined, wire=None)
+    else:
+        found.append(message)

@@ -1,0 +1,276 @@
+"""Edits that a model with function calls writes into its text all the same: found as the text streams.
+
+A tagged edit, a patch from `*** Begin Patch` to `*** End Patch`, SEARCH/REPLACE blocks below the name of their file,
+and a fence that holds nothing but a patch or such blocks. Each begins at the start of a line. It is held back until
+it is complete and somebody has said whether it is an edit; what is not, or is never completed, is text as it stands.
+What is found does not depend on where the stream was cut.
+
+A `<tool_call>` with a call in it stays text as well, but when it is meant the answer is objected to: it comes of a
+server that hands on what its model writes and makes no function call of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.dialects.dialect import AnswerEnding, AnswerPart, AnswerText, CallFinished, CallStarted, encode_arguments
+from core.dialects.segments import Fence, parse_opening_fence
+from core.dialects.tag_reader import PATCH_FRAME
+from core.dialects.tags import EDIT_TOOL, PATCH_TOOL, TagParser
+
+_CALL: Final = "tool_call"
+_TAGS: Final = ("file-edit", "file_edit", "edit_file", "apply_patch", _CALL)
+WRITTEN_CALL: Final = (
+    "Nothing was run: your answer holds a tool call ({}) as text. Send it again, in the form that you were told of."
+)
+_STARTS: Final = (*(f"<{name}" for name in _TAGS), PATCH_FRAME[0])
+_OPEN_TAG = re.compile(rf"<({'|'.join(_TAGS)})(?=[\s>])[^\n]*>")
+_SEARCH = re.compile(r"(?:<{5,9}|-{5,9}) SEARCH>?\s*")
+_REPLACE = re.compile(r"(?:>{5,9}|\+{5,9}) REPLACE\s*")
+_DIFF = re.compile(r"--- \S.*|diff --git .*|Index: .*")
+_PATCH_INFOS: Final = frozenset({"", "diff", "patch", "udiff", "apply_patch"})
+_MAY_BE_FENCE = re.compile(r" {0,3}(?:`{1,2}|~{1,2}|`{3,}[^`]*|~{3,}.*)?")
+_MAY_BE_SEARCH = re.compile(r"(?:<{1,9}|-{1,9})(?: S?E?A?R?C?H?>?)?\s*")
+_MAY_BE_DIFF = re.compile(r"-{1,3}(?: .*)?|d(?:iff --git .*)?|I(?:ndex: .*)?")
+_NAME = re.compile(r"[^\s`*:<>|\"']{1,300}")
+_LONGEST_LINE: Final = 512
+
+
+class WrittenEdit(Struct, frozen=True, kw_only=True):
+    """Text that may be an edit: a call of `tool`. `is_fenced`: it stood in a code fence; `is_call`: it is no edit,
+    but a call that was written out."""
+
+    tool: str
+    arguments: str
+    is_fenced: bool = False
+    is_call: bool = False
+
+
+class _HeldText(Struct, kw_only=True):
+    """Text that is held back. `name`: of the file, as it stood above; `is_sure` False: only its fence has been
+    seen."""
+
+    lines: list[str]
+    closing: str = ""
+    fence: Fence | None = None
+    name: str = ""
+    is_sure: bool = True
+
+
+class WrittenEditParser:
+    """Parses text and edits. `accepts` says of each candidate whether it is meant."""
+
+    def __init__(self, accepts: Callable[[WrittenEdit], bool]) -> None:
+        self._accepts = accepts
+        self._parts: list[AnswerPart] = []
+        self._text: list[str] = []
+        self._line = ""
+        self._is_passing = False
+        self._held: _HeldText | None = None
+        self._fence: Fence | None = None
+        self._file_above = ""
+        self._count = 0
+        self._ending = AnswerEnding()
+
+    @property
+    def ending(self) -> AnswerEnding:
+        return self._ending
+
+    def feed(self, text: str) -> list[AnswerPart]:
+        first, *rest = text.split("\n")
+        self._read_piece(first)
+        for piece in rest:
+            self._end_line("\n")
+            self._read_piece(piece)
+        return self._take_parts()
+
+    def finish(self) -> list[AnswerPart]:
+        self._end_line("")
+        if self._held is not None:
+            self._release_held()
+        return self._take_parts()
+
+    def _take_parts(self) -> list[AnswerPart]:
+        self._flush_text()
+        heard, self._parts = self._parts, []
+        return heard
+
+    def _flush_text(self) -> None:
+        if text := "".join(self._text):
+            self._parts.append(AnswerText(text))
+        self._text.clear()
+
+    def _read_piece(self, piece: str) -> None:
+        """Read a piece of a line, without its end."""
+        if self._is_passing:
+            self._text.append(piece)
+            self._line = (self._line + piece)[: _LONGEST_LINE + 1]
+            return
+        self._line += piece
+        if self._held is not None and self._held.is_sure:
+            return
+        if len(self._line) > _LONGEST_LINE or not self._may_decide(self._line):
+            self._pass_line()
+
+    def _may_decide(self, line: str) -> bool:
+        """True if a line that is not whole yet may become one that decides something."""
+        if self._held is not None:  # the first line of a fence
+            patchy = self._held.fence is not None and self._held.fence.info.lower() in _PATCH_INFOS
+            return bool(
+                not line.strip()
+                or _MAY_BE_SEARCH.fullmatch(line)
+                or (patchy and (_MAY_BE_DIFF.fullmatch(line) or _is_common_prefix(PATCH_FRAME[0], line)))
+            )
+        if self._fence is not None:
+            return False
+        starts = any(_is_common_prefix(start, line) for start in _STARTS)
+        return starts or _MAY_BE_FENCE.fullmatch(line) is not None or _MAY_BE_SEARCH.fullmatch(line) is not None
+
+    def _pass_line(self) -> None:
+        """Pass the line on as text, and what was held back for it."""
+        line, self._line = self._line, ""
+        if self._held is not None:
+            self._release_held()
+        self._text.append(line)
+        self._line, self._is_passing = line, True
+
+    def _release_held(self) -> None:
+        """Pass on what was held back as text. A fence that it opened stays open."""
+        held, self._held = self._held, None
+        assert held is not None
+        self._text.append("".join(held.lines))
+        self._fence = held.fence if not held.is_sure else None
+
+    def _end_line(self, end: str) -> None:
+        line, passing = self._line, self._is_passing
+        self._line, self._is_passing = "", False
+        if not line and not end:
+            return
+        if self._held is not None:
+            self._add_line(line, end)
+        elif passing or not self._begin_holding(line, end):
+            self._text.append(end if passing else line + end)
+            self._track_line(line)
+
+    def _track_line(self, line: str) -> None:
+        """Note what a line of text leaves behind: an open fence or none, and the name of a file for what follows."""
+        if self._fence is not None:
+            self._fence = None if self._fence.closes(line) else self._fence
+        elif len(line) <= _LONGEST_LINE:
+            self._fence = parse_opening_fence(line)
+        if line.strip():
+            self._file_above = _parse_file_name(line)
+
+    def _begin_holding(self, line: str, end: str) -> bool:
+        """Hold back a whole line that begins something; True if it does."""
+        if self._fence is not None or len(line) > _LONGEST_LINE:
+            return False
+        if tag := _OPEN_TAG.match(line):
+            self._held = _HeldText(lines=[line + end], closing=f"</{tag[1]}>")
+        elif line.rstrip() == PATCH_FRAME[0]:
+            self._held = _HeldText(lines=[line + end], closing=PATCH_FRAME[1])
+        elif _SEARCH.fullmatch(line) and self._file_above:
+            self._held = _HeldText(lines=[line + end], name=self._file_above)
+        elif fence := parse_opening_fence(line):
+            self._held = _HeldText(lines=[line + end], fence=fence, name=self._file_above, is_sure=False)
+        else:
+            return False
+        if tag is not None:
+            self._try_tagged(line)
+        return True
+
+    def _add_line(self, line: str, end: str) -> None:
+        held = self._held
+        assert held is not None
+        held.lines.append(line + end)
+        if not held.is_sure:
+            self._decide_fence(held, line)
+        elif held.fence is not None:
+            if held.fence.closes(line):
+                self._resolve_candidate(_parse_fenced(held))
+        elif held.closing:
+            self._try_tagged(line)
+        elif _REPLACE.fullmatch(line):
+            self._resolve_candidate(_build_block_edit(held.name, "".join(held.lines)))
+
+    def _decide_fence(self, held: _HeldText, line: str) -> None:
+        """Decide by the first line of a fence whether it begins an edit."""
+        assert held.fence is not None
+        patchy = held.fence.info.lower() in _PATCH_INFOS
+        named = bool(held.name or _parse_fence_path(held.fence))
+        if (patchy and (line.rstrip() == PATCH_FRAME[0] or _DIFF.fullmatch(line))) or (
+            named and _SEARCH.fullmatch(line)
+        ):
+            held.is_sure = True
+        elif held.fence.closes(line):
+            self._release_held()
+            self._fence = None
+        elif line.strip():
+            self._release_held()
+
+    def _try_tagged(self, line: str) -> None:
+        """Try whether a line ends a tagged edit or a patch: the reader of tags knows what counts as its end."""
+        held = self._held
+        assert held is not None
+        if held.closing in line and (found := _parse_tagged("".join(held.lines))):
+            self._resolve_candidate(replace(found, is_call=held.closing == f"</{_CALL}>"))
+
+    def _resolve_candidate(self, candidate: WrittenEdit | None) -> None:
+        held = self._held
+        assert held is not None
+        self._held = None
+        meant = candidate is not None and self._accepts(candidate)
+        if candidate is None or not meant or candidate.is_call:
+            self._text.append("".join(held.lines))
+            if candidate is not None and meant:
+                self._ending = AnswerEnding(problem=WRITTEN_CALL.format(candidate.tool))
+            return
+        self._flush_text()
+        self._parts.append(CallStarted(self._count, candidate.tool))
+        self._parts.append(CallFinished(index=self._count, name=candidate.tool, arguments=candidate.arguments))
+        self._count += 1
+
+
+def _is_common_prefix(start: str, line: str) -> bool:
+    return start.startswith(line) or line.startswith(start)
+
+
+def _parse_tagged(text: str) -> WrittenEdit | None:
+    """Parse the one complete edit that the text is; None if it is more, less or something else."""
+    listener = TagParser()
+    heard = [*listener.feed(text), *listener.finish()]
+    calls = [each for each in heard if isinstance(each, CallFinished)]
+    if len(calls) != 1 or calls[0].problem or any(isinstance(each, AnswerText) and each.text.strip() for each in heard):
+        return None
+    return WrittenEdit(tool=calls[0].name, arguments=calls[0].arguments)
+
+
+def _parse_fenced(held: _HeldText) -> WrittenEdit | None:
+    """Parse what stands in a fence as an edit."""
+    assert held.fence is not None
+    body = "".join(held.lines[1:-1])
+    first = next((line for line in held.lines[1:-1] if line.strip()), "").rstrip()
+    if _SEARCH.fullmatch(first):
+        return _build_block_edit(_parse_fence_path(held.fence) or held.name, body, fenced=True)
+    return WrittenEdit(tool=PATCH_TOOL, arguments=encode_arguments({"input": body}), is_fenced=True)
+
+
+def _build_block_edit(name: str, body: str, *, fenced: bool = False) -> WrittenEdit:
+    return WrittenEdit(tool=EDIT_TOOL, arguments=encode_arguments({"file_path": name, "diff": body}), is_fenced=fenced)
+
+
+def _parse_fence_path(fence: Fence) -> str:
+    """The file that an info string names: one with a folder or an ending; "" = none."""
+    word = fence.info.strip().rpartition(":")[2]
+    return word if _NAME.fullmatch(word) and ("/" in word or "." in word) else ""
+
+
+def _parse_file_name(line: str) -> str:
+    """The file that a line consists of, bare or dressed up as a heading, in bold or in backticks; "" = it does not."""
+    bare = line.strip().strip("#*`: ").strip()
+    return bare if _NAME.fullmatch(bare) else ""

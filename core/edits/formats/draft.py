@@ -1,0 +1,233 @@
+"""The draft format: `<file_edit path=… start=… end=…>` around new code, in which comments say what does not change.
+
+`start` and `end` are 1-indexed and inclusive; 1 and -1, the whole file, when left out; both -1 append. A missing file
+is created. A file of more than 300 lines needs a range. Comments that say that something is removed vanish with it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+from core.edits.errors import EditError
+from core.edits.formats.search_replace import is_same_file
+from core.edits.hunks.draft_placement import place_draft
+from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
+from core.edits.lazy.alignment import assign_scopes
+from core.edits.lazy.lazy_edit import (
+    MOST_LOST,
+    LazyResult,
+    build_undecided_error,
+    check_remarks,
+    splice_draft,
+    tokenise_draft,
+)
+from core.edits.lazy.line_matches import DraftToken
+from core.edits.matching.line_edit import split_closed
+from core.text.lines import TextLines, split_lines
+from core.text.tags import parse_attributes
+
+LONGEST: Final = 300
+_HINT: Final = (
+    'Write <file_edit path="…" start=1 end=-1>, the new code, </file_edit>; lines are 1-indexed and inclusive, '
+    "start=-1 end=-1 appends. Nothing was changed."
+)
+_OPENED = re.compile(r"<file_edit\b([^>]*)>[ \t]*\r?\n?")
+_CLOSING = re.compile(r"</file_edit>")
+_CLOSING_LINE = re.compile(r"^[ \t]*</file_edit>", re.MULTILINE)
+_NUMBER = re.compile(r"[+-]?\d+$")
+
+
+class FileDraft(Struct, frozen=True, kw_only=True):
+    """New code for a range of a file. `start` and `end` None: not given."""
+
+    path: str
+    body: str
+    start: int | None = None
+    end: int | None = None
+
+
+def parse_drafts(content: str) -> tuple[FileDraft, ...]:
+    """Parse every draft of a text, in order. Raises `EditError`."""
+    drafts, place = [], 0
+    while found := _OPENED.search(content, place):
+        stop = _find_closing_tag(content, found.end())
+        if stop is None:
+            line = content.count("\n", 0, found.start()) + 1
+            raise EditError(f"The <file_edit> in line {line} is not closed.", hint=_HINT)
+        drafts.append(_build_draft(parse_attributes(found[1]), content[found.end() : stop.start()]))
+        place = stop.end()
+    if not drafts:
+        raise EditError("There is no <file_edit> in the text.", hint=_HINT)
+    return tuple(drafts)
+
+
+def _find_closing_tag(content: str, start: int) -> re.Match[str] | None:
+    """Find where a draft ends: at a closing tag that begins a line; at one within a line if there is no other before
+    the next draft, as content may speak of the tag."""
+    inline, own = _CLOSING.search(content, start), _CLOSING_LINE.search(content, start)
+    if inline is None or own is None:
+        return inline
+    return inline if _OPENED.search(content, inline.end(), own.start()) else own
+
+
+def _build_draft(given: dict[str, str], body: str) -> FileDraft:
+    path = given.get("path", given.get("filepath", given.get("file_path", "")))
+    if not path:
+        raise EditError("The <file_edit> has no path.", hint=_HINT)
+    return FileDraft(path=path, body=body, start=_parse_line(given, "start"), end=_parse_line(given, "end"))
+
+
+def _parse_line(given: dict[str, str], name: str) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if not _NUMBER.match(value.strip()):
+        raise EditError(f"{name} is {value!r}, not a whole number.", hint=_HINT)
+    return int(value)
+
+
+def apply_drafts(text: str | None, content: str, path: str = "") -> str:
+    """Return the file at `path` (None: it is not there) after its drafts. Raises `EditError`."""
+    drafts = parse_drafts(content)
+    mine = [each for each in drafts if not path or is_same_file(each.path, path)]
+    if not mine and len({each.path for each in drafts}) == 1:
+        mine = list(drafts)
+    if not mine:
+        raise EditError(f"No <file_edit> is meant for {path}.", hint=_HINT)
+    if text is None:
+        first, *rest = mine
+        text, mine = first.body, rest
+    ranges = sorted((each for each in mine if (each.start, each.end) != (-1, -1)), key=lambda each: each.start or 1)
+    _check_overlap(ranges)
+    for each in reversed(ranges):
+        text = apply_draft(text, each)
+    for each in mine:
+        text = text if each in ranges else append_lines(text, each.body)
+    return text
+
+
+def _check_overlap(ranges: list[FileDraft]) -> None:
+    for before, after in pairwise(ranges):
+        if before.end in (None, -1) or (before.end or 0) >= (after.start or 1):
+            raise EditError(f"Two drafts of {after.path} are meant for line {after.start or 1}.", hint=_HINT)
+
+
+def append_lines(text: str, body: str) -> str:
+    """Append `body` on lines of its own; a file without a final newline stays without one."""
+    lines = split_lines(text)
+    rows = split_closed(body)[0] if body else []
+    if not rows:
+        return text
+    if not lines.bodies:
+        return body
+    end = lines.find_dominant_ending()
+    closed = bool(lines.ends[-1])
+    return text + ("" if closed else end) + end.join(rows) + (end if closed else "")
+
+
+def apply_draft(text: str, draft: FileDraft) -> str:
+    """Replace the lines of the draft's range by what the draft makes of them. Raises `EditError`."""
+    lines = split_lines(text)
+    first, last = _resolve_range(draft, len(lines))
+    if not lines.bodies:
+        return draft.body
+    rows = split_closed(draft.body)[0] if draft.body else []
+    part = TextLines(lines.bodies[first:last], lines.ends[first:last], lines.starts[first:last])
+    tokens = tokenise_draft(rows, part)
+    before, after = text[: lines.starts[first]], text[lines.find_end(last - 1) :]
+    hunks = _place_hunks(part, rows, tokens)
+    if hunks is not None and not hunks.has_markers:
+        hunks = None
+    if hunks is not None and hunks.is_accepted:
+        return before + hunks.text + after
+    if hunks is not None and not hunks.is_outline:
+        raise build_undecided_error("its parts fit in more than one place")
+    check_remarks(rows, {body.strip() for body in part.bodies})
+    if all(token.kind == "line" for token in tokens):
+        return before + replace_all_lines(part, rows) + after
+    if all(token.kind != "marker" for token in tokens):
+        kept = [row for row, token in zip(rows, tokens, strict=True) if token.kind == "line"]
+        return before + replace_all_lines(part, kept if _are_removed(tokens, part, "\n".join(kept)) else rows) + after
+    if len(part) == len(lines):
+        _check_start(part, rows)
+    done = splice_draft(part, assign_scopes(tokens), open_ends=False)
+    _check_removals(part, rows, done)
+    if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done.text):
+        raise build_undecided_error("its parts fit in more than one place")
+    if done.removed > MOST_LOST and done.removed > 3 * done.added:
+        raise build_undecided_error(f"it would delete {done.removed} lines that it does not mention")
+    return before + done.text + after
+
+
+def _place_hunks(part: TextLines, rows: list[str], tokens: list[DraftToken]) -> PlacedDraft | None:
+    """Place the draft as pieces of its range. A comment that says that something is removed vanishes if that is so."""
+    if any(token.kind == "removal" for token in tokens):
+        laid = place_draft(
+            part, [row for row, token in zip(rows, tokens, strict=True) if not token.removed], open_ends=False
+        )
+        if laid is not None and _are_removed(tokens, part, laid.text):
+            return laid
+    return place_draft(part, rows, open_ends=False)
+
+
+def _are_removed(tokens: list[DraftToken], part: TextLines, after: str) -> bool:
+    """True if all that comments say is removed is there less often than it was."""
+    before = "\n".join(part.bodies)
+    things = [token.removed for token in tokens if token.kind == "removal"]
+    return all(_count_thing(thing, after) < _count_thing(thing, before) for thing in things)
+
+
+def _count_thing(thing: str, text: str) -> int:
+    return len(re.findall(rf"(?<![\w.]){re.escape(thing)}(?!\w)", text))
+
+
+def _check_start(part: TextLines, rows: list[str]) -> None:
+    """Raise `UndecidedEdit` when a draft of the whole file begins below its first lines and does not say that they
+    stay."""
+    given = [row.strip() for row in rows if row.strip()]
+    there = [body.strip() for body in part.bodies if body.strip()]
+    place = there.index(given[0]) if there.count(given[0]) == 1 else 0
+    if place and set(there[:place]).isdisjoint(given):
+        raise build_undecided_error(
+            f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before"
+        )
+
+
+def _check_removals(part: TextLines, rows: list[str], done: LazyResult) -> None:
+    """Raise `UndecidedEdit` when something stays that a comment says is removed and the draft nowhere else accounts
+    for."""
+    own = {row.strip() for row in rows}
+    for token in tokenise_draft(rows, part):
+        if token.kind != "removal" or not re.search(r"\W", token.removed):
+            continue
+        wanted = re.compile(rf"(?<![\w.]){re.escape(token.removed)}(?!\w)")
+        left = [row for row in split_lines(done.text).bodies if wanted.search(row) and row.strip() not in own]
+        if left:
+            raise build_undecided_error(f"{token.removed!r} is said to be removed, but {left[0].strip()[:80]!r} stays")
+
+
+def _resolve_range(draft: FileDraft, count: int) -> tuple[int, int]:
+    """The range of a draft as 0-indexed lines, the end exclusive. Raises `EditError`."""
+    start = 1 if draft.start is None else draft.start
+    end = -1 if draft.end is None else draft.end
+    if count > LONGEST and start == 1 and end == -1:
+        raise EditError(
+            f"{draft.path} has {count} lines. For a file of more than {LONGEST} lines, give the range to edit: "
+            'start and end, as in <file_edit path="…" start=100 end=200>.',
+            hint="Read the part to edit with its line numbers, then send only that part. Nothing was changed.",
+        )
+    last = count if end == -1 else end
+    problem = ""
+    if start < 1:
+        problem = "begins before line 1"
+    elif start > max(count, 1) or last > max(count, 1):
+        problem = f"is outside of the file, which has {count} lines"
+    elif last < start and count:
+        problem = "ends before it begins"
+    if problem:
+        raise EditError(f"The range {start}-{end} of {draft.path} {problem}.", hint=_HINT)
+    return start - 1, last

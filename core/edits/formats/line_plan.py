@@ -1,0 +1,191 @@
+"""The line plan: `[{start_line, end_line, replacement}]`, applied from the bottom to the top as one batch.
+
+Lines are 1-indexed and inclusive, as they stand in the file before the edit. An empty replacement deletes the lines
+and leaves no empty one. A range without an end inserts before its start; the line after the last one appends. The whole
+plan is checked before anything is changed: overlapping, inverted and outlying ranges are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.edits.errors import EditError
+from core.edits.formats.line_plan_json import decode_plan
+from core.edits.matching.block_merge import MatchedBlock, replace_block
+from core.edits.matching.line_edit import split_closed
+from core.text.lines import TextLines, split_lines
+
+_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
+_LISTS: Final = ("edits", "plan", "edit_operations", "operations", "changes")
+_STARTS: Final = ("start_line", "startLine", "start")
+_ENDS: Final = ("end_line", "endLine", "end")
+_TEXTS: Final = ("replacement", "new_text", "content")
+_HINT = (
+    "Give a JSON list of {start_line, end_line, replacement}; lines are 1-indexed and inclusive. Nothing was changed."
+)
+
+
+class LineRange(Struct, frozen=True, kw_only=True):
+    """`end_line` None: `replacement` is inserted before `start_line`."""
+
+    start_line: int
+    end_line: int | None
+    replacement: str
+
+
+def parse_line_plan(content: str) -> tuple[LineRange, ...]:
+    """Parse the ranges of a JSON list, which may stand in a fence or in prose. Raises `EditError`."""
+    try:
+        entries = decode_plan(content)
+    except (ValueError, RecursionError) as problem:
+        raise EditError(f"The line plan is not valid JSON: {problem}.", hint=_HINT) from None
+    if isinstance(entries, dict):
+        entries = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list)), [entries])
+    if not isinstance(entries, list):
+        raise EditError("The line plan is not a list.", hint=_HINT)
+    return tuple(_parse_range(entry, number) for number, entry in enumerate(entries, start=1))
+
+
+def _parse_range(entry: Any, number: int) -> LineRange:
+    if not isinstance(entry, dict):
+        raise EditError(f"Edit {number} of the line plan is not an object.", hint=_HINT)
+    start, end, text = (_find_named(entry, names) for names in (_STARTS, _ENDS, _TEXTS))
+    if not isinstance(text, str):
+        raise EditError(f"Edit {number}: replacement is {text!r}, not a text.", hint=_HINT)
+    first = _parse_whole(start, "start_line", number)
+    last = None if end is None else _parse_whole(end, "end_line", number)
+    return LineRange(start_line=first, end_line=last, replacement=text)
+
+
+def _find_named(entry: dict[str, Any], names: Sequence[str]) -> Any:
+    return next((entry[name] for name in names if name in entry), None)
+
+
+def _parse_whole(value: Any, name: str, number: int) -> int:
+    """Parse a whole number, also as a text or with a zero behind the point."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise EditError(f"Edit {number}: {name} is {value!r}, not a whole number.", hint=_HINT)
+    return value
+
+
+def apply_line_plan(text: str, plan: Sequence[LineRange]) -> str:
+    """Replace every range, or raise `EditError` and change nothing. The order of `plan` does not matter."""
+    lines = split_lines(text)
+    ordered = sorted(
+        _deduplicate(plan, len(lines)),
+        key=lambda each: (each.start_line, -1 if each.end_line is None else each.end_line),
+    )
+    for each in ordered:
+        _check_range(each, len(lines))
+    for first, second in pairwise(ordered):
+        if first.end_line is not None and second.start_line <= first.end_line:
+            raise EditError(f"The ranges {_format_range(first)} and {_format_range(second)} overlap.", hint=_HINT)
+        if first.end_line is None and second == first:
+            raise EditError(f"Two texts are to be inserted before line {first.start_line}.", hint=_HINT)
+    for each in reversed(ordered):
+        text = _apply_range(text, lines, each)
+    return text
+
+
+def _deduplicate(plan: Sequence[LineRange], count: int) -> list[LineRange]:
+    """The ranges without repetitions; that of the line after the last one as what is added there."""
+    once: list[LineRange] = []
+    for each in plan:
+        appends = bool(count) and each.start_line == count + 1 == each.end_line
+        range_ = LineRange(start_line=count + 1, end_line=None, replacement=each.replacement) if appends else each
+        if range_.end_line is None or range_ not in once:
+            once.append(range_)
+    return once
+
+
+def _check_range(each: LineRange, count: int) -> None:
+    if each.start_line < 1:
+        raise EditError(f"The range {_format_range(each)} begins before line 1.", hint=_HINT)
+    last = count if each.end_line is not None and count else count + 1
+    if each.start_line > last or (each.end_line or 0) > max(count, 1):
+        raise EditError(f"The range {_format_range(each)} is outside of the file, which has {count} lines.", hint=_HINT)
+    if each.end_line is not None and each.end_line < each.start_line:
+        raise EditError(f"The range {_format_range(each)} ends before it begins.", hint=_HINT)
+
+
+def _format_range(each: LineRange) -> str:
+    return f"{each.start_line}-{each.start_line if each.end_line is None else each.end_line}"
+
+
+def _apply_range(text: str, lines: TextLines, each: LineRange) -> str:
+    first = each.start_line - 1
+    if each.end_line is None or not lines.bodies:
+        return _insert_lines(text, lines, first, each.replacement)
+    last = each.end_line - 1
+    wanted = split_closed(each.replacement)[0] if each.replacement else []
+    block = MatchedBlock(first, last, list(range(first, last + 1)))
+    return text[: lines.starts[first]] + replace_block(lines, block, wanted) + text[lines.find_end(last) :]
+
+
+def _insert_lines(text: str, lines: TextLines, place: int, replacement: str) -> str:
+    if not replacement:
+        return text
+    if not lines.bodies:
+        return replacement
+    end = lines.find_dominant_ending()
+    new = end.join(split_closed(replacement)[0])
+    if place < len(lines):
+        start = lines.starts[place]
+        return text[:start] + new + end + text[start:]
+    closed = bool(lines.ends[-1])
+    return text + new + end if closed else text + end + new
+
+
+def number_lines(text: str, *, first: int = 1) -> str:
+    """The text as the edit agent reads it: every line behind its number, counted from `first`."""
+    return "\n".join(f"{number:6}|{line}" for number, line in enumerate(split_lines(text).bodies, start=first))
+
+
+def find_unplanned_changes(before: str, after: str, plan: Sequence[LineRange]) -> list[int]:
+    """The lines (1-indexed, before the edit) that changed although no range of the plan names them."""
+    old, new = split_lines(before), split_lines(after)
+    wrong, shift = [], 0
+    named = {number for each in plan for number in range(each.start_line, (each.end_line or each.start_line - 1) + 1)}
+    inserts = {each.start_line: each for each in plan if each.end_line is None}
+    grown = {
+        each.start_line: len(split_closed(each.replacement)[0]) if each.replacement else 0
+        for each in plan
+        if each.end_line is not None
+    }
+    for number in range(1, len(old) + 1):
+        if number in inserts and inserts[number].replacement:
+            shift += len(split_closed(inserts[number].replacement)[0])
+        if number in named:
+            shift += grown.get(number, 0) - 1
+            continue
+        place = number - 1 + shift
+        if not 0 <= place < len(new) or new.bodies[place] != old.bodies[number - 1]:
+            wrong.append(number)
+    return wrong
+
+
+def find_changed_span(before: str, after: str) -> tuple[int, int, int]:
+    """(first, last, last afterwards): the smallest region of lines (1-indexed, inclusive) that holds every change."""
+    old, new = split_whole_lines(before), split_whole_lines(after)
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head + 1, len(old) - tail, len(new) - tail
+
+
+def split_whole_lines(text: str) -> list[str]:
+    """Split a text into lines with their endings."""
+    lines = split_lines(text)
+    return [body + end for body, end in zip(lines.bodies, lines.ends, strict=True)]

@@ -1,0 +1,143 @@
+"""The SEARCH/REPLACE block format: apply all blocks of a text or none. The parser is in `blocks.py`.
+
+An empty SEARCH stands for the whole file, an empty REPLACE deletes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from core.edits.errors import EditError
+from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
+from core.edits.matching.ladder import LadderMatch, apply_splices, locate
+from core.edits.matching.line_edit import Splice
+from core.edits.matching.search_text import SearchText
+from core.text.lines import carry_endings, find_line_number, normalise_endings
+
+_RULE = re.compile(r"^={5,}\s*$", re.MULTILINE)
+__all__ = [
+    "SearchReplaceBlock",
+    "SearchReplaceResult",
+    "apply_blocks",
+    "apply_search_replace",
+    "parse_blocks",
+    "select_blocks",
+]
+
+
+class SearchReplaceResult(Struct, frozen=True, kw_only=True):
+    """`rungs` and `lines` (1-indexed start, in the text before the edit or, where blocks build on each other, in the
+    running text), one per block."""
+
+    text: str
+    rungs: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+def apply_search_replace(text: str, content: str, path: str = "") -> SearchReplaceResult:
+    """Apply the blocks of `content` that are meant for the file at `path`. Raises `EditError`."""
+    return apply_blocks(text, select_blocks(parse_blocks(content), path))
+
+
+def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[SearchReplaceBlock, ...]:
+    """Select the blocks that name this file or none; when all name one other file, that is taken for another name of
+    it."""
+    mine = tuple(block for block in blocks if not path or block.path is None or is_same_file(block.path, path))
+    if mine and any(block.path is not None for block in mine):
+        return mine
+    return tuple(blocks) if len({block.path for block in blocks}) == 1 else mine or tuple(blocks)
+
+
+def is_same_file(named: str, path: str) -> bool:
+    """True if two paths name one file: one may leave out directories at the start."""
+    ours, theirs = (each.replace("\\", "/").removeprefix("./").strip("/") for each in (named, path))
+    return ours == theirs or ours.endswith(f"/{theirs}") or theirs.endswith(f"/{ours}")
+
+
+def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
+    """Apply every block or none.
+
+    Blocks are looked for in the text as it was; when one of them is not in it, or two touch the same lines, they are
+    applied one after the other. Raises `EditError` that names the block.
+    """
+    if len(blocks) == 1 and not blocks[0].search:
+        return SearchReplaceResult(text=_fit_endings(text, blocks[0].replace), rungs=("whole_file",), lines=(1,))
+    if any(not block.search for block in blocks):
+        raise EditError(
+            "A block with an empty SEARCH part stands for the whole file and can't be mixed with other blocks.",
+            hint="Send it alone, or give the lines to replace. Nothing was changed.",
+        )
+    search_text = SearchText(text)
+    return _apply_at_once(search_text, blocks) or _apply_in_turn(search_text, blocks)
+
+
+def _fit_endings(text: str, replace: str) -> str:
+    """Give a whole new text the endings of a file whose lines all end with CRLF."""
+    if "\r\n" in text and text.count("\n") == text.count("\r\n"):
+        return normalise_endings(replace).replace("\n", "\r\n")
+    return carry_endings("", replace, "\n")
+
+
+def _find_block(search_text: SearchText, block: SearchReplaceBlock) -> LadderMatch:
+    """Find where a block belongs. One that can be read in several ways is decided by what stands in the file, and a
+    line of equals signs only comes to a file that has such lines."""
+    if not block.alternatives:
+        return locate(search_text, block.search, block.replace, whole_lines=True, near=block.line)
+    readings = [(block.search, block.replace), *block.alternatives]
+    ruled = _RULE.search(search_text.lf_text) is not None
+    exact = [
+        reading
+        for reading in readings
+        if reading[0] and f"\n{reading[0]}" in f"\n{search_text.lf_text}" and (ruled or not _RULE.search(reading[1]))
+    ]
+    if len(exact) != 1:
+        raise EditError(
+            "The block has several ======= lines, and the file does not tell which one divides it.",
+            hint="Write \\======= for those that are lines of the file. Nothing was changed.",
+        )
+    return locate(search_text, *exact[0], whole_lines=True, near=block.line)
+
+
+def _apply_at_once(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult | None:
+    rungs: list[str] = []
+    starts: list[int] = []
+    splices: list[Splice] = []
+    text = search_text.text
+    for number, block in enumerate(blocks, start=1):
+        try:
+            found = _find_block(search_text, block)
+        except EditError as error:
+            if error.ambiguous or len(blocks) == 1:
+                raise _name_block(error, number, len(blocks)) from error
+            return None
+        rungs.append(found.rung)
+        starts.append(min(found.splices).start)
+        splices += found.splices
+    if any(first.end > second.start for first, second in pairwise(sorted(splices))):
+        return None
+    lines = tuple(find_line_number(text, start) for start in starts)
+    return SearchReplaceResult(text=apply_splices(text, splices), rungs=tuple(rungs), lines=lines)
+
+
+def _apply_in_turn(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
+    rungs, lines = [], []
+    text = search_text.text
+    for number, block in enumerate(blocks, start=1):
+        search_text = search_text.with_text(text)
+        try:
+            found = _find_block(search_text, block)
+        except EditError as error:
+            raise _name_block(error, number, len(blocks)) from error
+        lines.append(find_line_number(text, min(found.splices).start))
+        text = apply_splices(text, found.splices)
+        rungs.append(found.rung)
+    return SearchReplaceResult(text=text, rungs=tuple(rungs), lines=tuple(lines))
+
+
+def _name_block(error: EditError, number: int, count: int) -> EditError:
+    where = f"Block {number} of {count}: " if count > 1 else ""
+    return EditError(where + error.message, hint=error.hint, candidates=error.candidates, ambiguous=error.ambiguous)

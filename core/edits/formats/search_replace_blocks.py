@@ -1,0 +1,236 @@
+"""SEARCH/REPLACE blocks as text: what stands in which block, and for which file it is meant.
+
+    ------- SEARCH
+    lines that are there
+    =======
+    lines that take their place
+    +++++++ REPLACE
+
+Markers have seven or more signs and stand alone on their line. Blocks opened with `<<<<<<< SEARCH` end with
+`>>>>>>> REPLACE`; as models write these in many ways, five signs, a stray `>` and white space around are read too.
+Around the blocks there may be text, fences, `<chat>` and `<file-edit filePath="…">` tags, or the file's name on one of
+the three lines before a block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from core.edits.errors import EditError
+from core.edits.formats.block_dividers import Parts, split_at_dividers
+from core.text.tags import has_closing_tag, parse_open_tag
+
+_DASHED: Final = (re.compile(r"-{7,} SEARCH$"), re.compile(r"={7,}$"), re.compile(r"(?:\+{7,}|>{7,}) REPLACE$"))
+_ANGLED: Final = (
+    re.compile(r"\s*<{5,} SEARCH>?\s*$"),
+    re.compile(r"\s*={5,}\s*$"),
+    re.compile(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$"),
+)
+_ANY_END = re.compile(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$")
+_GLUED = re.compile(r"((?:\+{7,}|>{7,}) REPLACE)[ \t]*(</(?:file-edit|diff|content)>.*)$")
+_START_LINE = re.compile(r":(start|end)_line:\s*\[?(\d+)\]?\s*$")
+_RULE = re.compile(r"-{7,}\s*$")
+_ESCAPED = re.compile(r"\\(?=(?:[<>=+-]{7}|:(?:start|end)_line:))")
+_NAME = re.compile(r"(?:[^\s]+|[^\n]{0,80}[\w/\\-]\.\w{1,8})$")
+_MISPLACED = re.compile(r"\s*:(?:start|end)_line:")
+_NEARLY = re.compile(r"\s*(<{5,}|>{5,}|-{5,}|\+{5,}) ?(?:SEARCH|REPLAC\w*)\s*>?\s*$")
+_CUT_OFF = re.compile(r"(?:-{7,}|<{7,}) S(?:E(?:A(?:RC?)?)?)?$")
+_HINT: Final = (
+    "A block is: ------- SEARCH, the old lines, =======, the new lines, +++++++ REPLACE; each marker alone on its "
+    "line. Write \\======= for a line of the file that looks like a marker. Nothing was changed."
+)
+
+
+class SearchReplaceBlock(Struct, frozen=True):
+    """`search` and `replace` are whole lines with their endings; "" is an empty part. `path` is the file that was named
+    for it, `line` (1-indexed) where it was said to begin. `others` are further ways to read a block that holds a line
+    of equals signs which may be a heading's underline."""
+
+    search: str
+    replace: str
+    path: str | None = None
+    line: int | None = None
+    alternatives: tuple[Parts, ...] = ()
+
+
+def parse_blocks(content: str) -> tuple[SearchReplaceBlock, ...]:
+    """Parse all blocks of `content`, in order. Raises `EditError` for a broken sequence of markers, naming the
+    line."""
+    blocks = tuple(_BlockParser(content).parse())
+    if not blocks:
+        raise EditError("There is no SEARCH/REPLACE block in the text.", hint=_HINT)
+    return blocks
+
+
+def build_marker_error(what: str, line: int) -> EditError:
+    """An `EditError` for markers that are broken in `line` (1-indexed)."""
+    return EditError(f"Broken SEARCH/REPLACE markers in line {line}: {what}.", hint=_HINT)
+
+
+def is_block_start(line: str) -> bool:
+    """True if a line, with or without its ending, opens a block."""
+    bare = line.rstrip("\r\n")
+    return bool(_DASHED[0].match(bare) or _ANGLED[0].match(bare))
+
+
+class _BlockParser:
+    """Goes over the lines outside of blocks, and takes each block as a whole."""
+
+    def __init__(self, content: str) -> None:
+        self.lines = _split_rows(content)
+        self.index = 0
+        self.tag_path: str | None = None
+        self.heading_path: str | None = None
+
+    def parse(self) -> Iterator[SearchReplaceBlock]:
+        while self.index < len(self.lines):
+            row = self.lines[self.index].rstrip("\r\n")
+            if is_block_start(row):
+                yield self._parse_block(_DASHED if _DASHED[0].match(row) else _ANGLED)
+                continue
+            if _ANY_END.match(row):
+                raise build_marker_error(f"{row.strip()} without a SEARCH before it", self.index + 1)
+            if _DASHED[1].match(row) and self._has_end_without_start():
+                raise build_marker_error("======= stands outside of a block", self.index + 1)
+            if _CUT_OFF.match(row) and self.index == len(self.lines) - 1:
+                raise build_marker_error("the text ends in the middle of a marker", self.index + 1)
+            self._read_tags(row)
+            self.index += 1
+
+    def _read_tags(self, row: str) -> None:
+        if has_closing_tag(row, "file-edit"):
+            self.tag_path = None
+        found = parse_open_tag(row, "file-edit")
+        if found is not None:
+            self.tag_path = next((found[name] for name in ("filepath", "path", "file_path") if name in found), None)
+
+    def _has_end_without_start(self) -> bool:
+        """True if the next marker is the end of a block: then the start of it is missing."""
+        for row in self.lines[self.index + 1 :]:
+            bare = row.rstrip("\r\n")
+            if is_block_start(bare):
+                return False
+            if _ANY_END.match(bare):
+                return True
+        return False
+
+    def _parse_block(self, style: Sequence[re.Pattern[str]]) -> SearchReplaceBlock:
+        begin = self.index
+        path = self._find_path(begin, style)
+        end = self._find_end(begin, style)
+        self.index = end + 1
+        body = self.lines[begin + 1 : end]
+        line, body = _split_line_number(body)
+        dividers = [index for index, row in enumerate(body) if style[1].match(row.rstrip("\r\n"))]
+        if not dividers:
+            raise build_marker_error(
+                f"the block that begins in line {begin + 1} has no ======= line before its end", end + 1
+            )
+        readings = split_at_dividers(body, dividers)
+        if not readings.certain and not readings.possible:
+            extra = begin + 2 + dividers[1]
+            raise build_marker_error(f"the block that begins in line {begin + 1} has several ======= lines", extra)
+        (search, replace), *others = readings.certain + readings.possible
+        if residue := _find_stray_marker(search) or _find_stray_marker(replace):
+            raise build_marker_error(
+                f"{residue[:60]!r} in the block that begins in line {begin + 1} looks like a marker", end + 1
+            )
+        if any(_MISPLACED.match(row) for row in replace.splitlines()):
+            raise build_marker_error(
+                f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}", begin + 1
+            )
+        return SearchReplaceBlock(_unescape(search), _unescape(replace), path, line, tuple(others))
+
+    def _find_end(self, begin: int, style: Sequence[re.Pattern[str]]) -> int:
+        divided = False
+        for index in range(begin + 1, len(self.lines)):
+            row = self.lines[index].rstrip("\r\n")
+            if style[2].match(row) and not (style is _DASHED and row[0] == ">" and self._closes_nested(begin, index)):
+                return index
+            divided = divided or bool(style[1].match(row))
+            if style[0].match(row):
+                missing = "REPLACE" if divided else "======="
+                raise build_marker_error(
+                    f"the block that begins in line {begin + 1} has no {missing} line before", index + 1
+                )
+        missing = "+++++++ REPLACE" if divided else "======="
+        raise build_marker_error(f"the block that begins in line {begin + 1} has no {missing} line", begin + 1)
+
+    def _closes_nested(self, begin: int, index: int) -> bool:
+        """True if a >>>>>>> REPLACE closes a <<<<<<< SEARCH that is content of the block."""
+        opened = sum(row.startswith("<<<<<<<") for row in self.lines[begin + 1 : index])
+        return opened > sum(row.startswith(">>>>>>>") for row in self.lines[begin + 1 : index])
+
+    def _find_path(self, begin: int, style: Sequence[re.Pattern[str]]) -> str | None:
+        if self.tag_path is not None:
+            return self.tag_path
+        name = _find_file_name(self.lines[max(0, begin - 3) : begin])
+        if name and (style is _ANGLED or re.search(r"[./]", name)):
+            self.heading_path = name
+        return self.heading_path
+
+
+def _find_stray_marker(part: str) -> str:
+    """Return a line of a part that is a marker of another block, or nearly one, and not one of a pair; "" = none."""
+    found = [(row, match[1][0] in "<-") for row in part.splitlines() if (match := _NEARLY.match(row))]
+    opened = 0
+    for row, opens_block in found:
+        whole = row.strip().endswith(("SEARCH" if opens_block else "REPLACE", ">"))
+        opened += 1 if opens_block else -1
+        if not whole or opened < 0 or opened > 1:
+            return row.strip()
+    return found[-1][0].strip() if opened else ""
+
+
+def _split_rows(content: str) -> list[str]:
+    rows: list[str] = []
+    for row in re.findall(r"[^\n]*\n|[^\n]+", content):
+        glued = _GLUED.match(row.rstrip("\n"))
+        rows += [f"{glued[1]}\n", f"{glued[2]}\n"] if glued else [row]
+    return rows
+
+
+def _split_line_number(body: list[str]) -> tuple[int | None, list[str]]:
+    """Split off the `:start_line:` of a block: (1-indexed line or None, the remaining lines)."""
+    line, count = None, 0
+    for row in body:
+        found = _START_LINE.match(row.strip())
+        if not found:
+            break
+        line = int(found[2]) if found[1] == "start" else line
+        count += 1
+    if count and count < len(body) and _RULE.match(body[count].rstrip("\r\n")):
+        count += 1
+    return line, body[count:]
+
+
+def _unescape(part: str) -> str:
+    return "".join(_ESCAPED.sub("", row, count=1) if row[0] == "\\" else row for row in part.splitlines(keepends=True))
+
+
+def _find_file_name(before: Sequence[str]) -> str | None:
+    """Return the name of a file on the lines before a block, fences between them passed over; None = none."""
+    names = []
+    for row in reversed(before):
+        names.append(_parse_file_name(row))
+        if not row.strip().startswith("```"):
+            break
+    named = [name for name in names if name]
+    return next((name for name in named if "." in name), named[0] if named else None)
+
+
+def _parse_file_name(row: str) -> str:
+    name = row.strip()
+    if name == "...":
+        return ""
+    if name.startswith("```"):
+        name = name.lstrip("`").strip()
+        return name.split(":", 1)[-1] if "." in name or "/" in name else ""
+    if name.startswith("<") and name.endswith(">"):
+        return ""
+    name = name.rstrip(":").lstrip("#").strip().strip("`").strip("*").strip()
+    return name if _NAME.match(name) else ""

@@ -1,0 +1,66 @@
+"""The `old_string` / `new_string` format: literal text, one place or all of them; several edits as one batch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from core.edits.errors import EditError
+from core.edits.matching.ladder import Replacement, apply_replacement
+
+
+def replace_string(text: str, old_string: str, new_string: str, *, replace_all: bool = False) -> Replacement:
+    """Replace `old_string` in `text`; `$` and backslashes stand for themselves. Raises `EditError`."""
+    if old_string == new_string:
+        raise EditError(
+            "old_string and new_string are the same, so there is nothing to change.",
+            hint="Give the new text in new_string, or leave the call out.",
+        )
+    return apply_replacement(text, old_string, new_string, replace_all=replace_all)
+
+
+class MultiEditResult(NamedTuple):
+    """`rungs`: how each edit was matched, in order; "" for a text that was put into an empty file."""
+
+    text: str
+    rungs: tuple[str, ...]
+
+
+def apply_edits(text: str | None, arguments: Any) -> MultiEditResult:
+    """Apply decoded arguments: `{old_string, new_string, replace_all?}`, a list of these, or `{edits: […]}`.
+
+    Each edit is made in the text that the one before it left; all of them or none. An empty `old_string` creates a
+    file that is not there or empty. Raises `EditError`.
+    """
+    edits = arguments.get("edits", [arguments]) if isinstance(arguments, dict) else arguments
+    if not isinstance(edits, list) or not edits:
+        raise EditError("There are no edits.", hint="Give old_string and new_string, or a list of them in edits.")
+    rungs = []
+    for number, edit in enumerate(edits, start=1):
+        try:
+            text, rung = _apply_edit(text, edit)
+            rungs.append(rung)
+        except EditError as error:
+            where = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+            raise EditError(
+                where + error.message, hint=error.hint, candidates=error.candidates, ambiguous=error.ambiguous
+            ) from error
+    return MultiEditResult(text or "", tuple(rungs))
+
+
+def _apply_edit(text: str | None, edit: Any) -> tuple[str, str]:
+    if not isinstance(edit, dict):
+        raise EditError("An edit is not an object.", hint="Give old_string and new_string.")
+    old, new = (_find_text(edit, *names) for names in (("old_string", "old_str"), ("new_string", "new_str")))
+    if not old and not text:
+        return new, ""
+    if text is None:
+        raise EditError("There is no such file.", hint="Create it with an empty old_string.")
+    done = replace_string(text, old, new, replace_all=edit.get("replace_all") is True)
+    return done.text, done.rung
+
+
+def _find_text(edit: dict[str, Any], *names: str) -> str:
+    value = next((edit[name] for name in names if name in edit), None)
+    if not isinstance(value, str):
+        raise EditError(f"{names[0]} is {value!r}, not a text.", hint="Give old_string and new_string as texts.")
+    return value

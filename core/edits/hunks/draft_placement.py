@@ -1,0 +1,91 @@
+"""The one placement of a draft as pieces of a file, over all that its lines may mean.
+
+A line that looks like a marker and stands in the file, or is no comment, may be either; all ways to take such lines
+are compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from math import prod
+from typing import Final
+
+from core.edits.hunks.placed_draft import PlacedDraft, describe_unplaced, place_pieces
+from core.edits.hunks.placements import TooManyPlacements
+from core.edits.lazy.draft_indentation import fit_indentation
+from core.edits.lazy.markers import is_marker, may_be_marker, may_be_remark
+from core.text.lines import TextLines
+
+_SAID: Final = 100  # what speaks against a line of text that says that something stays
+_APART: Final = 100  # how much worse another meaning of such lines has to be
+_SHIFTED: Final = 30  # how much better a draft has to fit in another indentation
+_MOST_MEANINGS: Final = 16
+
+
+def place_draft(lines: TextLines, rows: Sequence[str], *, open_ends: bool) -> PlacedDraft | None:
+    """Place a draft on the file; None when it is not made of pieces of the file."""
+    shifted = fit_indentation(rows, lines)
+    try:
+        found = [
+            _choose_best(lines, each, open_ends) for each in ([rows] if shifted == list(rows) else [rows, shifted])
+        ]
+    except TooManyPlacements:
+        return describe_unplaced(rows, _flag_markers(rows))
+    asis, *others = found
+    if not others:
+        return asis
+    if asis is None or others[0] is None or others[0].cost + _SHIFTED >= asis.cost:
+        return asis or others[0]
+    if not asis.is_accepted or not _has_same_indent_signs(rows, lines):
+        return others[0]
+    exact = any(row[:1].isspace() and row in lines.bodies for row in rows if row.strip())
+    return asis if exact else others[0]._replace(is_sure=False, is_contested=True, is_outlined=False)
+
+
+def _has_same_indent_signs(rows: Sequence[str], lines: TextLines) -> bool:
+    """True if a draft is indented with the signs of the file."""
+    mine, theirs = ({row[0] for row in each if row[:1] in (" ", "\t") and row.strip()} for each in (rows, lines.bodies))
+    return not mine.isdisjoint(theirs)
+
+
+def _choose_best(lines: TextLines, rows: Sequence[str], open_ends: bool) -> PlacedDraft | None:
+    own = Counter(line.rstrip() for line in lines.bodies)
+    found = []
+    for marked in _iterate_meanings(rows, own):
+        made = place_pieces(lines, rows, marked, open_ends=open_ends)
+        said = sum(
+            may_be_marker(row) and not mark and row.rstrip() not in own for row, mark in zip(rows, marked, strict=True)
+        )
+        found += [made._replace(cost=made.cost + _SAID * said)] if made else []
+    laid = sorted(found, key=lambda each: each.cost)
+    if not laid:
+        return None
+    rivals = [each for each in laid if each.text != laid[0].text and each.cost < laid[0].cost + _APART]
+    return laid[0]._replace(is_sure=laid[0].is_sure and not rivals, is_contested=laid[0].is_contested or bool(rivals))
+
+
+def _iterate_meanings(rows: Sequence[str], own: Counter[str]) -> Iterator[list[bool]]:
+    """Yield which lines are markers, in every way that there is: the file has each of its lines so often as it has
+    it, and words that it has nowhere mean the same wherever they stand. Raises `TooManyPlacements`."""
+    markers = _flag_markers(rows)
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        if markers[index] and (row.rstrip() in own or may_be_marker(row) or may_be_remark(row)):
+            places[row.rstrip()].append(index)
+    ways = [
+        [taken for size in range(min(own[text], len(each)) + 1) for taken in combinations(each, size)]
+        if text in own
+        else [(), tuple(each)]
+        for text, each in places.items()
+    ]
+    if prod(map(len, ways)) > _MOST_MEANINGS:
+        raise TooManyPlacements
+    for way in product(*ways):
+        lines = {index for taken in way for index in taken}
+        yield [mark and index not in lines for index, mark in enumerate(markers)]
+
+
+def _flag_markers(rows: Sequence[str]) -> list[bool]:
+    return [is_marker(row) or may_be_marker(row) for row in rows]

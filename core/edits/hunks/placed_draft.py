@@ -1,0 +1,203 @@
+"""The file that a draft shaped like a diff makes: every piece in its place, everything else as it was.
+
+A line that a piece shares with the file keeps the file's own bytes, white space at its end and ending included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from core.edits.hunks.costs import is_telling
+from core.edits.hunks.pieces import (
+    START,
+    STOP,
+    DraftPiece,
+    is_outlined,
+    is_single,
+    is_spaced,
+    is_whole,
+    iterate_variants,
+    split_pieces,
+)
+from core.edits.hunks.placement_choice import choose_placements, is_same_result
+from core.edits.hunks.placement_doubts import CLOSE, PlacementDoubt, find_doubt, is_contested
+from core.edits.hunks.placements import LineIndex, Placement
+from core.edits.matching.block_merge import diff_lines
+from core.text.lines import TextLines
+
+_MANY: Final = 80
+_EMPTY: Final = 100  # a marker at an end of the file that stands for nothing
+MOST_OPEN: Final = 60  # lines at an end that may be meant to go; where all of the draft lies in one thing:
+_FEW: Final = 6
+
+
+class PlacedDraft(NamedTuple):
+    """Text that a draft makes of a file. `is_sure`: nothing else that it could make comes near; `is_contested`: but
+    something else speaks against it; `is_tied`: something else is as good; `doubts`: of its pieces; `is_outlined`:
+    every piece begins with something that has a name; `is_headed`: one is a single line that stays; `is_whole`:
+    every piece ends where that does; `has_markers`: there is a marker."""
+
+    text: str
+    cost: int
+    is_sure: bool
+    is_contested: bool
+    is_tied: bool
+    doubts: tuple[PlacementDoubt | None, ...]
+    is_outlined: bool
+    is_headed: bool
+    is_whole: bool
+    has_markers: bool
+
+    @property
+    def is_outline(self) -> bool:
+        """True if a piece only shows where something is, or has no context: not a diff, but an outline of the file."""
+        return PlacementDoubt.IDLE in self.doubts or (
+            self.is_outlined and (not self.is_sure or PlacementDoubt.BARE in self.doubts)
+        )
+
+    @property
+    def is_accepted(self) -> bool:
+        """True if it may be taken as it is: only pieces that merely show where another one belongs change nothing."""
+        changed = [each for each in self.doubts if each is not PlacementDoubt.IDLE]
+        told = len(changed) == len(self.doubts) or self.is_headed
+        return self.is_sure and told and bool(changed) and not any(changed)
+
+    def allows(self, before: str, after: str) -> bool:
+        """True if what was made of an outline in another way may be taken: where heads of what stays tell the
+        places, where it is the same, and, unless something speaks against that, where its parts are whole and may as
+        well lie elsewhere, or where nothing goes. A draft that only shows what is there changes nothing."""
+        if set(self.doubts) == {PlacementDoubt.IDLE}:
+            return after == before
+        if self.is_headed or after == self.text:
+            return True
+        rest = iter(after.split("\n"))
+        return not self.is_contested and (
+            (self.is_whole and self.is_tied) or all(line in rest for line in before.split("\n"))
+        )
+
+
+def place_pieces(
+    lines: TextLines, rows: Sequence[str], marked: Sequence[bool], *, open_ends: bool
+) -> PlacedDraft | None:
+    """Place the pieces; None when the draft can't be read as pieces of the file. `rows` are in the file's
+    indentation.
+
+    `open_ends`: what stands before or after the draft may stay without a marker that says so. Raises
+    `TooManyPlacements`.
+    """
+    index = LineIndex([START, *(body.rstrip() for body in lines.bodies), STOP])
+    options: list[list[Placement]] = []
+    pieces = split_pieces(rows, marked)
+    padded, outline = is_spaced(pieces), is_outlined(pieces)
+    for piece in pieces:
+        found = sorted(
+            _weigh_empty_markers(reading, piece, len(index.lines))
+            for variant in iterate_variants(piece, open_ends=open_ends, padded=padded)
+            for reading in index.find_placements(variant.rows, variant.cost)
+        )
+        options.append(found[:_MANY])
+    choice = choose_placements(options, index.lines) if options and all(options) else None
+    if choice is None:
+        return None
+    taken = list(zip(choice.placements, options, strict=True))
+    strayed = [_drops_blank_lines(reading, others, index, padded=padded) for reading, others in taken]
+    told = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
+    against = told and any(is_contested(reading, others, index) for reading, others in taken)
+    return PlacedDraft(
+        text=_render_placements(lines, choice.placements),
+        cost=choice.cost,
+        is_sure=told and not against,
+        is_contested=against,
+        is_tied=choice.is_tied,
+        doubts=tuple(find_doubt(reading, index.lines, outlined=outline) for reading in choice.placements),
+        is_outlined=outline,
+        is_headed=any(_is_head(reading, index.lines, most=2 if outline else 1) for reading in choice.placements),
+        is_whole=is_whole(pieces),
+        has_markers=any(marked),
+    )
+
+
+def _weigh_empty_markers(reading: Placement, piece: DraftPiece, count: int) -> Placement:
+    """Raise the cost where the marker before or after the piece would stand for nothing."""
+    empty = (piece.has_marker_above and reading.first <= 1) or (piece.has_marker_below and reading.last >= count - 1)
+    return reading._replace(cost=reading.cost + _EMPTY) if empty else reading
+
+
+def describe_unplaced(rows: Sequence[str], marked: Sequence[bool]) -> PlacedDraft:
+    """What is known of a draft that has too many places to try: it is not taken, and only allows what is plain."""
+    pieces = split_pieces(rows, marked)
+    return PlacedDraft(
+        text="",
+        cost=0,
+        is_sure=False,
+        is_contested=False,
+        is_tied=True,
+        doubts=(None,),
+        is_outlined=is_outlined(pieces),
+        is_headed=False,
+        is_whole=is_whole(pieces),
+        has_markers=any(marked),
+    )
+
+
+def _drops_blank_lines(reading: Placement, others: Sequence[Placement], index: LineIndex, *, padded: bool) -> bool:
+    """True if a placement leaves out blank lines of a piece, and keeping them would make another file; where all
+    markers have blank lines beside them, only if that is not much worse."""
+    longer = [each for each in others if _count_rows(each) > _count_rows(reading)]
+    if padded:
+        longer = [each for each in longer if each.cost < reading.cost + CLOSE]
+    near = [each for each in longer if each.first == reading.first or each.last == reading.last]
+    return bool(near) and not any(is_same_result(reading, each, index.lines) for each in longer)
+
+
+def _has_open_end(readings: Sequence[Placement], pieces: Sequence[DraftPiece], index: LineIndex) -> bool:
+    """True if lines before or after the draft have no marker: they may be kept, or be what goes."""
+    alone = is_single([row for piece in pieces for row in piece.rows])
+    ends: list[tuple[Sequence[str], int]] = []
+    if not pieces[0].has_marker_above and readings[0].rows[0] != START:
+        ends.append((index.lines[1 : readings[0].first], _FEW if alone else MOST_OPEN))
+    if not pieces[-1].has_marker_below and readings[-1].rows[-1] != STOP:
+        ends.append(
+            (index.lines[readings[-1].last : -1], _FEW if alone and not pieces[0].has_marker_above else MOST_OPEN)
+        )
+    return any(0 < sum(map(is_telling, rows)) <= most for rows, most in ends)
+
+
+def _count_rows(reading: Placement) -> int:
+    return sum(row not in (START, STOP) for row in reading.rows)
+
+
+def _is_head(reading: Placement, lines: Sequence[str], *, most: int) -> bool:
+    """True if a piece is a line or two that stay and only show what the next one belongs to."""
+    old = [line for line in lines[reading.first : reading.last] if line.strip("\0 ")]
+    return (
+        old == [row.rstrip() for row in reading.rows if row.strip()] and len([x for x in old if x[0] != "\0"]) <= most
+    )
+
+
+def replace_all_lines(lines: TextLines, rows: Sequence[str]) -> str:
+    """Return the text with all of its lines replaced; what both have keeps the file's own bytes."""
+    return _render_placements(lines, [Placement(0, 1, len(lines) + 1, tuple(rows))])
+
+
+def _render_placements(lines: TextLines, readings: Sequence[Placement]) -> str:
+    out: list[tuple[str, str]] = []
+    own = list(zip(lines.bodies, lines.ends, strict=True))
+    fallback, place = lines.find_dominant_ending(), 0
+    for reading in readings:
+        first, last = max(reading.first - 1, 0), min(reading.last - 1, len(own))
+        out += own[place:first]
+        rows = [row for row in reading.rows if row not in (START, STOP)]
+        old = [body.rstrip() for body, _ in own[first:last]]
+        for tag, i1, i2, j1, j2 in diff_lines(old, [row.rstrip() for row in rows]):
+            if tag == "equal":
+                out += own[first + i1 : first + i2]
+            else:
+                ends = [end for _, end in own[first + i1 : first + i2]] or [out[-1][1] if out else fallback]
+                out += [(row, ends[min(step, len(ends) - 1)] or fallback) for step, row in enumerate(rows[j1:j2])]
+        place = last
+    out += own[place:]
+    closed = not lines.ends or bool(lines.ends[-1])
+    text = "".join(body + (end or fallback) for body, end in out)
+    return text if closed else text.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,87 @@
+"""The places of all pieces of a draft together: in order, with something kept between them, better than any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from core.edits.hunks.placements import Placement
+
+MARGIN: Final = 30  # what every other reading has to be worse by; where the change itself costs much:
+_WIDE: Final = 45
+_PART: Final = 0.35
+_TIED: Final = 10
+_NOTHING_KEPT: Final = 20  # a marker that stands for nothing
+_NEVER: Final = 10**9
+
+
+class PlacementChoice(NamedTuple):
+    """One placement of each piece and what they cost. `is_sure`: every other choice that makes another file is
+    clearly worse (a change that costs much is made of more guesses). `is_tied`: one is hardly worse."""
+
+    placements: list[Placement]
+    cost: int
+    is_sure: bool
+    is_tied: bool
+
+
+def choose_placements(options: Sequence[Sequence[Placement]], lines: Sequence[str]) -> PlacementChoice | None:
+    """Return the best choice; None when the pieces fit in no order."""
+    ahead = _sum_costs(options)
+    behind = [row[::-1] for row in _sum_costs([list(reversed(each)) for each in reversed(options)], flipped=True)][::-1]
+    sums = [
+        [one + other - option.cost for one, other, option in zip(*rows, strict=True)]
+        for rows in zip(ahead, behind, options, strict=True)
+    ]
+    best = min(sums[0], default=_NEVER)
+    if best >= _NEVER:
+        return None
+    picked = _pick_cheapest(options, ahead)
+    rivals = [
+        (total - best, mine, other)
+        for option, totals, mine in zip(options, sums, picked, strict=True)
+        for other, total in zip(option, totals, strict=True)
+        if total < best + max(MARGIN, min(_WIDE, _PART * mine.cost)) and other != mine
+    ]
+    others = [worse for worse, mine, other in rivals if not is_same_result(mine, other, lines)]
+    return PlacementChoice(picked, best, not others, min(others, default=_TIED) < _TIED)
+
+
+def _sum_costs(options: Sequence[Sequence[Placement]], *, flipped: bool = False) -> list[list[int]]:
+    """For each placement the least cost of the pieces up to it."""
+    totals = [[option.cost for option in options[0]]]
+    for above, here in pairwise(options):
+        row = []
+        for option in here:
+            sums = [
+                total + _compute_gap_cost(*((option, other) if flipped else (other, option)))
+                for total, other in zip(totals[-1], above, strict=True)
+            ]
+            row.append(min(min(sums, default=_NEVER) + option.cost, _NEVER))
+        totals.append(row)
+    return totals
+
+
+def _compute_gap_cost(above: Placement, below: Placement) -> int:
+    if below.first > above.last:
+        return 0
+    return _NOTHING_KEPT if below.first == above.last else _NEVER
+
+
+def _pick_cheapest(options: Sequence[Sequence[Placement]], totals: Sequence[Sequence[int]]) -> list[Placement]:
+    picked: list[Placement] = []
+    for option, row in zip(reversed(options), reversed(totals), strict=True):
+        costs = [
+            total + (_compute_gap_cost(each, picked[-1]) if picked else 0)
+            for each, total in zip(option, row, strict=True)
+        ]
+        picked.append(option[costs.index(min(costs))])
+    return picked[::-1]
+
+
+def is_same_result(one: Placement, other: Placement, lines: Sequence[str]) -> bool:
+    """True if two placements of a piece make the same file."""
+    first, last = min(one.first, other.first), max(one.last, other.last)
+    made = [[*lines[first : each.first], *each.rows, *lines[each.last : last]] for each in (one, other)]
+    return made[0] == made[1]

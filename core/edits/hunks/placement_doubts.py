@@ -1,0 +1,161 @@
+"""Doubts about a placement of a piece: whether the piece changes anything, and whether its context tells enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from core.edits.hunks.costs import compute_replacement_cost, is_telling
+from core.edits.hunks.pieces import START, STOP
+from core.edits.hunks.placement_choice import is_same_result
+from core.edits.hunks.placements import REACH, LineIndex, Placement
+from core.edits.lazy.line_keys import parse_line_key
+from core.edits.matching.block_merge import Opcode, count_shared_head, diff_lines
+
+_FEW: Final = 6
+_MANY: Final = 3
+_CONTEXT: Final = 6
+CLOSE: Final = 48
+_FAR: Final = 80
+
+
+class PlacementDoubt(StrEnum):
+    """`idle`: the piece changes nothing. `bare`: no line that it shares with the file tells anything. `loose`: where
+    only lines that tell nothing stand beside a marker, a part of the file would go. `cut`: where the draft begins or
+    ends without a marker, lines of the file would go that nothing replaces."""
+
+    IDLE = "idle"
+    BARE = "bare"
+    LOOSE = "loose"
+    CUT = "cut"
+
+
+def find_doubt(reading: Placement, lines: Sequence[str], *, outlined: bool) -> PlacementDoubt | None:
+    """Return the first doubt about a placement; None = there is none.
+
+    `lines` are those of the file between its ends. `outlined`: the draft is made of whole definitions, so that one
+    of them is not lost for another.
+    """
+    old, new = lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
+    codes = list(diff_lines(old, new))
+    shared = [new[j1:j2] for tag, _, _, j1, j2 in codes if tag == "equal"]
+    if len(shared) == len(codes):
+        return PlacementDoubt.IDLE
+    if not any(_is_telling(run) for run in shared):
+        return PlacementDoubt.BARE
+    if outlined and any(
+        tag == "replace" and _loses_definition(old[i1:i2], new[j1:j2]) for tag, i1, i2, j1, j2 in codes
+    ):
+        return PlacementDoubt.LOOSE
+    for edge, beside in ((0, 1), (-1, -2)):
+        first, (tag, i1, i2, _, _) = codes[edge], codes[beside]
+        run = new[first[3] : first[4]]
+        if run in ([START], [STOP]):
+            if (tag == "delete" and any(map(is_telling, old[i1:i2]))) or _loses_lines(codes[beside], old, new):
+                return PlacementDoubt.CUT
+        elif not any(row[:1] == "\0" for row in run) and not _is_telling(run) and _loses_lines(codes[beside], old, new):
+            return PlacementDoubt.LOOSE
+    return None
+
+
+class PlacementFit(NamedTuple):
+    """How a placement holds on to the file.
+
+    Lines of context `above` and `below`, six at most and none counted twice; `is_held` when both sides tell
+    something, `is_unique` when the file has both only once; `is_unchanged` when nothing changes; `added` and
+    `removed`, the lines that tell something and come or go.
+    """
+
+    cost: int
+    above: int
+    below: int
+    is_held: bool
+    is_unique: bool
+    is_unchanged: bool
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    def has_more_context(self, other: PlacementFit) -> bool:
+        """True if it has as much context as another one on both sides, and more on one."""
+        mine, theirs = (self.above, self.below), (other.above, other.below)
+        return mine != theirs and all(one >= two for one, two in zip(mine, theirs, strict=True))
+
+
+def measure_fit(reading: Placement, index: LineIndex) -> PlacementFit:
+    old, new = index.lines[reading.first : reading.last], [row.rstrip() for row in reading.rows]
+    head, tail = count_shared_head(old, new), count_shared_head(old[::-1], new[::-1])
+    splits = [(head, tail)]
+    if head + tail >= len(old):
+        splits = [(size, len(old) - size) for size in range(len(old) - tail, head + 1)]
+    sides = [(old[:size], old[len(old) - rest :]) for size, rest in splits]
+    context = [tuple(min(len(side), _CONTEXT) for side in each) for each in sides]
+    codes = [code for code in diff_lines(old, new) if code[0] != "equal"]
+    above, below = max(context, key=lambda each: (min(each), sum(each)))
+    return PlacementFit(
+        cost=reading.cost,
+        above=above,
+        below=below,
+        is_held=any(all(map(index.is_telling, each)) for each in sides),
+        is_unique=any(all(map(index.is_unique, each)) for each in sides),
+        is_unchanged=old == new,
+        added=tuple(row for _, _, _, j1, j2 in codes for row in new[j1:j2] if is_telling(row)),
+        removed=tuple(row for _, i1, i2, _, _ in codes for row in old[i1:i2] if is_telling(row)),
+    )
+
+
+def is_contested(reading: Placement, others: Sequence[Placement], index: LineIndex) -> bool:
+    """True if something speaks against the cheapest placement of a piece: many lines would come where one side tells
+    no place, a definition would be there twice, or another placement has a better claim."""
+    mine = measure_fit(reading, index)
+    if mine.is_unchanged:
+        return False
+    if not mine.removed and not mine.is_held and len(mine.added) >= _MANY:
+        return True
+    if any(_is_defined_twice(row, reading, index) for row in mine.added if row not in mine.removed):
+        return True
+    others = [each for each in others if each[1:3] != reading[1:3] and not is_same_result(reading, each, index.lines)]
+    rivals = [(measure_fit(each, index), each.rows == reading.rows) for each in others]
+    return any((same and fit.has_more_context(mine)) or _has_better_claim(fit, mine, index) for fit, same in rivals)
+
+
+def _has_better_claim(rival: PlacementFit, mine: PlacementFit, index: LineIndex) -> bool:
+    """True if a placement may be meant although it costs more: it leaves the file as it is, is near where no side
+    tells the place, keeps a definition, or adds a copy of what the cheapest one changes."""
+    near = rival.cost < mine.cost + CLOSE
+    if rival.is_unchanged or (near and not mine.is_unique):
+        return True
+    losing = _loses_definition(mine.removed, mine.added)
+    if losing and rival.cost < mine.cost + _FAR and not _loses_definition(rival.removed, rival.added):
+        return True
+    return bool(mine.removed) and (losing or near) and _is_copy(rival, index)
+
+
+def _is_copy(fit: PlacementFit, index: LineIndex) -> bool:
+    """True if it only adds lines, and several of them are lines of the file."""
+    return not fit.removed and sum(row in index.counts for row in fit.added) >= _MANY
+
+
+def _is_defined_twice(row: str, reading: Placement, index: LineIndex) -> bool:
+    """True if a line that comes defines what the very same line defines near by."""
+    near = (reading.first - REACH, reading.last + REACH)
+    there = any(near[0] <= place < near[1] for place in index.places.get(row, ()))
+    return there and (parse_line_key(row) or "").startswith("definition ")
+
+
+def _is_telling(run: Sequence[str]) -> bool:
+    return any(row[:1] != "\0" and is_telling(row) for row in run)
+
+
+def _loses_lines(code: Opcode, old: Sequence[str], new: Sequence[str]) -> bool:
+    """True if a change takes away a definition, or many lines, and puts nothing like it there."""
+    _, i1, i2, j1, j2 = code
+    gone = [line for line in old[i1:i2] if is_telling(line)]
+    others = [line for line in gone if all(compute_replacement_cost(row, line) is None for row in new[j1:j2])]
+    return len(others) > _FEW or _loses_definition(gone, new[j1:j2])
+
+
+def _loses_definition(gone: Sequence[str], come: Sequence[str]) -> bool:
+    keys = {parse_line_key(row) for row in come}
+    lost = {key for line in gone if (key := parse_line_key(line)) is not None and key not in keys}
+    return any(key.startswith(("definition ", "block ")) for key in lost)

@@ -1,0 +1,113 @@
+"""Indentation that was shifted as a whole: found from the lines that match, applied to the lines that replace them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import gcd
+
+Shift = Callable[[str], str]
+_WIDTHS = (4, 2, 8, 3)
+
+
+def extract_indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shift | None:
+    """Deduce the one rule that turns the indentation of every given line into that of the file; None when there is
+    none.
+
+    `pairs` are (given line, file line), none of them blank; `sample` are further given lines, which show the width
+    of a level. The answer takes a whole line and returns it re-indented; blank lines stay as they are.
+    """
+    indents = [(extract_indent(given), extract_indent(present)) for given, present in pairs]
+    if not indents:
+        return None
+    rule = _deduce_same(indents) or _deduce_added(indents) or _deduce_cut(indents) or _deduce_restyled(indents, sample)
+    return None if rule is None else _lift_to_lines(rule)
+
+
+def deduce_first_shift(indents: Sequence[tuple[str, str]]) -> Shift | None:
+    """Deduce the rule that the first (given, present) pair alone shows; None when neither is the end of the other."""
+    rule = _deduce_same(indents[:1]) or _deduce_added(indents[:1]) or _deduce_cut(indents[:1])
+    return None if rule is None else _lift_to_lines(rule)
+
+
+def _lift_to_lines(rule: Shift) -> Shift:
+    def shift(line: str) -> str:
+        if not line.strip():
+            return line
+        indent = extract_indent(line)
+        return rule(indent) + line[len(indent) :]
+
+    return shift
+
+
+def _deduce_same(indents: Sequence[tuple[str, str]]) -> Shift | None:
+    return (lambda indent: indent) if all(given == present for given, present in indents) else None
+
+
+def _deduce_added(indents: Sequence[tuple[str, str]]) -> Shift | None:
+    given, present = indents[0]
+    prefix = present[: len(present) - len(given)]
+    if prefix and all(prefix + given == present for given, present in indents):
+        return lambda indent: prefix + indent
+    return None
+
+
+def _deduce_cut(indents: Sequence[tuple[str, str]]) -> Shift | None:
+    given, present = indents[0]
+    prefix = given[: len(given) - len(present)]
+    if not prefix or not all(prefix + present == given for given, present in indents):
+        return None
+    return lambda indent: indent[len(prefix) :] if indent.startswith(prefix) else ""
+
+
+def _deduce_restyled(indents: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shift | None:
+    """Deduce tabs for spaces, spaces for tabs, or another width; spaces of continuation lines are carried over."""
+    given_units = _find_units(
+        [given for given, _ in indents] + [extract_indent(line) for line in sample if line.strip()]
+    )
+    present_units = _find_units([present for _, present in indents])
+    rules = [
+        (abs(delta), given_unit, present_unit, delta)
+        for given_unit in given_units
+        for present_unit in present_units
+        if given_unit != present_unit and (delta := _find_delta(indents, given_unit, present_unit)) is not None
+    ]
+    if not rules:
+        return None
+    _, given_unit, present_unit, delta = min(rules, key=lambda rule: rule[0])
+
+    def rule(indent: str) -> str:
+        levels = _split_levels(indent, given_unit)
+        return indent if levels is None else present_unit * max(0, levels[0] + delta) + " " * levels[1]
+
+    return rule
+
+
+def _find_units(indents: Sequence[str]) -> list[str]:
+    if any("\t" in indent for indent in indents):
+        return ["\t"]
+    width = gcd(*(len(indent) for indent in indents))
+    widths = [width, *_WIDTHS] if width > 1 else list(_WIDTHS)
+    return [" " * each for each in dict.fromkeys(widths)]
+
+
+def _split_levels(indent: str, unit: str) -> tuple[int, int] | None:
+    """(levels, extra spaces), or None when the indentation isn't made of this unit."""
+    if unit == "\t":
+        tabs = len(indent) - len(indent.lstrip("\t"))
+        rest = indent[tabs:]
+        return None if "\t" in rest else (tabs, len(rest))
+    return None if "\t" in indent else divmod(len(indent), len(unit))
+
+
+def _find_delta(indents: Sequence[tuple[str, str]], given_unit: str, present_unit: str) -> int | None:
+    deltas = set()
+    for given, present in indents:
+        wanted, there = _split_levels(given, given_unit), _split_levels(present, present_unit)
+        if wanted is None or there is None or wanted[1] != there[1]:
+            return None
+        deltas.add(there[0] - wanted[0])
+    return deltas.pop() if len(deltas) == 1 else None

@@ -1,0 +1,299 @@
+"""Alignment of a draft with a file by dynamic programming, in which markers take up old lines for nothing.
+
+Lines that are equal, or that define the same name at the same depth, are worth a match; a line that the draft leaves
+out without a marker is deleted at a cost. A marker only takes lines of its own depth and deeper, and begins with one
+of its own depth, so that it never runs out of its scope nor revives half of a body that was written anew. Where two
+best alignments give different texts, the draft is undecided.
+
+Needleman & Wunsch's recurrence (1970), with free runs for markers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from core.edits.lazy.line_matches import OPENER, DraftToken, find_matches, is_continuation
+
+_INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
+_CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
+_MANY_CELLS: Final = 6_000_000
+
+
+class AlignmentStep(NamedTuple):
+    """`token` is taken with the old line `old` (a match), without one (an insertion: old None), or an old line is kept
+    (`token` None)."""
+
+    token: int | None
+    old: int | None
+
+
+class AlignmentUndecided(Exception):
+    """The draft fits the file in more than one way, or is too long for it to be tried."""
+
+
+def align(
+    tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int], *, open_start: bool, open_end: bool
+) -> list[AlignmentStep]:
+    """Return the steps of the best alignment of lines none of which is blank.
+
+    `depths` are those of the old lines; `open_…`: what stands in the file before or after the draft may be kept.
+    Raises `AlignmentUndecided`.
+    """
+    if (len(tokens) + 1) * (len(old) + 1) > _MANY_CELLS:
+        raise AlignmentUndecided
+    table = _ScoreTable(tokens, old, depths, (open_start, open_end))
+    first, second = table.find_steps(late=False), table.find_steps(late=True)
+    if _build_aligned_text(first, tokens, old) != _build_aligned_text(second, tokens, old):
+        raise AlignmentUndecided
+    return first
+
+
+def _build_aligned_text(steps: Sequence[AlignmentStep], tokens: Sequence[DraftToken], old: Sequence[str]) -> list[str]:
+    out = []
+    for token, line in steps:
+        if token is None and line is not None:
+            out.append(old[line].strip())
+        elif token is not None and tokens[token].kind == "line":
+            out.append(tokens[token].text.strip())
+    return out
+
+
+class _ScoreTable:
+    """Scores of every (token, old line) place; for markers one row before they took anything and one after."""
+
+    def __init__(
+        self, tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int], open_ends: tuple[bool, bool]
+    ) -> None:
+        self.tokens, self.old, self.depths = tokens, old, depths
+        self.open_start, self.open_end = open_ends
+        self.base = min((each.depth for each in tokens if each.kind == "line"), default=0)
+        self.costs = [_DELETE] * len(old)
+        self.matches = find_matches(tokens, old, self.depths)
+
+    def find_steps(self, *, late: bool) -> list[AlignmentStep]:
+        """Find one best alignment; of equals the one that takes old lines as early or as late as can be."""
+        rows, backs = self._fill_rows(late)
+        width = len(self.old)
+        place = width
+        if self.open_end:
+            ends = [
+                score + (0 if index == width else _OUTSIDE if self._can_begin_at(index, self.base) else _NEVER)
+                for index, score in enumerate(rows[-1])
+            ]
+            best = max(ends)
+            place = max(index for index, score in enumerate(ends) if score == best)
+        steps = [AlignmentStep(None, index) for index in range(width - 1, place - 1, -1)]
+        steps += self._trace_back(backs, place)
+        return steps[::-1]
+
+    def _trace_back(self, backs: Sequence[bytearray], place: int) -> Iterator[AlignmentStep]:
+        row = len(backs) - 1
+        while row > 0 or place > 0:
+            move = chr(backs[row][place])
+            token = self.owners[row]
+            if move in "mdkbx":
+                place -= 1
+            if move in "kb":
+                yield AlignmentStep(None, place)
+            elif move == "m":
+                yield AlignmentStep(token, place)
+            elif move == "i":
+                yield AlignmentStep(token, None)
+            if move in "mibsw" and row > 0:
+                row -= 2 if move == "w" else 1
+            elif move in "tx":
+                row -= 1
+
+    def _fill_rows(self, late: bool) -> tuple[list[list[int]], list[bytearray]]:
+        width = len(self.old)
+        start = [0] + [_NEVER] * width
+        back = bytearray(b"k" * (width + 1))
+        if self.open_start:
+            start = [0] + [
+                _OUTSIDE if self._can_begin_at(index, self.base) else _NEVER for index in range(1, width + 1)
+            ]
+        else:
+            for index in range(width):
+                start[index + 1] = start[index] + self.costs[index]
+            back = bytearray(b"d" * (width + 1))
+        rows, backs = [start], [back]
+        self.owners: list[int | None] = [None]
+        for index, token in enumerate(self.tokens):
+            marker = token.kind == "marker"
+            made = (
+                self._fill_marker_rows(index, rows[-1], late)
+                if marker
+                else [self._fill_line_row(index, rows[-1], late)]
+            )
+            for row, moves in made:
+                rows.append(row)
+                backs.append(moves)
+                self.owners.append(index)
+        return rows, backs
+
+    def _can_begin_at(self, place: int, depth: int) -> bool:
+        """True if something of this depth or less begins at an old line, and nothing is cut in two before it."""
+        if place >= len(self.old):
+            return True
+        if self.depths[place] < depth:
+            return True
+        return self.depths[place] == depth and not is_continuation(self.old, place)
+
+    def _fill_line_row(self, index: int, before: list[int], late: bool) -> tuple[list[int], bytearray]:
+        token, matches = self.tokens[index], self.matches[index]
+        costs = self._compute_deletion_costs(index)
+        insert = 0 if token.kind == "removal" else _STAY if is_scope_kept(self.tokens, index) else _INSERT
+        row = [score + insert for score in before]
+        moves = bytearray(b"i" * len(row))
+        for place in range(1, len(row)):
+            gain = matches.get(place - 1)
+            if gain is not None:
+                score = before[place - 1] + gain
+                if score > row[place] or (score == row[place] and not late):
+                    row[place], moves[place] = score, 109  # m
+            score = row[place - 1] + costs[place - 1]
+            if score > row[place] or (score == row[place] and late):
+                row[place], moves[place] = score, 100  # d
+        return row, moves
+
+    def _compute_deletion_costs(self, index: int) -> list[int]:
+        """Cost of deleting each line after a token: much, where it would leave the scope of the lines around."""
+        if is_scope_kept(self.tokens, index):
+            return [_STAY] * len(self.old)
+        around = self.tokens[index : index + 2]
+        depth = min((each.floor if each.kind == "marker" else each.depth for each in around), default=0)
+        return self._compute_scope_costs(depth) if len(around) == 2 else self.costs
+
+    def _compute_scope_costs(self, depth: int) -> list[int]:
+        if not depth:
+            return self.costs
+        return [_LEAVE if below < depth else _DELETE for below in self.depths]
+
+    def _fill_marker_rows(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
+        token = self.tokens[index]
+        waiting = list(before)
+        costs = [_STAY] * len(self.old) if token.is_scope_opened else self._compute_scope_costs(token.floor)
+        moves = bytearray(b"s" * len(waiting))
+        for place in range(1, len(waiting)):
+            score = waiting[place - 1] + costs[place - 1]
+            if score > waiting[place]:
+                waiting[place], moves[place] = score, 100  # d
+        yield waiting, moves
+        taking = [_NEVER] * len(waiting)
+        moves = bytearray(b"s" * len(taking))
+        for place in range(1, len(taking)):
+            line = place - 1
+            if self.depths[line] < token.floor and not (token.is_first or token.is_last):
+                continue
+            begins = self._can_marker_begin(token, self.depths[line])
+            fresh = waiting[line] if begins else _NEVER
+            if taking[line] > _NEVER and (taking[line] > fresh or (taking[line] == fresh and not late)):
+                taking[place], moves[place] = taking[line], 107  # k, goes on
+            elif fresh > _NEVER:
+                taking[place], moves[place] = fresh, 98  # b, begins
+        yield taking, moves
+        left, moves = self._fill_left_row(index, waiting, taking, late)
+        yield left, moves
+        yield from self._fill_deleted_rows(index, left)
+
+    def _fill_deleted_rows(self, index: int, left: list[int]) -> Iterator[tuple[list[int], bytearray]]:
+        """Rows after a marker in an inner scope: what follows that scope may go, up to the next line of the draft."""
+        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line"), None)
+        floor = self.tokens[index].floor
+        if after is None or after.depth >= floor:
+            return
+        gone, moves = [_NEVER] * len(left), bytearray(b"d" * len(left))
+        for place in range(1, len(left)):
+            depth = self.depths[place - 1]
+            if depth < after.depth:
+                continue
+            gone[place] = gone[place - 1] + _DELETE
+            if depth < floor and left[place - 1] + _DELETE > gone[place]:
+                gone[place], moves[place] = left[place - 1] + _DELETE, 120  # x
+        yield gone, moves
+        row, moves = list(left), bytearray(b"w" * len(left))
+        for place, score in enumerate(gone):
+            if score > row[place]:
+                row[place], moves[place] = score, 116  # t
+        yield row, moves
+
+    def _can_marker_begin(self, token: DraftToken, depth: int) -> bool:
+        if token.is_first or depth == token.floor:
+            return True
+        return depth > token.floor if token.is_scope_opened else token.is_last and depth < token.floor
+
+    def _fill_left_row(
+        self, index: int, waiting: list[int], taking: list[int], late: bool
+    ) -> tuple[list[int], bytearray]:
+        """The row after a marker: it took nothing, or ends where no part of what it took is cut off."""
+        token = self.tokens[index]
+        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line"), None)
+        depth = token.floor if after is None else max(token.floor, after.depth)
+        row, moves = list(waiting), bytearray(b"w" * len(waiting))
+        for place, score in enumerate(taking):
+            if score < row[place] or (score == row[place] and late) or score <= _NEVER // 2:
+                continue
+            if self._can_begin_at(place, depth) or (after is not None and self._is_same_line(place, after)):
+                row[place], moves[place] = score, 116  # t
+        return row, moves
+
+    def _is_same_line(self, place: int, token: DraftToken) -> bool:
+        return self.old[place].strip() == token.text.strip() and self.depths[place] == token.depth
+
+
+def assign_scopes(tokens: Sequence[DraftToken]) -> list[DraftToken]:
+    """Return the tokens, every marker with the scope that it stands in."""
+    filled = [index for index, token in enumerate(tokens) if token.text.strip()]
+    base = min((tokens[index].depth for index in filled if tokens[index].kind == "line"), default=0)
+    placed = list(tokens)
+    for index in filled:
+        if tokens[index].kind == "marker":
+            floor, opened = _find_scope(tokens, index)
+            first, last = index == filled[0], index == filled[-1]
+            placed[index] = tokens[index]._replace(
+                floor=max(floor, base), is_scope_opened=opened, is_first=first, is_last=last
+            )
+    return placed
+
+
+def mark_exposed(tokens: Sequence[DraftToken]) -> list[DraftToken]:
+    """Return the tokens, marked where a line stands beside a marker that may keep what it looks like, and heads
+    nothing."""
+    filled = [index for index, token in enumerate(tokens) if token.text.strip()]
+    placed = list(tokens)
+    for before, index, after in zip([-1, *filled], filled, [*filled[1:], -1], strict=False):
+        beside = [tokens[place] for place in (before, after) if place >= 0]
+        heads = after >= 0 and tokens[after].depth > tokens[index].depth
+        if not heads and any(token.kind == "marker" for token in beside):
+            placed[index] = tokens[index]._replace(is_exposed=tokens[index].kind == "line")
+    return placed
+
+
+def is_scope_kept(tokens: Sequence[DraftToken], index: int) -> bool:
+    """True if a marker stands first in what a line opens: then the line can't be new."""
+    after = next((token for token in tokens[index + 1 :] if token.text.strip()), None)
+    opened = after is not None and after.kind == "marker" and after.depth > tokens[index].depth
+    return opened and bool(OPENER.match(tokens[index].text))
+
+
+def _find_scope(tokens: Sequence[DraftToken], index: int) -> tuple[int, bool]:
+    """The least depth of the lines that a marker stands for, and whether the line before it opens their scope."""
+    own = tokens[index].depth
+    before = next((t for t in reversed(tokens[:index]) if t.text.strip()), None)
+    after = next((t for t in tokens[index + 1 :] if t.kind == "line" and t.text.strip()), None)
+    opened = before is not None and before.kind == "line" and bool(OPENER.match(before.text))
+    if before is not None and opened and own == 0 and before.text.startswith("#"):
+        return 0, True
+    floor = own
+    if after is not None and not _CLOSER.match(after.text.strip()):
+        floor = max(floor, after.depth)
+    if before is not None and opened:
+        floor = (
+            max(floor, before.depth + 1) if after is None or after.depth >= before.depth or own > before.depth else own
+        )
+        return floor, True
+    if before is not None and after is not None and _CLOSER.match(after.text.strip()) and floor <= after.depth:
+        floor = max(floor, min(before.depth, after.depth + 8))
+    return floor, False

@@ -1,0 +1,123 @@
+"""The blank lines of a file that was put together from a draft and from what stays.
+
+Lines that were neighbours in the file keep what was between them, unless the draft writes both and nothing but blank
+lines between them. A blank line beside a marker is the marker's surroundings, so it only counts where something new
+stands; code that stays keeps the blank lines before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from core.edits.lazy.line_matches import CONTINUED, DraftToken, measure_depth
+from core.text.lines import TextLines
+
+_OPENS = re.compile(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")
+
+
+def opens_block(line: str) -> bool:
+    """True if a line begins a part of several lines."""
+    return _OPENS.match(line) is not None
+
+
+class ResultRow(NamedTuple):
+    """One filled line of the result: the token that gives it (None: a marker does), the line of the file that it is or
+    takes the place of (None: it is new)."""
+
+    token: int | None
+    old: int | None
+
+
+class Spacing:
+    """The blank lines between two rows of the result, as (body, ending) pairs."""
+
+    def __init__(self, lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool) -> None:
+        self.lines, self.tokens, self.open_ends = lines, tokens, open_ends
+        self.fallback = lines.find_dominant_ending()
+
+    def find_blanks_between(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
+        """Return the blank lines between two rows; None stands for the start and the end of what is edited."""
+        if above is None or below is None:
+            return self._find_outside(above, below)
+        told = self._count_drafted(above.token, below.token)
+        if above.old is not None and below.old is not None and self._are_adjacent(above.old, below.old):
+            stays = self._take_blanks(above.old + 1, below.old)
+            return stays if told is None or told == len(stays) else self._make_blanks(told)
+        if told is not None:
+            return self._make_blanks(told)
+        before = [] if below.old is None else self._take_blanks(self._find_first_blank(below.old), below.old)
+        if below.token is None:
+            asked = 0 if above.token is None else self._count_run(above.token, 1)
+            return before if len(before) >= asked else self._make_blanks(asked)
+        asked = max(self._count_run(below.token, -1), 0 if above.token is None else self._count_run(above.token, 1))
+        if above.old is not None and below.old is None and opens_block(self.tokens[below.token].text):
+            asked = max(asked, self._count_usual(above.old, self.tokens[below.token].depth))
+        return self._make_blanks(asked) if asked else before
+
+    def _count_usual(self, old: int, depth: int) -> int:
+        """Number of blank lines before the nearest part of this depth, at or above the line that follows `old`."""
+        place = next((each for each in range(old + 1, len(self.lines)) if self.lines.bodies[each].strip()), old)
+        while place > 0:
+            first = self._find_first_blank(place)
+            line, above = self.lines.bodies[place], self.lines.bodies[first - 1] if first else ""
+            here = measure_depth(line)
+            if here < depth and place <= old:
+                break
+            if (
+                here == depth
+                and opens_block(line)
+                and first
+                and (measure_depth(above) > depth or CONTINUED.match(above.strip()))
+            ):
+                return place - first
+            place = first - 1
+        return 0
+
+    def _find_outside(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
+        row, step = (below, -1) if above is None else (above, 1)
+        if row is None:
+            return []
+        if row.token is not None and not self.open_ends:
+            place = row.token + step * (self._count_run(row.token, step) + 1)
+            if not 0 <= place < len(self.tokens):
+                return self._make_blanks(self._count_run(row.token, step))
+        if row.old is None:
+            return []
+        first, stop = (0, row.old) if above is None else (row.old + 1, len(self.lines))
+        return self._take_blanks(first, stop) if self._is_blank(first, stop) else []
+
+    def _count_drafted(self, above: int | None, below: int | None) -> int | None:
+        """Number of blank lines that the draft writes between two of its lines; None when a marker stands there,
+        too."""
+        if above is None or below is None:
+            return None
+        between = self.tokens[above + 1 : below]
+        if any(token.kind == "marker" for token in between):
+            return None
+        return sum(not token.text.strip() for token in between)
+
+    def _count_run(self, token: int, step: int) -> int:
+        """Number of blank lines that follow (`step` 1) or precede (-1) a line of the draft."""
+        count, place = 0, token + step
+        while 0 <= place < len(self.tokens) and not self.tokens[place].text.strip():
+            count, place = count + 1, place + step
+        return count
+
+    def _find_first_blank(self, old: int) -> int:
+        while old > 0 and not self.lines.bodies[old - 1].strip():
+            old -= 1
+        return old
+
+    def _are_adjacent(self, first: int, last: int) -> bool:
+        return first < last and self._is_blank(first + 1, last)
+
+    def _is_blank(self, first: int, stop: int) -> bool:
+        return not any(self.lines.bodies[place].strip() for place in range(first, stop))
+
+    def _take_blanks(self, first: int, stop: int) -> list[tuple[str, str]]:
+        return [(self.lines.bodies[place], self.lines.ends[place] or self.fallback) for place in range(first, stop)]
+
+    def _make_blanks(self, count: int) -> list[tuple[str, str]]:
+        return [("", self.fallback)] * count

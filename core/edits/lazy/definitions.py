@@ -1,0 +1,127 @@
+"""A draft that leaves nothing out and is one definition of the file: it takes the place of that definition.
+
+The definition is found by syntax tree where there is a grammar that names it, else by the key of its first line and
+what lies below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from core.edits.lazy.draft_indentation import reindent_at
+from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.line_matches import CONTINUED, measure_depth
+from core.edits.syntax import Definition, find_definitions
+from core.text.lines import TextLines
+
+_MOST_LOST = 12
+
+
+class ReplacedDefinition(NamedTuple):
+    """The text with the definition replaced, and how many filled lines came and went."""
+
+    text: str
+    added: int
+    removed: int
+
+
+def replace_definition(lines: TextLines, new: Sequence[str], path: str, text: str) -> ReplacedDefinition | None:
+    """Put the draft in the place of the one definition that it is a version of; None when there is none."""
+    span = _find_by_tree(lines, new, path, text) or _find_by_key(lines, new)
+    if span is None:
+        return None
+    first, last = span
+    filled = sum(bool(line.strip()) for line in lines.bodies[first : last + 1])
+    given = sum(bool(line.strip()) for line in new)
+    if last - first + 1 == len(lines) or filled > 3 * given + _MOST_LOST:
+        return None
+    rows = reindent_at(new, lines.bodies[first])
+    done = lines.find_dominant_ending().join(rows) + lines.ends[last]
+    return ReplacedDefinition(text[: lines.starts[first]] + done + text[lines.find_end(last) :], given, filled)
+
+
+def _find_by_tree(lines: TextLines, new: Sequence[str], path: str, text: str) -> tuple[int, int] | None:
+    found = find_definitions(path, text)
+    mine = find_definitions(path, "\n".join(new)) or _find_wrapped_definitions(path, new)
+    if not found or not mine:
+        return None
+    outer = [each for each in mine if not any(line.strip() for line in new[: each.first])]
+    if not outer or any(line.strip() for line in new[outer[0].last + 1 :]):
+        return None
+    named = [each for each in found if each.name == outer[0].name]
+    if len(named) > 1:
+        named = [each for each in named if lines.bodies[each.own].strip() == new[outer[0].own].strip()]
+    if len(named) != 1 or _has_shrunk(found, mine, named[0]):
+        return None
+    return named[0].own if outer[0].own == outer[0].first else named[0].first, named[0].last
+
+
+def _has_shrunk(found: Sequence[Definition], mine: Sequence[Definition], place: Definition) -> bool:
+    """True if most of what the file defines inside of the definition is missing in the draft."""
+    inside = [each.name for each in found if place.own < each.own and each.last <= place.last]
+    given = {each.name for each in mine}
+    return sum(name not in given for name in inside) * 2 > len(inside)
+
+
+def _find_wrapped_definitions(path: str, new: Sequence[str]) -> tuple[Definition, ...]:
+    """The definitions of lines that are only valid inside of a class."""
+    found = find_definitions(path, "class _ {\n" + "\n".join(new) + "\n}")
+    inner = [each for each in found or () if each.name != "_"]
+    return tuple(
+        Definition(name=each.name, first=each.first - 1, own=each.own - 1, last=each.last - 1) for each in inner
+    )
+
+
+def _find_by_key(lines: TextLines, new: Sequence[str]) -> tuple[int, int] | None:
+    """Find the span of a draft made of blocks, lines with what lies below them, that the file has once and side by
+    side."""
+    spans: list[tuple[int, int]] = []
+    for first, last in _split_blocks(new):
+        span = _find_block(lines, new[first : last + 1])
+        if span is None or (spans and any(line.strip() for line in lines.bodies[spans[-1][1] + 1 : span[0]])):
+            return None
+        if spans and span[0] <= spans[-1][1]:
+            return None
+        spans.append(span)
+    return (spans[0][0], spans[-1][1]) if spans else None
+
+
+def _split_blocks(new: Sequence[str]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    place = 0
+    while place < len(new):
+        if new[place].strip():
+            found.append((place, _find_block_end(new, place)))
+            place = found[-1][1]
+        place += 1
+    return found
+
+
+def _find_block(lines: TextLines, block: Sequence[str]) -> tuple[int, int] | None:
+    key = parse_line_key(block[0])
+    if key is None or len(block) < 2:
+        return None
+    places = [index for index, line in enumerate(lines.bodies) if parse_line_key(line) == key]
+    if len(places) > 1:
+        places = [index for index in places if lines.bodies[index].strip() == block[0].strip()]
+    if len(places) != 1:
+        return None
+    last = _find_block_end(lines.bodies, places[0])
+    closed = [bool(CONTINUED.match(row.strip())) for row in (block[-1], lines.bodies[last])]
+    return None if last == places[0] or closed[0] != closed[1] else (places[0], last)
+
+
+def _find_block_end(rows: Sequence[str], first: int) -> int:
+    """The last line of the block that begins at a line: what lies deeper, and what closes or goes on at its depth."""
+    depth, last, closed = measure_depth(rows[first]), first, False
+    for index in range(first + 1, len(rows)):
+        row = rows[index].strip()
+        if not row:
+            continue
+        inner = measure_depth(rows[index]) > depth
+        if not inner and (closed or measure_depth(rows[index]) < depth or not CONTINUED.match(row)):
+            break
+        closed = not inner and not row.endswith(("{", "(", "[", ":"))
+        last = index
+    return last

@@ -1,0 +1,275 @@
+"""Candidate pairs for the alignment: which line of a draft may be which line of the file, and what that is worth.
+
+A line is only taken for one that lies in the same place: below a line that is itself the same or defines the same
+name, up to the top. So the end of one function is never taken for the end of another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.markers import is_marker
+from core.text.similarity import measure_similarity
+
+TokenKind = Literal["line", "marker", "removal"]
+CONTINUED: Final = re.compile(
+    r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b|\{$"
+)
+OPENER: Final = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
+BRANCH: Final = re.compile(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
+_HEADING: Final = re.compile(r"#{1,6}\s")
+_BELOW: Final = 8
+_UNKNOWN: Final = -2
+_SIMILAR: Final = 0.75
+_ONCE: Final = re.compile(
+    r"(?:return|break|continue|raise|throw|module\.exports|export default)\b"
+    r"|[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\("
+)
+_MANY: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
+_CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
+PREFIX: Final = re.compile(r"@\w|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
+SPECIAL: Final = re.compile(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
+_SAME_DEFINITION: Final = 3000
+_COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")
+
+
+class DraftToken(NamedTuple):
+    """One line of a draft. `depth` in columns; `removed` is what a removal names. For a marker: `floor`, the least
+    depth of the lines that it stands for, `is_scope_opened` by the line before it, and whether it is the first or
+    last line of the draft: then it stands for everything before or after. A line `is_exposed` that stands beside a
+    marker which may keep what it looks like, and `is_sole` in a language where a scope defines a name once."""
+
+    kind: TokenKind
+    text: str
+    depth: int
+    removed: str = ""
+    floor: int = 0
+    is_scope_opened: bool = False
+    is_first: bool = False
+    is_last: bool = False
+    is_exposed: bool = False
+    is_sole: bool = False
+
+
+def measure_depth(line: str) -> int:
+    """Columns of indentation, with tabs of four."""
+    text = line.expandtabs(4)
+    return len(text) - len(text.lstrip())
+
+
+def measure_depths(lines: Sequence[str], *, prose: bool) -> list[int]:
+    """The depth of each line. In prose what stands below a heading is deeper, and so is a marker right below it."""
+    if not prose:
+        return [measure_depth(line) if line.strip() else 0 for line in lines]
+    depths, headed, fresh = [], False, False
+    for index, line in enumerate(lines):
+        heading = _HEADING.match(line) is not None
+        inside = fresh and is_marker(line) and not _is_before_heading(lines[index + 1 :])
+        depths.append(0 if heading or (is_marker(line) and not inside) else _BELOW * headed)
+        headed = headed or heading
+        fresh = heading or (fresh and not line.strip())
+    return depths
+
+
+def _is_before_heading(rest: Sequence[str]) -> bool:
+    after = next((line for line in rest if line.strip()), "")
+    return not after or _HEADING.match(after) is not None
+
+
+def is_continuation(texts: Sequence[str], index: int) -> bool:
+    """True if a line closes or goes on with what began before; a brace alone does unless it is an entry of a list."""
+    text = texts[index].strip()
+    if text != "{":
+        return CONTINUED.match(text) is not None
+    before = texts[index - 1].rstrip() if index else ""
+    return before != "" and not before.endswith((",", "[", "(", "{", "}", ";"))
+
+
+def find_owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
+    """For each line the index of the one that it lies below, -1 at the top; for one that closes or goes on, what it
+    closes.
+
+    Markers are empty texts. What closes something in a marker has no known owner (-2).
+    """
+    found: list[int] = []
+    marked: set[int] = set()
+    stack: list[tuple[int, int]] = []  # what was opened, and the branch of it that goes on
+    for index, text in enumerate(texts):
+        while text and stack and depths[stack[-1][0]] > depths[index]:
+            stack.pop()
+        same = bool(text) and bool(stack) and depths[stack[-1][0]] == depths[index]
+        if same and is_continuation(texts, index):
+            head, branch = stack.pop()
+            if head in marked and not OPENER.match(texts[head]):
+                found.append(_UNKNOWN)
+                stack.append((head, _UNKNOWN))
+                continue
+            found.append(head)
+            stack.append((head, index if BRANCH.match(text) else branch))
+            continue
+        if same:
+            stack.pop()
+        found.append(stack[-1][1] if stack else -1)
+        if text:
+            stack.append((index, index))
+        elif stack:
+            marked.add(stack[-1][0])
+    return found
+
+
+class _Ancestry:
+    """Compares what a line of the draft and one of the file lie below."""
+
+    def __init__(self, ours: Sequence[str], theirs: Sequence[str], depths: tuple[Sequence[int], Sequence[int]]) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.our_owners, self.their_owners = find_owners(ours, depths[0]), find_owners(theirs, depths[1])
+        self.our_heads, self.their_heads = _find_headed(ours), _find_headed(theirs)
+        self.known: dict[tuple[int, int], bool] = {}
+
+    def is_same_place(self, token: int, line: int) -> bool:
+        mine, other = self.our_owners[token], self.their_owners[line]
+        if mine >= 0 and not (other >= 0 and self._is_same_owner(mine, other)):
+            return False
+        if _find_overload_decorator(self.ours, token) != _find_overload_decorator(self.theirs, line):
+            return False
+        return self._has_same_head(token, line)
+
+    def _has_same_head(self, token: int, line: int) -> bool:
+        """True if what stands before a definition in both stands before the same one; a string tells on its own."""
+        if self.ours[token] == "{" and not is_continuation(self.theirs, line):
+            return self._begins_same_entry(token + 1, line + 1)
+        mine, other = self.our_heads[token], self.their_heads[line]
+        if mine is None or other is None:
+            return True
+        if self.ours[token] == self.theirs[line] and re.search(r"[\"'/]", self.ours[token].strip("/*")):
+            return True
+        return self._is_same_owner(mine, other)
+
+    def _begins_same_entry(self, token: int, line: int) -> bool:
+        """True if two entries of a list begin alike, as far as the draft says how its own begins."""
+        mine = self.ours[token] if token < len(self.ours) else ""
+        return not mine or (line < len(self.theirs) and mine.rstrip(",") == self.theirs[line].rstrip(","))
+
+    def _is_same_owner(self, mine: int, other: int) -> bool:
+        known = self.known.get((mine, other))
+        if known is None:
+            self.known[mine, other] = False
+            known = self.known[mine, other] = _is_same_thing(
+                self.ours[mine], self.theirs[other]
+            ) and self.is_same_place(mine, other)
+        return known
+
+
+def _find_overload_decorator(texts: Sequence[str], index: int) -> str:
+    """The decorator that makes a definition one of several of its name; "" = none."""
+    return texts[index - 1] if index and SPECIAL.match(texts[index - 1]) else ""
+
+
+def _find_headed(texts: Sequence[str]) -> list[int | None]:
+    """For each decorator, attribute or comment that stands before a definition, the line of that definition."""
+    found: list[int | None] = [None] * len(texts)
+    for index in range(len(texts) - 2, -1, -1):
+        if PREFIX.match(texts[index]) and texts[index + 1]:
+            after = index + 1
+            found[index] = (
+                found[after] if PREFIX.match(texts[after]) else after if parse_line_key(texts[after]) else None
+            )
+    return found
+
+
+def _is_same_thing(ours: str, theirs: str) -> bool:
+    if ours == theirs:
+        return True
+    key = parse_line_key(ours)
+    return (
+        key == parse_line_key(theirs)
+        if key
+        else parse_line_key(theirs) is None and measure_similarity(ours, theirs) >= _SIMILAR
+    )
+
+
+def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int]) -> list[dict[int, int]]:
+    """For each token the old lines that it may be, with what that is worth."""
+    bare = [line.strip() for line in old]
+    ours = ["" if token.kind == "marker" else token.text.strip() for token in tokens]
+    same = _Ancestry(ours, bare, ([token.depth for token in tokens], depths))
+    places: dict[str, list[int]] = defaultdict(list)
+    keys: dict[tuple[str, int], list[int]] = defaultdict(list)
+    heads: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for index, line in enumerate(bare):
+        places[line].append(index)
+        key = parse_line_key(line)
+        if key:
+            keys[key, depths[index]].append(index)
+        else:
+            heads[_take_first_word(line), depths[index]].append(index)
+    counts = Counter(token.text.strip() for token in tokens)
+    found: list[dict[int, int]] = []
+    for number, token in enumerate(tokens):
+        text = token.text.strip()
+        if token.kind == "marker":
+            found.append({})
+        elif token.kind == "removal":
+            found.append(_score_removals(token.removed, bare))
+        else:
+            exact = _score_exact(text, token.depth, places.get(text, ()), depths, counts[text])
+            worth = {**_score_versions(token, keys, heads, bare), **exact}
+            if token.is_exposed:
+                told = bool(parse_line_key(text) or _ONCE.match(text))
+                worth = {place: gain for place, gain in worth.items() if told or text == bare[place]}
+            found.append({place: gain for place, gain in worth.items() if same.is_same_place(number, place)})
+    return found
+
+
+def _score_exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
+    if not re.search(r"\w", text) or text in _COMMON:
+        return {place: 40 for place in places if depths[place] == depth}
+    if (parse_line_key(text) or "").startswith(("definition ", "block ")):
+        return {place: _SAME_DEFINITION for place in places if depths[place] == depth}
+    worth = 160 if len(places) == 1 and count == 1 else 100
+    return {place: worth if depths[place] == depth else worth // 2 for place in places}
+
+
+def _score_versions(
+    token: DraftToken,
+    keys: dict[tuple[str, int], list[int]],
+    heads: dict[tuple[str, int], list[int]],
+    bare: Sequence[str],
+) -> dict[int, int]:
+    text, depth = token.text.strip(), token.depth
+    key = parse_line_key(text)
+    if key:
+        places = keys.get((key, depth), [])
+        sole = token.is_sole and key.startswith("definition ")
+        return dict.fromkeys(places, _SAME_DEFINITION // 2 if sole else 90 if len(places) == 1 else 70)
+    near = {}
+    for place in heads.get((_take_first_word(text), depth), [])[:200]:
+        alike = measure_similarity(text, bare[place])
+        once = _ONCE.match(text)
+        if alike >= _SIMILAR or (once is not None and bare[place].startswith(once[0])):
+            near[place] = 20 + int(40 * alike)
+    return near
+
+
+def is_doubtful_version(text: str, old: str) -> bool:
+    """True if nothing but its look says that a line is a new version of another one, and not one more of its kind."""
+    told = parse_line_key(text) or parse_line_key(old) or _ONCE.match(text) or _MANY.match(text)
+    if told or text == old or _take_first_word(text) != _take_first_word(old):
+        return False
+    callee = _CALLEE.match(text)
+    return measure_similarity(text, old) >= _SIMILAR or (callee is not None and old.startswith(callee[0]))
+
+
+def _score_removals(thing: str, bare: Sequence[str]) -> dict[int, int]:
+    wanted = re.compile(rf"(?<![\w.]){re.escape(thing)}(?!\w)")
+    places = [index for index, line in enumerate(bare) if wanted.search(line)]
+    return {place: 200 if len(places) == 1 else 120 for place in places}
+
+
+def _take_first_word(line: str) -> str:
+    found = re.match(r"\w+|\W", line)
+    return found[0] if found else ""

@@ -1,0 +1,179 @@
+"""An edit carried over to the lines that are really there.
+
+The edit is the difference between what a model thought it saw and what it wants. Lines it left alone keep the file's
+own bytes (white space, look-alikes, endings, extra blank lines); only lines it changed are written, shifted as the
+block was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+from core.edits.indentation import Shift, extract_indent
+from core.text.lines import TextLines
+
+_SMALL = 250_000
+_CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "done")
+_OPENS = (":", "{", "(", "[", "=>", "do", "then")
+Opcode = tuple[str, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedBlock:
+    """Place of given lines in a file. `mapping[i]` is the file line of given line i, -1 for a blank one not there."""
+
+    first: int
+    last: int
+    mapping: Sequence[int]
+
+
+def merge_block(
+    lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str], shift: Shift
+) -> str:
+    """Return the text that takes the place of `block` (lines first to last, with the last one's ending)."""
+    fallback = lines.find_dominant_ending()
+    used = {place for place in block.mapping if place >= 0}
+    padded = _is_padded(lines, block, given)
+    known = {line: lines.bodies[place] for line, place in zip(given, block.mapping, strict=False) if place >= 0}
+    out: list[tuple[str, str]] = []
+    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+        if tag == "equal":
+            for index in range(i1, i2):
+                out += [
+                    (lines.bodies[each], lines.ends[each])
+                    for each in _extend_over_blanks(block, block.mapping[index], used)
+                ]
+            continue
+        ends = [lines.ends[place] for place in block.mapping[i1:i2] if place >= 0]
+        for index in range(j1, j2):
+            step = index - j1
+            end = ends[step] if step < len(ends) else (out[-1][1] if out else fallback)
+            line = shift(wanted[index].rstrip() if padded else wanted[index])
+            own = known.get(wanted[index], line)
+            out.append((own if own.rstrip() == line.rstrip() else line, end))
+        if tag == "replace" and block.mapping[i2 - 1] >= 0:
+            out += [
+                (lines.bodies[each], lines.ends[each])
+                for each in [*_extend_over_blanks(block, block.mapping[i2 - 1], used)][1:]
+            ]
+    return _join_lines(out, lines.ends[block.last], fallback)
+
+
+def replace_block(lines: TextLines, block: MatchedBlock, wanted: Sequence[str]) -> str:
+    """Return `wanted` as it is, with the endings of the lines whose place it takes."""
+    fallback = lines.find_dominant_ending()
+    ends = lines.ends[block.first : block.last + 1]
+    out = [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(wanted)]
+    return _join_lines(out, lines.ends[block.last], fallback)
+
+
+def merge_unindented(lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> str:
+    """Merge like `merge_block`, for text without indentation: a new line gets that of the line it replaces or
+    follows."""
+    fallback = lines.find_dominant_ending()
+    used = {place for place in block.mapping if place >= 0}
+    out: list[tuple[str, str]] = []
+    indent = extract_indent(lines.bodies[block.first])
+    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+        if tag == "equal":
+            for index in range(i1, i2):
+                out += [
+                    (lines.bodies[each], lines.ends[each])
+                    for each in _extend_over_blanks(block, block.mapping[index], used)
+                ]
+            indent = extract_indent(out[-1][0]) if out and out[-1][0].strip() else indent
+            continue
+        there = [extract_indent(lines.bodies[place]) for place in block.mapping[i1:i2] if place >= 0]
+        for index in range(j1, j2):
+            indent = there[min(index - j1, len(there) - 1)] if there else indent
+            line = wanted[index].strip()
+            out.append((indent + line if line else "", fallback))
+    return _join_lines(out, lines.ends[block.last], fallback)
+
+
+def _is_padded(lines: TextLines, block: MatchedBlock, given: Sequence[str]) -> bool:
+    """True if every given line ends with white space that the file does not have."""
+    pairs = [(line, lines.bodies[place]) for line, place in zip(given, block.mapping, strict=False) if place >= 0]
+    filled = [(line, body) for line, body in pairs if line.strip()]
+    return bool(filled) and all(line != line.rstrip() and body == body.rstrip() for line, body in filled)
+
+
+def is_torn(block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> bool:
+    """True if lines come or go beside blank lines that the model did not know of: it can't have said on which side."""
+    places = block.mapping
+    for tag, i1, i2, _, _ in diff_lines(given, wanted):
+        gaps = [(i1 - 1, i1)] if tag == "insert" else [(i1 - 1, i1), (i2 - 1, i2)] if tag == "delete" else []
+        if tag == "replace":
+            gaps = list(pairwise(range(i1, i2)))
+        for above, below in gaps:
+            if above >= 0 and below < len(places) and 0 <= places[above] < places[below] - 1:
+                return True
+    return False
+
+
+def is_even(lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> bool:
+    """True if each new line takes the place of one, or stands between two of one depth of which the first opens
+    nothing."""
+    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+        if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
+            continue
+        if any(line.rstrip().endswith(_OPENS) or line.lstrip().startswith(_CLOSES) for line in given[i1:i2]):
+            return False
+        if tag == "delete":
+            continue
+        around = [block.mapping[each] for each in (i1 - 1, i2) if 0 <= each < len(given)]
+        bodies = [lines.bodies[place] for place in around if place >= 0 and lines.bodies[place].strip()]
+        if len(bodies) < 2 or len({extract_indent(body) for body in bodies}) > 1 or bodies[0].rstrip().endswith(_OPENS):
+            return False
+        if any(line.rstrip().endswith(_OPENS) for line in wanted[j1:j2]):
+            return False
+    return True
+
+
+def _extend_over_blanks(block: MatchedBlock, place: int, used: set[int]) -> Iterator[int]:
+    """A line of the file, and the blank ones after it that the model did not know of."""
+    if place < 0:
+        return
+    yield place
+    while place + 1 <= block.last and place + 1 not in used:
+        place += 1
+        yield place
+
+
+def _join_lines(out: list[tuple[str, str]], last_end: str, fallback: str) -> str:
+    if not out:
+        return ""
+    *body, (tail, _) = out
+    text = "".join(line + (end or fallback) for line, end in body)
+    return text + tail + last_end
+
+
+def diff_lines(given: Sequence[str], wanted: Sequence[str]) -> Iterator[Opcode]:
+    """Diff like `SequenceMatcher.get_opcodes`; the shared head and tail come off first, a huge middle is not
+    compared."""
+    head = count_shared_head(given, wanted)
+    tail = count_shared_head(given[head:][::-1], wanted[head:][::-1])
+    i2, j2 = len(given) - tail, len(wanted) - tail
+    if head:
+        yield "equal", 0, head, 0, head
+    if (i2 - head) * (j2 - head) > _SMALL:
+        yield "replace", head, i2, head, j2
+    else:
+        inner = SequenceMatcher(None, given[head:i2], wanted[head:j2], autojunk=False).get_opcodes()
+        for tag, a1, a2, b1, b2 in inner:
+            yield tag, a1 + head, a2 + head, b1 + head, b2 + head
+    if tail:
+        yield "equal", i2, len(given), j2, len(wanted)
+
+
+def count_shared_head(first: Sequence[str], second: Sequence[str]) -> int:
+    """Number of lines that both begin with."""
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

@@ -1,0 +1,171 @@
+"""The rungs that look at characters and not at lines: text that was trimmed, escaped, reflowed or in other case.
+
+Each yields the splices of every place that it finds; none of them guesses between two.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from core.edits.matching.line_edit import Splice
+from core.edits.matching.search_text import SearchText
+from core.text.lines import carry_endings, find_ending_near
+
+_ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
+_PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
+_FENCED = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
+_RUN = re.compile(r"\S+")
+_FEWEST = 10
+_QUOTES = "\"'`"
+
+
+def strip_escapes(old: str, new: str) -> tuple[str, str] | None:
+    """Take one level of those backslash escapes off both texts that `old` has; None when it has none, or does not
+    tell what two backslashes in `new` are."""
+    kinds = set(_ESCAPED.findall(old))
+    if "\\" not in kinds and "\\\\" in new:
+        return None  # whether these two backslashes are one can't be told
+    return (_unescape(old, kinds), _unescape(new, kinds)) if kinds else None
+
+
+def resolve_entities(old: str, new: str) -> tuple[str, str] | None:
+    """Resolve HTML entities in both texts; None when there is none in `old`."""
+    return (html.unescape(old), html.unescape(new)) if _ENTITY.search(old) else None
+
+
+def strip_fence(old: str, new: str) -> tuple[str, str] | None:
+    """Take the fence around both texts off; None when there is none around `old`."""
+    ours, theirs = _FENCED.fullmatch(old), _FENCED.fullmatch(new)
+    return (ours[1], theirs[1] if theirs else new) if ours else None
+
+
+def _unescape(text: str, kinds: set[str]) -> str:
+    return _ESCAPED.sub(lambda match: _PLAIN.get(match[1], match[1]) if match[1] in kinds else match[0], text)
+
+
+def find_line_ends(search_text: SearchText, old: str, new: str) -> list[Splice]:
+    """Find places where the lines begin after white space or other words: only the start of the first was left out."""
+    core = old.removesuffix("\n")
+    found = []
+    for start in _find_all(search_text.text, core):
+        end = start + len(core)
+        after = search_text.text[end : end + 2]
+        if start and search_text.text[start - 1] in " \t" and (not after or after[0] == "\n" or after == "\r\n"):
+            fitted = carry_endings(core, new.removesuffix("\n"), find_ending_near(search_text.text, end))
+            found.append(Splice(start, end, fitted))
+    return found
+
+
+def find_trimmed(search_text: SearchText, old: str, new: str) -> list[Splice]:
+    """Find places of the text without the white space around it, which both sides lose."""
+    core = old.strip()
+    if not core or core == old:
+        return []
+    lead, trail = old[: len(old) - len(old.lstrip())], old[len(old.rstrip()) :]
+    wanted = new.removeprefix(lead)
+    wanted = wanted.removesuffix(trail) if trail else wanted
+    ends = ((start, start + len(core)) for start in _find_all(search_text.text, core))
+    return [
+        Splice(start, end, carry_endings(core, wanted, find_ending_near(search_text.text, end)))
+        for start, end in ends
+        if _is_whole_words(search_text.text, start, end)
+    ]
+
+
+def find_other_case(search_text: SearchText, old: str, new: str) -> list[Splice]:
+    """Find places in other capitals; of several words only, as a word in other case is often another name."""
+    core = old.strip("\n")
+    if len(core) < _FEWEST or len(re.findall(r"\w+", core)) < 2:
+        return []
+    pattern = re.compile(re.escape(core), re.IGNORECASE)
+    wanted = new.strip("\n") if core != old else new
+    found = (match.span() for match in pattern.finditer(search_text.text))
+    return [Splice(start, end, wanted) for start, end in found if _is_whole_words(search_text.text, start, end)]
+
+
+def find_reflowed(search_text: SearchText, old: str, new: str) -> list[Splice]:
+    """Find places of the text when white space between signs, and line breaks, do not count.
+
+    Words that stand apart in `old` have to stand apart there; in a string literal only a space between words may be
+    missing from `old`.
+    """
+    needle = "".join(old.split())
+    if len(needle) < _FEWEST:
+        return []
+    starts, joined = _join_runs(search_text.text)
+    found = []
+    for place in _find_all(joined, needle):
+        start = _resolve_offset(starts, place)
+        end = _resolve_offset(starts, place + len(needle) - 1) + 1
+        region = search_text.text[start:end]
+        if _strip_filled(old) == _strip_filled(region) != [old.strip()]:
+            continue  # only indentation and blank lines differ: that of the new lines can't be told from them
+        if _is_whole_words(search_text.text, start, end) and _is_spaced_alike(old.strip(), region):
+            wanted = new.strip() if old != old.strip() else new
+            found.append(Splice(start, end, carry_endings(region, wanted, find_ending_near(search_text.text, end))))
+    return found
+
+
+def _strip_filled(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _join_runs(text: str) -> tuple[list[tuple[int, int]], str]:
+    """(place in the joined text, offset in the text) of each run without white space, and the runs joined."""
+    starts, parts, place = [], [], 0
+    for match in _RUN.finditer(text):
+        starts.append((place, match.start()))
+        parts.append(match[0])
+        place += len(match[0])
+    return starts, "".join(parts)
+
+
+def _resolve_offset(starts: list[tuple[int, int]], place: int) -> int:
+    joined, offset = starts[bisect_right(starts, (place, len(starts) and starts[-1][1] + 1)) - 1]
+    return offset + place - joined
+
+
+def _is_spaced_alike(old: str, region: str) -> bool:
+    return all(
+        ours == theirs or (not quoted if not (left.isalnum() and right.isalnum()) else theirs)
+        for (left, right, ours, _), (_, _, theirs, quoted) in zip(
+            _iterate_gaps(old), _iterate_gaps(region), strict=True
+        )
+    )
+
+
+def _iterate_gaps(text: str) -> Iterator[tuple[str, str, bool, bool]]:
+    """For each two neighbours that are no white space: both, True if space is between, and True if in a string."""
+    before, space, quote = "", False, ""
+    for letter in text:
+        if letter.isspace():
+            space = True
+            quote = "" if letter == "\n" else quote
+            continue
+        if before:
+            yield before, letter, space, bool(quote)
+        if letter in _QUOTES and (not quote or letter == quote):
+            quote = "" if quote else letter
+        before, space = letter, False
+
+
+def _is_whole_words(text: str, start: int, end: int) -> bool:
+    """True if neither end of the region cuts a word."""
+    cut_before = start > 0 and _is_word_character(text[start - 1]) and _is_word_character(text[start])
+    cut_after = end < len(text) and _is_word_character(text[end - 1]) and _is_word_character(text[end])
+    return not cut_before and not cut_after
+
+
+def _is_word_character(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _find_all(text: str, wanted: str) -> Iterator[int]:
+    place = text.find(wanted)
+    while place >= 0:
+        yield place
+        place = text.find(wanted, place + len(wanted))

@@ -1,0 +1,128 @@
+"""Blocks whose middle was left out with a line of three dots.
+
+Where both sides have the same number of such lines, what they stand for stays as it is, and the pieces around are
+edited. Where only the old side has them, everything from the first piece to the last is replaced. A piece has to be
+the only one of its kind where it may stand: the first in the whole file, a following one within the indentation of the
+first, so that no region runs on into the next function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from core.edits.matching.block_merge import MatchedBlock
+from core.edits.matching.line_edit import LineEdit, Splice, split_closed
+from core.edits.matching.search_text import SearchText
+
+_DOTS = re.compile(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")
+_FOLDS = ("trailing_space", "indentation", "look_alikes")
+
+
+def find_elided(search_text: SearchText, old: str, new: str) -> list[Splice]:
+    """Find the splices of the pieces (or the one of the whole region); none when there are no dots or no one place."""
+    olds, news = _split_pieces(old), _split_pieces(new)
+    if len(olds) < 2 or not olds[0].strip() or not olds[-1].strip():
+        return []
+    edits = [LineEdit(search_text, piece, piece) for piece in olds]
+    found = _locate_pieces(edits)
+    if not found:
+        return []
+    if len(news) == len(olds):
+        return _splice_pieces(search_text, olds, news, found)
+    if len(news) > 1:
+        return []
+    whole = LineEdit(search_text, old, new)
+    first, last = found[0], found[-1]
+    mapping = [-1] * len(whole.given)
+    mapping[: len(first.mapping)] = first.mapping
+    mapping[len(mapping) - len(last.mapping) :] = last.mapping
+    block = MatchedBlock(first.first, last.last, mapping)
+    shift = edits[0].deduce_shift(first)
+    if shift is None:
+        return []
+    wanted = [shift(line) for line in whole.wanted]
+    return [
+        Splice(
+            search_text.lines.starts[block.first],
+            search_text.lines.find_end(block.last),
+            _join_lines(search_text, wanted, block.last),
+        )
+    ]
+
+
+def _splice_pieces(
+    search_text: SearchText, olds: Sequence[str], news: Sequence[str], found: Sequence[MatchedBlock]
+) -> list[Splice]:
+    splices = []
+    for old, new, block in zip(olds, news, found, strict=True):
+        edit = LineEdit(search_text, old, new)
+        shift = edit.deduce_shift(block)
+        if shift is None:
+            return []
+        splices.append(edit.build_splice(block, shift))
+    return splices
+
+
+def _split_pieces(text: str) -> list[str]:
+    pieces: list[list[str]] = [[]]
+    for line in split_closed(text)[0]:
+        if _DOTS.match(line):
+            pieces.append([])
+        else:
+            pieces[-1].append(f"{line}\n")
+    return ["".join(piece) for piece in pieces]
+
+
+def _locate_pieces(edits: Sequence[LineEdit]) -> list[MatchedBlock]:
+    if any(edit.is_blank for edit in edits):
+        return []
+    first = _find_only(edits[0], 0, len(edits[0].lines))
+    found = [first] if first else []
+    for edit in edits[1:]:
+        if not found:
+            return []
+        place = found[-1].last + 1
+        block = _find_only(edit, place, _find_scope_end(edit, found[0].first, place))
+        if block is None:
+            return []
+        found.append(block)
+    return found
+
+
+def _find_only(edit: LineEdit, start: int, stop: int) -> MatchedBlock | None:
+    for fold in _FOLDS:
+        blocks = [
+            block
+            for block in edit.find_blocks(fold, True)
+            if start <= block.first and block.last < stop and edit.deduce_shift(block) is not None
+        ]
+        if blocks:
+            return blocks[0] if len(blocks) == 1 else None
+    return None
+
+
+def _find_scope_end(edit: LineEdit, first: int, start: int) -> int:
+    """The line after the scope that the line `first` opens: the next one that is indented less, or the one that
+    opens another scope at the same depth."""
+    bodies = edit.lines.bodies
+    depth = _measure_depth(bodies[first])
+    for number in range(start, len(bodies)):
+        line = bodies[number]
+        if not line.strip():
+            continue
+        if _measure_depth(line) < depth or (
+            _measure_depth(line) == depth and re.match(r"\s*[^\W\d]", line) and number > start
+        ):
+            return number if _measure_depth(line) < depth else number + 1
+    return len(bodies)
+
+
+def _measure_depth(line: str) -> int:
+    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
+
+
+def _join_lines(search_text: SearchText, wanted: Sequence[str], last: int) -> str:
+    end = search_text.lines.find_dominant_ending()
+    text = end.join(wanted)
+    return text + (search_text.lines.ends[last] if text else "")

@@ -1,0 +1,221 @@
+"""The one matching ladder: it finds the text that a model named in a file.
+
+Rungs, from strict to lenient: exact, line endings, (numbers copied from a listing), trailing white space, uniform
+re-indentation, blank lines, Unicode look-alikes, spacing within lines, uneven indentation, the end of a line, elided
+middles, a fence, entities, escapes, white space around, reflowed text, misspelt words, other case. The first rung
+with a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the
+answer names the places. A result says which rung matched.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from core.edits.errors import EditError, build_ambiguity_error, build_not_found_error
+from core.edits.matching.characters import (
+    find_line_ends,
+    find_other_case,
+    find_reflowed,
+    find_trimmed,
+    resolve_entities,
+    strip_escapes,
+    strip_fence,
+)
+from core.edits.matching.elided_blocks import find_elided
+from core.edits.matching.line_edit import LineEdit, Splice
+from core.edits.matching.misspelling import find_misspelt
+from core.edits.matching.search_text import SearchText, replace_look_alikes
+from core.text.lines import carry_endings, find_ending_near, find_line_number, normalise_endings
+
+_LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
+_ONE_PLACE = ("elided", "fuzzy")
+
+
+class LadderMatch(NamedTuple):
+    rung: str
+    splices: list[Splice]
+
+
+class Replacement(Struct, frozen=True, kw_only=True):
+    """`start_line`..`end_line` (1-indexed, inclusive) is the first replaced region in the text before the edit;
+    `new_end_line` is its last line afterwards (`start_line - 1` when it was deleted)."""
+
+    text: str
+    rung: str
+    count: int
+    start_line: int
+    end_line: int
+    new_end_line: int
+
+
+def apply_replacement(
+    text: str, old: str, new: str, *, replace_all: bool = False, whole_lines: bool = False
+) -> Replacement:
+    """Replace `old` by `new`, both literal. `split_whole_lines`: `old` stands for complete lines, never a part of one.
+
+    Raises `EditError` when `old` is empty, found nowhere, or found at several places without `replace_all`.
+    """
+    found = locate(SearchText(text), old, new, replace_all=replace_all, whole_lines=whole_lines)
+    first = min(found.splices)
+    start = find_line_number(text, first.start)
+    return Replacement(
+        text=apply_splices(text, found.splices),
+        rung=found.rung,
+        count=1 if found.rung in _ONE_PLACE else len(found.splices),
+        start_line=start,
+        end_line=_find_last_line(start, text[first.start : first.end]),
+        new_end_line=_find_last_line(start, first.text) if first.text else start - 1,
+    )
+
+
+def apply_splices(text: str, splices: Sequence[Splice]) -> str:
+    """Make all splices in one pass. They must not overlap."""
+    out, place = [], 0
+    for start, end, replacement in sorted(splices):
+        out += [text[place:start], replacement]
+        place = end
+    return "".join([*out, text[place:]])
+
+
+def locate(
+    search_text: SearchText,
+    old: str,
+    new: str,
+    *,
+    replace_all: bool = False,
+    whole_lines: bool = False,
+    near: int | None = None,
+) -> LadderMatch:
+    """Find the splices that replace `old` by `new`, on the first rung that knows a place for it.
+
+    `near` is a 1-indexed line that was named as the start: of several places the one that begins there is taken.
+    Raises `EditError`.
+    """
+    if not old:
+        raise EditError("The text to find is empty.", hint="Give the exact text that is to be replaced.")
+    for rung, splices in _climb(search_text, old, new, whole_lines):
+        if len(splices) <= 1 or rung == "elided":
+            if splices:
+                return LadderMatch(rung, splices)
+            continue
+        named = [
+            each for each in splices if near is not None and find_line_number(search_text.text, each.start) == near
+        ]
+        if len(named) == 1:
+            return LadderMatch(rung, named)
+        if not replace_all or rung in _ONE_PLACE:
+            raise build_ambiguity_error(
+                search_text, [find_line_number(search_text.text, each.start) for each in splices], rung
+            )
+        return LadderMatch(rung, splices)
+    raise build_not_found_error(search_text, old)
+
+
+def _climb(search_text: SearchText, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
+    yield from _climb_strict(search_text, old, new, whole_lines)
+    unlisted = list(_strip_listing(old, new))
+    for bare in unlisted:
+        yield "line_numbers", list(_find_exact(search_text.text, *bare, whole_lines))
+    for bare in unlisted[::-1]:
+        yield from (("line_numbers", splices) for _, splices in _climb_strict(search_text, *bare, whole_lines))
+    if not old.strip():
+        return
+    edit = LineEdit(search_text, old, new)
+    yield "spacing", edit.find_splices("spacing", skip_blank=True)
+    yield "uneven_indentation", edit.find_uneven()
+    if whole_lines:
+        yield "line_ends", find_line_ends(search_text, old, new)
+    yield "elided", find_elided(search_text, old, new)
+    plainer = (
+        ("fence", strip_fence(old, new)),
+        ("entities", resolve_entities(old, new)),
+        ("escapes", strip_escapes(old, new)),
+    )
+    for rung, plain in plainer:
+        if plain and plain[0].strip():
+            yield from ((rung, splices) for _, splices in _climb_strict(search_text, *plain, whole_lines))
+    if not whole_lines:
+        yield "trimmed", find_trimmed(search_text, old, new)
+        yield "reflowed", find_reflowed(search_text, old, new)
+    yield "fuzzy", find_misspelt(edit)
+    if not whole_lines:
+        yield "other_case", find_other_case(search_text, old, new)
+
+
+def _climb_strict(search_text: SearchText, old: str, new: str, whole_lines: bool) -> Iterator[tuple[str, list[Splice]]]:
+    """The rungs on which lines are equal but for white space, endings and characters that look alike."""
+    yield "exact", list(_find_exact(search_text.text, old, new, whole_lines))
+    if "\r" in search_text.text or "\r" in old:
+        yield "line_endings", list(_find_other_endings(search_text, old, new, whole_lines))
+    edit = LineEdit(search_text, old, new)
+    if edit.is_blank:
+        return
+    if not edit.is_plain and (plain := replace_look_alikes(search_text.text, old, new)):
+        yield from (("look_alikes", splices) for _, splices in _climb_strict(search_text, *plain, whole_lines))
+    yield "trailing_space", edit.find_splices("trailing_space")
+    yield "indentation", edit.find_splices("indentation")
+    yield "blank_lines", edit.find_splices("indentation", skip_blank=True)
+    if not edit.is_plain:
+        yield "look_alikes", edit.find_splices("look_alikes", skip_blank=True)
+
+
+def _find_exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
+    if "\n" in text and "\r" not in text:  # a file whose lines all end with "\n" goes on with that
+        new = normalise_endings(new)
+    for start in _find_occurrences(text, old, whole_lines):
+        end = start + len(old)
+        fitted = carry_endings(old, new, find_ending_near(text, end)) if "\r" in text else new
+        yield Splice(start, end, fitted)
+
+
+def _find_other_endings(search_text: SearchText, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
+    wanted, joined, text = normalise_endings(old).removesuffix("\r"), search_text.crlf_offsets, search_text.text
+    new = new.removesuffix("\r")
+    if not wanted:
+        return
+    for start in _find_occurrences(search_text.lf_text, wanted, whole_lines):
+        first = start + bisect_left(joined, start)
+        last = start + len(wanted)
+        end = last + bisect_left(joined, last)
+        yield Splice(first, end, carry_endings(text[first:end], normalise_endings(new), find_ending_near(text, end)))
+
+
+def _find_occurrences(text: str, old: str, whole_lines: bool) -> Iterator[int]:
+    place = text.find(old)
+    while place >= 0:
+        if not whole_lines or place == 0 or text[place - 1] == "\n":
+            yield place
+            place = text.find(old, place + len(old))
+        else:
+            place = text.find(old, place + 1)
+
+
+def _strip_listing(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Strip the line numbers of a listing from both texts, when every line of `old` has one and they count up; first
+    without the space that may follow the number, then with it."""
+    lines = old.split("\n")
+    lines = lines[:-1] if lines[-1] == "" else lines
+    marks = [_LISTING.match(line) for line in lines]
+    numbers = [int(re.sub(r"\D", "", mark[0])) for mark in marks if mark]
+    if not numbers or len(numbers) != len(marks) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return
+    rests = [line[mark.end() :] for line, mark in zip(lines, marks, strict=True) if mark]
+    yield _strip_numbers(old), _strip_numbers(new)
+    if all(rest[:1] in ("", " ") for rest in rests):
+        yield _strip_numbers(old, " "), _strip_numbers(new, " ")
+
+
+def _strip_numbers(text: str, space: str = "") -> str:
+    lines = text.split("\n")
+    if not all(_LISTING.match(line) for line in lines if line):
+        return text
+    return "\n".join(_LISTING.sub("", line, count=1).removeprefix(space) for line in lines)
+
+
+def _find_last_line(start: int, region: str) -> int:
+    return start + region.removesuffix("\n").count("\n")

@@ -1,0 +1,125 @@
+"""The last rung: a block in which a few words are misspelt, when nothing else in the file comes near it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from core.edits.matching.block_merge import MatchedBlock, is_torn
+from core.edits.matching.line_edit import LineEdit, Splice
+from core.edits.matching.search_text import fold_spacing
+from core.text.similarity import find_closest, measure_similarity
+
+_TYPO: Final = 0.8
+_BLOCK: Final = 0.9
+_MARGIN: Final = 0.1
+_MANY: Final = 50
+_LONG: Final = 16
+_DEFINITION = re.compile(
+    r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|override)\s+)*"
+    r"(?:def|class|func|function|fn|struct|interface|trait|enum|impl|module|namespace|type)\b"
+)
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[^\W_A-Za-z]+")
+_ENDINGS = ("s", "es", "d", "ed", "er", "ing", "ly", "n")
+
+
+def find_misspelt(edit: LineEdit) -> list[Splice]:
+    """Find the one block whose lines are equal but for misspelt words; no definition, number or sign may differ."""
+    scored = sorted(
+        ((_measure_likeness(edit, block), block) for block in _find_candidates(edit)), key=lambda each: -each[0]
+    )
+    if not scored or scored[0][0] < _BLOCK:
+        return []
+    best, block = scored[0]
+    if any(score > best - _MARGIN and other.first != block.first for score, other in scored[1:]):
+        return []
+    known = edit.search_text.words
+    pairs = [(given.strip(), present.strip()) for given, present in edit.pair_lines(block)]
+    if not all(given == present or _is_typo(given, present, known) for given, present in pairs):
+        return []
+    shift = edit.deduce_shift(block)
+    return [] if shift is None or is_torn(block, edit.given, edit.wanted) else [edit.build_splice(block, shift)]
+
+
+def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
+    """Blocks of as many filled lines as given that share an uncommon line, or the likeness of a long one."""
+    keyed = edit.search_text.fold_lines("indentation", skip_blank=True)
+    given = [edit.given[index].strip() for index in edit.filled]
+    size = len(given)
+    votes: Counter[int] = Counter()
+    for number, line in enumerate(given):
+        places = keyed.index.get(line, ())
+        if len(places) <= _MANY:
+            votes.update(place - number for place in places)
+    starts = [start for start, _ in votes.most_common(_MANY)] or list(_find_alike(given, keyed.keys))
+    return [
+        edit.map_block(keyed.lines[start : start + size]) for start in starts if 0 <= start <= len(keyed.keys) - size
+    ]
+
+
+def _find_alike(given: list[str], keys: list[str]) -> Iterator[int]:
+    longest = max(range(len(given)), key=lambda number: len(given[number]))
+    if len(given) <= 2 and len(given[longest]) >= _LONG:
+        for place, _ in find_closest(given[longest], keys, limit=6, cutoff=_TYPO):
+            yield place - longest
+
+
+def _measure_likeness(edit: LineEdit, block: MatchedBlock) -> float:
+    """Mean similarity of the lines, from 0.0 to 1.0, whatever they differ in."""
+    pairs = [(given.strip(), present.strip()) for given, present in edit.pair_lines(block)]
+    return sum(1.0 if given == present else measure_similarity(given, present) for given, present in pairs) / len(pairs)
+
+
+def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
+    """True if the lines differ in misspelt words only: nearly the same letters, and a word that the file does not
+    know.
+
+    Another number, another sign or another definition means something else.
+    """
+    ours, theirs = _WORD.findall(given), _WORD.findall(present)
+    if len(ours) != len(theirs) or _strip_words(given) != _strip_words(present) or _DEFINITION.match(present):
+        return False
+    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    return all(
+        min(len(one), len(other)) >= 4
+        and one not in known
+        and not re.search(r"\d", one + other)
+        and _is_one_slip(one, other)
+        and not _is_renamed(one, other, present)
+        for one, other in pairs
+    )
+
+
+def _is_one_slip(one: str, other: str) -> bool:
+    """True if one letter was left out, added or mistaken, or two neighbours changed places."""
+    head = _count_shared(one, other)
+    tail = _count_shared(one[head:][::-1], other[head:][::-1])
+    ours, theirs = one[head : len(one) - tail], other[head : len(other) - tail]
+    swapped = len(ours) == 2 and ours == theirs[::-1]
+    return swapped or max(len(ours), len(theirs)) <= 1
+
+
+def _count_shared(one: str, other: str) -> int:
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _is_renamed(one: str, other: str, line: str) -> bool:
+    """True if two words are two names rather than one misspelt: one is an inflection of the other in a compound name
+    or a name that is called."""
+    parts, others = _PART.findall(one), _PART.findall(other)
+    if len(parts) != len(others):
+        return True
+    inflected = any(
+        long != short and long.lower().startswith(short.lower()) and long[len(short) :].lower() in _ENDINGS
+        for first, second in zip(parts, others, strict=True)
+        for short, long in (sorted((first, second), key=len),)
+    )
+    return inflected and (len(parts) > 1 or re.search(rf"(?:\.\s*{other}\b|\b{other}\s*\()", line) is not None)
+
+
+def _strip_words(line: str) -> str:
+    """What is between the words; spacing that has no meaning and a closing comma or semicolon are left out."""
+    return _WORD.sub("w", fold_spacing(line)).rstrip(";,")

@@ -1,0 +1,157 @@
+"""A text that is searched several times: its lines, and for each way of comparing them an index, made at first use.
+
+A batch of blocks shares one search text, so that a file is split and its lines are folded once for all blocks.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from core.text.lines import TextLines, normalise_endings, split_lines
+
+Fold = Callable[[str], str]
+
+_WORD = re.compile(r"\w+")
+_STRING = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
+_QUOTE = re.compile(r"[\"'`]")
+_MANY = 200
+_NEEDLESS = re.compile(r"\s+(?=\W|$)|(?:(?<=\W)|^)\s+")
+_LOOK_ALIKE = str.maketrans(
+    "‘’‚‛′“”„‟″«»‐‑‒–—―−…\u00a0\u1680\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    "'''''" + '"' * 7 + "-" * 7 + "\x00" + " " * 14,
+    "\u200b\u200c\u200d\u2060\ufeff",
+)
+
+
+def fold_look_alikes(line: str) -> str:
+    """Normalise what looks the same in print: quotes, dashes, spaces, composed letters, invisible characters."""
+    if line.isascii():
+        return line.strip()
+    return unicodedata.normalize("NFC", line).translate(_LOOK_ALIKE).replace("\x00", "...").strip()
+
+
+def fold_spacing(line: str) -> str:
+    """Fold look-alikes and drop white space except between words (one space stands for any number) and in strings."""
+    text = fold_look_alikes(line)
+    if not _QUOTE.search(text):
+        return _NEEDLESS.sub("", " ".join(text.split()))
+    return "".join(
+        part if index % 2 else _NEEDLESS.sub("", re.sub(r"\s+", " ", part))
+        for index, part in enumerate(_STRING.split(text))
+    )
+
+
+def replace_look_alikes(text: str, old: str, new: str) -> tuple[str, str] | None:
+    """Replace in both texts the signs that only look like plain ones and that `text` does not have; None when `old`
+    has no such sign, or `text` has one of them."""
+    signs = {sign for sign in old if ord(sign) in _LOOK_ALIKE}
+    if not signs or any(sign in text for sign in signs):
+        return None
+    table = {ord(sign): _LOOK_ALIKE[ord(sign)] for sign in signs}
+    return tuple(each.translate(table).replace("\x00", "...") for each in (old, new))  # type: ignore[return-value]
+
+
+FOLDS: Final[Mapping[str, Fold]] = {
+    "trailing_space": str.rstrip,
+    "indentation": str.strip,
+    "look_alikes": fold_look_alikes,
+    "spacing": fold_spacing,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedLines:
+    """Lines under one fold. `places[i]` is the line of key i (all lines, or those that are not blank)."""
+
+    fold: Fold
+    keys: list[str]
+    lines: Sequence[int]
+    index: dict[str, list[int]]
+
+    def find_blocks(self, wanted: Sequence[str]) -> Iterator[Sequence[int]]:
+        """The lines of each place where the keys of `wanted` stand one after the other."""
+        size = len(wanted)
+        for start in find_sequences(self.keys, wanted, self.index):
+            yield self.lines[start : start + size]
+
+
+@dataclass(frozen=True)
+class SearchText:
+    """A text with its lines, words and keys, computed at first use and kept; the dearest keys are shared with what
+    the text becomes."""
+
+    text: str
+    _keyed: dict[tuple[str, bool], FoldedLines] = field(default_factory=dict)
+    _squeezed: dict[str, str] = field(default_factory=dict)
+
+    def with_text(self, text: str) -> SearchText:
+        """The search text of what this text became."""
+        return self if text == self.text else SearchText(text, _squeezed=self._squeezed)
+
+    @cached_property
+    def lines(self) -> TextLines:
+        return split_lines(self.text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self.text))
+
+    @cached_property
+    def lf_text(self) -> str:
+        """The text with every "\\r\\n" as "\\n"."""
+        return normalise_endings(self.text)
+
+    @cached_property
+    def crlf_offsets(self) -> list[int]:
+        """For each "\\r\\n" in turn, where its "\\n" stands in `lf`."""
+        return [match.start() - index for index, match in enumerate(re.finditer("\r\n", self.text))]
+
+    @cached_property
+    def is_ascii(self) -> bool:
+        return self.text.isascii()
+
+    def fold_lines(self, fold: str, *, skip_blank: bool = False) -> FoldedLines:
+        """The lines under a fold of `FOLDS`; blank ones are left out with `skip_blank`."""
+        known = self._keyed.get((fold, skip_blank))
+        if known is None:
+            known = self._keyed[fold, skip_blank] = self._build_index(FOLDS[fold], skip_blank)
+        return known
+
+    def _build_index(self, fold: Fold, skip_blank: bool) -> FoldedLines:
+        bodies = self.lines.bodies
+        places: Sequence[int] = range(len(bodies))
+        if skip_blank:
+            places = [place for place in places if bodies[place].strip()]
+            bodies = [bodies[place] for place in places]
+        keys = self._fold_all_spacing(bodies) if fold is fold_spacing else [fold(body) for body in bodies]
+        index: dict[str, list[int]] = {}
+        for number, key in enumerate(keys):
+            index.setdefault(key, []).append(number)
+        return FoldedLines(fold, keys, places, index)
+
+    def _fold_all_spacing(self, bodies: Sequence[str]) -> list[str]:
+        known = self._squeezed
+        known.update((body, fold_spacing(body)) for body in bodies if body not in known)
+        return [known[body] for body in bodies]
+
+
+def find_sequences(keys: list[str], wanted: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
+    """Yield where `wanted` stands in `keys`; only the places of its rarest line are looked at. When there are very
+    many, those that overlap are left out, so that the time stays in proportion to the file."""
+    size = len(wanted)
+    if not size or size > len(keys):
+        return
+    needle = list(wanted)
+    rarest = min(range(size), key=lambda number: len(index.get(needle[number], ())))
+    found, free = 0, 0
+    for place in index.get(needle[rarest], ()):
+        start = place - rarest
+        if start >= free and keys[start] == needle[0] and keys[start : start + size] == needle:
+            found += 1
+            free = start + size if found > _MANY else 0
+            yield start

@@ -1,0 +1,89 @@
+"""Bytes of a file that are no characters: shown as U+FFFD, and put back where they were when the text was edited.
+
+A model (or a screen) can't see such a byte, so it can't name it either: whatever it wrote for lines that stay
+carries the mark that it was shown. Lines that did not change get their bytes back as they are; in those that
+changed, a mark is known by what stands around it. What can't be told is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+from core.edits.errors import EditError
+from core.text.lines import split_lines
+from core.text.well_formed import REPLACEMENT
+
+_BYTE = re.compile("[\udc80-\udcff]")
+_MARK = re.compile(f"[{REPLACEMENT}\udc80-\udcff]")
+_RUN = re.compile(f"{REPLACEMENT}+")
+_CONTEXT = 2  # characters that stay around a mark by which it is known again
+
+
+def mask_bytes(raw: str) -> str:
+    """Return the text with a mark for each byte; it has as many characters as before."""
+    return _BYTE.sub(REPLACEMENT, raw)
+
+
+def restore_bytes(raw: str, text: str) -> str:
+    """Return `text`, an edit of `mask_bytes(raw)`, with the bytes of `raw`. Raises `EditError`."""
+    old, new = _split_lines(mask_bytes(raw)), _split_lines(text)
+    bytes_of = _split_lines(raw)
+    head = _count_common(old, new)
+    tail = _count_common(old[head:][::-1], new[head:][::-1])
+    out = bytes_of[:head]
+    middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    for tag, first, last, start, stop in SequenceMatcher(None, *middle, autojunk=False).get_opcodes():
+        kept = bytes_of[head + first : head + last]
+        out += kept if tag == "equal" else [_restore_changed("".join(kept), "".join(middle[1][start:stop]))]
+    return "".join([*out, *bytes_of[len(old) - tail :]])
+
+
+def _split_lines(text: str) -> list[str]:
+    found = split_lines(text)
+    return [body + end for body, end in zip(found.bodies, found.ends, strict=True)]
+
+
+def _count_common(one: list[str], other: list[str]) -> int:
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _restore_changed(raw: str, text: str) -> str:
+    """Return the changed lines with the bytes of those that they take the place of."""
+    if REPLACEMENT not in text:
+        return text
+    known = _MARK.findall(raw)
+    if len(set(known)) == 1 and len(known) >= text.count(REPLACEMENT):
+        return text.replace(REPLACEMENT, known[0])
+    out, unknown = list(text), {run.start(): run.end() for run in _RUN.finditer(text)}
+    for at, start, size in SequenceMatcher(None, mask_bytes(raw), text, autojunk=False).get_matching_blocks():
+        for first, last in list(unknown.items()):
+            if (
+                start <= first
+                and last <= start + size
+                and _is_whole(raw, text[start : start + size], at - start, first, last)
+            ):
+                out[first:last] = raw[at - start + first : at - start + last]
+                del unknown[first]
+    if unknown:
+        raise EditError(
+            f"Some {REPLACEMENT} of the new text can't be told: in the file they are bytes that are no UTF-8.",
+            hint=f"Nothing was changed. Leave lines with {REPLACEMENT} out of the edit, or repeat what stands around "
+            "them as it is; write no new one.",
+        )
+    return "".join(out)
+
+
+def _is_whole(raw: str, run: str, shift: int, first: int, last: int) -> bool:
+    """True if the marks [first, last) of the new text are all that stand together in `raw`, with words around them,
+    and these words name one place or places that are alike."""
+    around = sum(not each.isspace() and each != REPLACEMENT for each in run)
+    before, after = raw[shift + first - 1 : shift + first], raw[shift + last : shift + last + 1]
+    found = re.finditer(f"(?={re.escape(run)})", mask_bytes(raw))
+    places = {raw[each.start() : each.start() + len(run)] for each in found}
+    return around >= _CONTEXT and len(places) <= 1 and not _MARK.match(before) and not _MARK.match(after)

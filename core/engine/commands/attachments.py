@@ -1,0 +1,148 @@
+"""Attach pictures and PDFs to a session; refuse, before a turn begins, what the chosen model can't be sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from core.agent.context.mentions import find_pictures
+from core.agent.context.sent_attachments import can_send
+from core.agent.gate.capabilities import FileReader
+from core.agent.turn.turn_context import Route
+from core.attachments import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
+from core.attachments.pdf import read_pdf_facts
+from core.config import Settings
+from core.engine.models import ModelAccess
+from core.engine.session.live_session import Effect, LiveSession
+from core.engine.session.session import Session
+from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
+from core.modes import Mode
+from core.protocol import commands as cmd
+from core.protocol.attachment_labels import (
+    PDF_MEDIA_TYPE,
+    classify_attachment,
+    describe_attachment,
+    find_attachments,
+    format_label,
+)
+from core.protocol.events import AttachmentAdded
+from core.protocol.messages import Attachment, ModelJob
+from core.shadow import ShadowView
+
+NAME_LENGTH: Final = 120
+
+
+async def prepare_attachment_effect(live: LiveSession, command: cmd.AttachmentAdd) -> Effect:
+    """Check an attachment and return its effect. Raises `CommandRejected`, `AttachmentRefused`."""
+    if bool(command.path) == bool(command.data):
+        raise CommandRejected("name a file or give its bytes, one of them.", code="attachment_invalid")
+    data = command.data or await asyncio.to_thread(_read_attachment, live.runtime, command.path)
+    name = " ".join((command.name or Path(command.path).name).split())[:NAME_LENGTH]
+    made = await asyncio.to_thread(prepare_attachment, data, name)
+    return partial(_add_attachment, live.runtime, made, command.request)
+
+
+def _add_attachment(runtime: Session, made: PreparedAttachment, request: str) -> None:
+    runtime.shadow.blobs.put(made.data)
+    label = format_label(made.attachment, len(runtime.state.attachments) + 1)
+    runtime.emit_apart(AttachmentAdded(label=label, attachment=made.attachment, request=request, note=made.note))
+
+
+def _read_attachment(runtime: Session, path: str) -> bytes:
+    """Read a file of the workspace as the agent sees it; else, by an absolute path, any file the user may read."""
+    try:
+        return ShadowView(runtime.shadow).read_bytes(path, MAX_INPUT_BYTES + 1)
+    except (PathRefused, FileNotFoundError) as refused:
+        outside = Path(path).expanduser()
+        if not outside.is_absolute():
+            raise AttachmentRefused(f"{path} can't be attached: {refused}", hint="Is the path right?") from None
+        return _read_outside_file(outside)
+
+
+def _read_outside_file(path: Path) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise AttachmentRefused(f"{path} is not a file.", hint="Name a picture or a PDF.")
+            return file.read(MAX_INPUT_BYTES + 1)
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", "") or str(problem)
+        raise AttachmentRefused(f"{path} can't be read: {why}.", hint="Is the path right?") from None
+
+
+def prepend_labels(text: str, labels: tuple[str, ...], runtime: Session) -> str:
+    """Return the text with the labels that are missing from it put first. `CommandRejected` for an unknown label."""
+    unknown = [each for each in labels if each not in runtime.state.attachments]
+    if unknown:
+        raise CommandRejected(
+            f"nothing is attached as {unknown[0]}.", hint="Attach it first.", code="attachment_unknown"
+        )
+    left = [each for each in labels if each not in text]
+    return " ".join((*left, text)) if left else text
+
+
+async def check_model_accepts(live: LiveSession, text: str) -> None:
+    """Raise `CommandRejected` if the prompt names a picture or PDF that the chosen model can't be sent in any form."""
+    runtime = live.runtime
+    named = find_attachments(text, runtime.state.attachments)
+    if not named and "@" not in text:
+        return
+    route = await asyncio.to_thread(live.turns.open_route)
+    able = route.capabilities
+    for each in named:
+        if not can_send(able, each) and not (each.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(runtime, each)):
+            what = f"{each.name} ({describe_attachment(each)})" if each.name else describe_attachment(each)
+            raise _build_refusal(
+                f"{what} is attached", classify_attachment(each), route, runtime.settings, runtime.models
+            )
+    if able.images or "@" not in text:
+        return
+    mentioned = find_pictures(FileReader(live.turns.build_context()), text)
+    shown = [path for path in mentioned if not path.lower().endswith(".pdf")]
+    if shown:
+        raise _build_refusal(f"@{shown[0]} is a picture", "image", route, runtime.settings, runtime.models)
+
+
+async def _has_pdf_text(runtime: Session, attachment: Attachment) -> bool:
+    data = await asyncio.to_thread(runtime.shadow.blobs.get, attachment.digest)
+    facts = await asyncio.to_thread(read_pdf_facts, data, text=True)
+    return any(not line.startswith("---") and line.strip() for line in facts.text.splitlines())
+
+
+def _build_refusal(what: str, kind: str, route: Route, settings: Settings, models: ModelAccess) -> CommandRejected:
+    others = [
+        each
+        for each in _list_configured_models(settings)
+        if each != route.id and _can_take(models, each, kind, settings)
+    ]
+    plural = "pictures" if kind == "image" else "PDFs, and there is no text in this one"
+    advice = (
+        f"Of your models {' and '.join(others[:3])} can: /model {others[0]}."
+        if others
+        else ("Choose a model that can with /model.")
+    )
+    return CommandRejected(
+        f"{what}, and {route.id} takes no {plural}. Nothing was sent.", hint=advice, code="attachment_not_taken"
+    )
+
+
+def _list_configured_models(settings: Settings) -> list[str]:
+    """Return the models that the configuration names, each once."""
+    jobs: tuple[ModelJob, ...] = ("chat", "small", "apply", "subagent")
+    routes = [settings.resolve_route(job) for job in jobs]
+    modes = [settings.get_mode_settings(mode.value).model for mode in Mode]
+    named = [name for route in routes for name in (route.model, *route.fallback)]
+    return list(dict.fromkeys(filter(None, (*named, *modes))))
+
+
+def _can_take(models: ModelAccess, name: str, kind: str, settings: Settings) -> bool:
+    try:
+        able = models.capabilities(name, settings)
+    except AgentTuiError:
+        return False
+    return able.images if kind == "image" else able.pdf

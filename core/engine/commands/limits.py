@@ -1,0 +1,104 @@
+"""Limits of a session's turns and its command policy, as configured and as changed in the session.
+
+The user may widen what they configured themselves; what a project's file made stricter stays so in its sessions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from core.config import CommandPolicy, LoadedSettings, Settings, TurnLimits
+from core.config.narrowing import NARROWER
+from core.engine.session.live_session import Effect, LiveSession
+from core.engine.session.session import Session
+from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol.events import LimitsChanged, PolicyChanged
+
+LIMIT_NAMES: Final = ("max_steps", "max_cost", "max_tokens")
+HUMAN_POLICY: Final = "you type the commands here (policy `human`), and no model is asked."
+HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
+
+
+def apply_limit_options(loaded: LoadedSettings, options: Any) -> Settings:
+    """Return the loaded settings with the limits of the command line (None = not given)."""
+    limits = replace(loaded.settings.limits, **_given_limits(options))
+    return replace(loaded.settings, limits=limits)
+
+
+def _given_limits(options: Any) -> dict[str, Any]:
+    return {name: value for name in LIMIT_NAMES if (value := getattr(options, name)) is not None}
+
+
+def prepare_limits_change(live: LiveSession, command: cmd.LimitsSet | cmd.PolicySet) -> Effect:
+    """Check a change of limits or policy and return its effect. Raises `CommandRejected` if the project forbids it."""
+    runtime = live.runtime
+    if isinstance(command, cmd.PolicySet):
+        _check_bound(runtime, "commands", "policy", command.policy)
+        return partial(_apply_change, live, PolicyChanged(policy=command.policy, by="user"))
+    wanted = {name: value for name in LIMIT_NAMES if (value := getattr(command, name)) is not None}
+    for name, value in wanted.items():
+        _check_bound(runtime, "limits", name, value)
+    limits = replace(runtime.settings.limits, **wanted)
+    return partial(_apply_change, live, _build_limits_event(limits, by_user=True))
+
+
+def _check_bound(runtime: Session, section: str, key: str, value: object) -> None:
+    theirs = runtime.bounds.get((section, key))
+    if theirs is not None and NARROWER[section, key](value, theirs):
+        raise CommandRejected(
+            f"the project's configuration says {section}.{key} = {theirs!r}, and that can't be widened here.",
+            hint="It stands in `.agent-tui/config.toml` of the project.",
+            code="project_is_stricter",
+        )
+
+
+def _build_limits_event(limits: TurnLimits, *, by_user: bool) -> LimitsChanged:
+    return LimitsChanged(
+        max_steps=limits.max_steps,
+        max_cost=limits.max_cost,
+        max_tokens=limits.max_tokens,
+        by="user" if by_user else "configuration",
+    )
+
+
+def _apply_change(live: LiveSession, event: LimitsChanged | PolicyChanged) -> None:
+    """Apply the change at once, also to the turn that runs and to subagents."""
+    live.runtime.emit_apart(event)
+    now = live.runtime.settings
+    if (context := live.turns.context) is not None:
+        context.settings = now
+    for child in live.children.values():
+        child.runtime.configured = replace(child.runtime.configured, limits=now.limits, commands=now.commands)
+        if (context := child.turns.context) is not None:
+            context.settings = child.runtime.settings
+
+
+def announce_limits(runtime: Session, options: Any = None) -> None:
+    """Record the limits and policy that hold now where that is news: on opening, or when the configuration changed.
+
+    `options`: those of the command line, which outweigh what was chosen in the session before.
+    """
+    state = runtime.state
+    said = _given_limits(options) if options is not None else {}
+    if said and state.limits.by == "user":
+        runtime.emit_apart(_build_limits_event(replace(_to_limits(state.limits), **said), by_user=True))
+    now = runtime.settings
+    if now.limits != _to_limits(state.limits):
+        runtime.emit_apart(_build_limits_event(now.limits, by_user=False))
+    if now.commands.policy != state.policy.policy:
+        runtime.emit_apart(PolicyChanged(policy=now.commands.policy))
+
+
+def _to_limits(event: LimitsChanged) -> TurnLimits:
+    return TurnLimits(max_steps=event.max_steps, max_cost=event.max_cost, max_tokens=event.max_tokens)
+
+
+def check_prompt_allowed(runtime: Session, command: cmd.TurnSubmit) -> None:
+    """Raise `CommandRejected` for a prompt under the policy `human`, unless it is sent `anyway`."""
+    policy: CommandPolicy = runtime.settings.commands.policy
+    if policy == "human" and not command.anyway:
+        raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")

@@ -1,0 +1,104 @@
+"""Answers to the agent's questions: resolve the waiting turn or, when none waits any more, start another.
+
+A late answer is recorded first, so the model learns of it at its next step whatever happens then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+
+from core.engine.session.live_session import Effect, LiveSession
+from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import QuestionAnswered, QuestionAsked
+
+MAX_ANSWER = 100_000  # characters of an answer in the user's own words
+_LATE_ANSWER_INSTRUCTION = "I have answered what you asked before. Go on with that."
+
+
+def prepare_question_reply(live: LiveSession, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
+    """Check the answers to a question and return their effect. Raises `CommandRejected` if they do not fit it.
+
+    `begins`: a late answer starts a turn. For a subagent's question it does not: its build starts that turn.
+    """
+    asked = live.runtime.state.questions.get(command.id)
+    if asked is not None and asked.subagent in live.children:
+        return prepare_question_reply(live.children[asked.subagent], command, begins=False)
+    if asked is None or not (asked.lasting or _is_awaited(live, command.id)):
+        raise CommandRejected(
+            f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"
+        )
+    _check_answers(asked, command.answers)
+    if command.answers and not _is_awaited(live, command.id) and not live.turns.is_running:
+        live.turns.open_route()  # whether there is a model to tell
+    return partial(_apply_answers, live, asked, command.answers, begins=begins)
+
+
+def _is_awaited(live: LiveSession, identity: str) -> bool:
+    """True if the turn that runs waits for this question."""
+    context = live.turns.context
+    return context is not None and context.questions.is_open(identity)
+
+
+def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
+    """Raise `CommandRejected` unless each answer names a part of the question once and is neither empty nor too
+    long."""
+    questions = {question.id: question for question in asked.questions}
+    for answer in answers:
+        question = questions.get(answer.question)
+        if question is None:
+            raise _build_rejection(
+                f"the question has no part {answer.question!r}.", f"Its parts are {', '.join(questions)}."
+            )
+        _check_options(question, answer.options)
+        if not answer.options and not answer.text.strip():
+            raise _build_rejection(
+                f"the answer to {answer.question!r} is empty.", "Choose an option, or write something."
+            )
+        if len(answer.text) > MAX_ANSWER:
+            size = f"{len(answer.text):,} characters; at most {MAX_ANSWER:,} can be sent."
+            raise _build_rejection(
+                f"the answer to {answer.question!r} has {size}", "Put it into a file and name the file."
+            )
+    twice = [each for each, count in Counter(answer.question for answer in answers).items() if count > 1]
+    if twice:
+        raise _build_rejection(f"{twice[0]!r} is answered twice.")
+
+
+def _check_options(question: Question, chosen: tuple[str, ...]) -> None:
+    """Raise `CommandRejected` for an unknown option, or several where one is allowed."""
+    known = [option.id for option in question.options]
+    if strange := [each for each in chosen if each not in known]:
+        raise _build_rejection(f"{question.id!r} has no option {strange[0]!r}.", f"Its options are {', '.join(known)}.")
+    if len(set(chosen)) < len(chosen) or (len(chosen) > 1 and not question.allow_multiple):
+        raise _build_rejection(f"{question.id!r} takes one option, once.", "Choose one of them.")
+
+
+def _build_rejection(message: str, hint: str = "") -> CommandRejected:
+    return CommandRejected(message, hint=hint, code="question_unknown" if "no part" in message else "answer_invalid")
+
+
+async def _apply_answers(
+    live: LiveSession, asked: QuestionAsked, answers: tuple[QuestionAnswer, ...], *, begins: bool
+) -> None:
+    """Hand the answers to the waiting turn, else record them and start a turn."""
+    runtime, turns, context = live.runtime, live.turns, live.turns.context
+    if context is not None and context.resolve_question(asked.id, answers):
+        return
+    if asked.id not in runtime.state.questions:
+        return  # answered meanwhile
+    runtime.emit(QuestionAnswered(id=asked.id, answers=answers, by="user"))
+    if not answers or not begins:
+        return
+    turn = runtime.state.current_turn
+    if turn is not None and asked.call in turn.calls:
+        await turns.wait_ended()  # it asked, and is being stopped
+    if not turns.is_running:
+        from core.agent.context.deferred_answers import summarize_answers
+
+        with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step
+            await turns.reserve()
+            turns.start(summarize_answers(asked.questions, answers), instruction=_LATE_ANSWER_INSTRUCTION)

@@ -1,0 +1,294 @@
+"""Commands of the review: verdicts, hunks split, edited and commented, conflicts resolved, comments sent.
+
+A protected change and the state of git are accepted only when the user has confirmed that very one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import assert_never
+
+from core.engine.commands.plans import complete_resolved_todos
+from core.engine.session.live_session import Effect, LiveSession
+from core.engine.session.session import select_hunks
+from core.errors import AgentTuiError, CommandRejected, StateError
+from core.prompts import render
+from core.protocol import commands as cmd
+from core.protocol.events import CommentsSent, Notice
+from core.protocol.plans import Plan
+from core.protocol.renames import format_change_path, list_changes
+from core.protocol.review import Bulk, Change, Comment
+from core.shadow.paths import include_rename_pairs
+
+ReviewCommand = (
+    cmd.HunkResolve
+    | cmd.HunkSplit
+    | cmd.HunkEdit
+    | cmd.HunkComment
+    | cmd.ConflictResolve
+    | cmd.BulkResolve
+    | cmd.VerdictUndo
+)
+MAX_NAMED = 10
+MAX_TEXT = 4_000_000
+
+
+def prepare_review_command(live: LiveSession, command: ReviewCommand) -> Effect:
+    """Check a command of the review and return its effect. Raises what `Reject` is to say."""
+    match command:
+        case cmd.HunkResolve():
+            return _prepare_resolve(live, command)
+        case cmd.HunkSplit() | cmd.HunkEdit() | cmd.HunkComment():
+            return _prepare_rework(live, command)
+        case cmd.ConflictResolve():
+            return _prepare_conflict_resolve(live, command)
+        case cmd.BulkResolve():
+            return _prepare_bulk_resolve(live, command)
+        case cmd.VerdictUndo():
+            return _prepare_undo(live, command)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+# Verdicts.
+
+
+def _prepare_resolve(live: LiveSession, command: cmd.HunkResolve) -> Effect:
+    runtime = live.runtime
+    if not command.path:
+        if command.hunks:
+            raise CommandRejected("hunks were named without their file.", code="path_missing")
+        if (command.origin or command.paths) and not runtime.find_changes(command.origin, command.paths):
+            what = "of that origin" if command.origin else "of these files"
+            raise CommandRejected(f"nothing {what} is pending.", code="change_unknown")
+        return partial(_resolve_all, live, command)
+    change = runtime.review.changes.get(command.path)
+    if change is None:
+        raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
+    _check_hunks(change, command.hunks)
+    meant = include_rename_pairs(runtime.review.changes, [change])
+    red = next((each for each in (change, *meant) if each.protected), None)
+    if command.verdict == "accept" and red is not None and not command.confirmed:
+        raise _build_unconfirmed(red.path, red.risk)
+    return partial(_resolve_file, live, command)
+
+
+def _build_unconfirmed(what: str, risk: str) -> CommandRejected:
+    return CommandRejected(
+        f"{what} {risk or 'is protected'}.",
+        hint="It is accepted by itself only, and confirmed.",
+        code="confirmation_needed",
+    )
+
+
+def _check_hunks(change: Change, hunks: tuple[str, ...]) -> None:
+    known = {hunk.id for hunk in change.hunks}
+    unknown = [hunk for hunk in hunks if hunk not in known]
+    if unknown:
+        raise CommandRejected(
+            f"{change.path} has no pending hunk {unknown[0]}.",
+            hint="The change has moved on; look at it again.",
+            code="hunk_unknown",
+        )
+
+
+def _resolve_file(live: LiveSession, command: cmd.HunkResolve) -> None:
+    if command.verdict == "accept":
+        live.runtime.log.sync()
+    with _reporting_errors(live, command.path):
+        live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
+        complete_resolved_todos(live, command.path)
+
+
+@contextmanager
+def _reporting_errors(live: LiveSession, path: str) -> Iterator[None]:
+    """Report the error of a verdict with its path, so that a screen can show it where the verdict was given."""
+    try:
+        yield
+    except StateError:
+        raise
+    except AgentTuiError as problem:
+        live.runtime.report_error(problem, path=path)
+
+
+def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
+    runtime = live.runtime
+    if command.verdict == "accept":
+        left = runtime.accept_all(command.origin, command.paths)
+    else:
+        changes = runtime.find_changes(command.origin, command.paths)
+        left = [change.path for change in changes if change.protected]
+        for change in changes:
+            if not change.protected and change.path in runtime.review.changes:  # else it went with its rename
+                with _reporting_errors(live, change.path):
+                    runtime.shadow.resolve(
+                        change.path, select_hunks(change, command.origin) or (), "reject", command.reason
+                    )
+    still = [each for each in list_changes(runtime.review.changes) if {each.path, each.renamed_from} & set(left)]
+    if named := [change for change in still if change.protected or change.conflict]:
+        runtime.emit(_build_left_notice(named))
+    if not (command.origin or command.paths) and runtime.review.bulks:
+        runtime.emit(_build_bulk_notice(runtime.review.bulks))
+    complete_resolved_todos(live, "")
+
+
+def _build_left_notice(changes: list[Change]) -> Notice:
+    """Notice of what a verdict on everything did not touch, and why. (Failed writes were reported before.)"""
+    paths = [f"{format_change_path(change)} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
+    message = f"{count} left for you: {', '.join(paths[:MAX_NAMED])}{more}."
+    return Notice(level="warning", message=message, hint="Decide on each of them by itself.")
+
+
+def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
+    """Notice of the bulks, which a verdict on everything does not touch."""
+    waiting, beside = [each for each in bulks if each.needs_verdict], [each for each in bulks if not each.needs_verdict]
+    if not waiting:
+        files = sum(each.files for each in beside)
+        hint = "Carry them over, if you want them, with `agent-tui review --accept NAME`, or in the review's list."
+        return Notice(level="info", message=f"Beside the project: {files:,} files that git ignores.", hint=hint)
+    named = [f"{each.root} ({each.files:,} file{'' if each.files == 1 else 's'})" for each in waiting[:MAX_NAMED]]
+    more = f" and {len(waiting) - MAX_NAMED} more" if len(waiting) > MAX_NAMED else ""
+    waits = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
+    hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
+    return Notice(level="info", message=f"{waits}: {', '.join(named)}{more}.", hint=hint)
+
+
+def _prepare_undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:
+    standing = [record.id for record in live.runtime.review.verdicts]
+    if not standing:
+        raise CommandRejected("there is no verdict to undo.", code="nothing_to_undo")
+    if command.id and command.id not in standing:
+        raise CommandRejected(f"no verdict {command.id!r} stands.", code="verdict_unknown")
+
+    def effect() -> None:
+        live.runtime.log.sync()
+        live.runtime.shadow.undo(command.id)
+
+    return effect
+
+
+def _prepare_bulk_resolve(live: LiveSession, command: cmd.BulkResolve) -> Effect:
+    runtime = live.runtime
+    bulk = next((each for each in runtime.review.bulks if each.root == command.root), None)
+    if bulk is None:
+        raise CommandRejected(f"nothing is pending for {command.root} as a whole.", code="bulk_unknown")
+    if command.verdict == "accept" and bulk.kind == "git" and not command.confirmed:
+        raise _build_unconfirmed(bulk.root, "is the state of git: commits, index and branches")
+
+    if command.verdict == "accept" and bulk.risk and not command.confirmed:
+        raise _build_unconfirmed(bulk.root, bulk.risk)
+
+    async def effect() -> None:
+        runtime.log.sync()
+        with _reporting_errors(live, command.root):
+            shadow, is_slow = runtime.shadow, command.verdict == "accept" and bulk.kind == "git"
+            ready = await asyncio.to_thread(shadow.bulks.prepare, command.root) if is_slow else None
+            record = shadow.resolve_bulk(command.root, command.verdict, ready=ready)
+            if len(notes := record.excerpt.split("; ", 1)) > 1:
+                runtime.emit(Notice(level="info", message=f"{command.root} was accepted: {notes[1]}."))
+
+    return effect
+
+
+# Hunks before their verdict.
+
+
+def _prepare_rework(live: LiveSession, command: cmd.HunkSplit | cmd.HunkEdit | cmd.HunkComment) -> Effect:
+    rework = live.runtime.shadow.hunk_edits
+    is_removal = isinstance(command, cmd.HunkComment) and not command.text.strip()
+    if not is_removal:  # a comment outlives its hunk, and can be removed then, too
+        rework.find_hunk(command.path, command.hunk)
+    match command:
+        case cmd.HunkSplit():
+            return lambda: _discard_result(rework.split(command.path, command.hunk, command.line))
+        case cmd.HunkEdit(text=text) | cmd.HunkComment(text=text) if len(text) > MAX_TEXT:
+            raise CommandRejected(f"the text has {len(text):,} characters.", code="text_too_long")
+        case cmd.HunkEdit():
+            return lambda: _discard_result(rework.edit(command.path, command.hunk, command.text))
+        case cmd.HunkComment():
+            return lambda: rework.comment(command.path, command.hunk, command.text)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _discard_result(_: object) -> None:
+    """Drop the result of an effect; events tell what became of the change."""
+
+
+def _prepare_conflict_resolve(live: LiveSession, command: cmd.ConflictResolve) -> Effect:
+    change = live.runtime.review.changes.get(command.path)
+    if change is None or not change.conflict:
+        raise CommandRejected(f"{command.path} is in no conflict.", code="no_conflict")
+
+    def effect() -> None:
+        live.runtime.shadow.conflicts.resolve(command.path, command.choices, command.mine, command.theirs)
+        complete_resolved_todos(live, command.path)
+
+    return effect
+
+
+# Comments.
+
+
+async def prepare_comments_send(live: LiveSession, command: cmd.CommentsSend) -> Effect:
+    """Send all comments as one message: the prompt of a new turn, or a steer of the running one."""
+    comments = list(live.runtime.review.comments.values())
+    if not comments:
+        raise CommandRejected(
+            "there is no comment to send.", hint="Comment a hunk or lines of the plan first.", code="no_comment"
+        )
+    text = format_comments(comments, command.note, live.runtime.state.plans)
+    if live.turns.is_running:
+
+        def steer() -> None:
+            live.steer(text)
+            live.runtime.emit(CommentsSent())
+
+        return steer
+    await live.turns.reserve()
+
+    def start() -> None:
+        live.turns.start(text, tuple({each.path: None for each in comments}))
+        live.runtime.emit(CommentsSent())
+
+    return start
+
+
+def format_comments(comments: Sequence[Comment], note: str = "", plans: Mapping[str, Plan] | None = None) -> str:
+    """Format each comment with its path, lines and excerpt, in the order of the files.
+
+    `plans`, by path, as they are now: the commented lines may have moved since, or be gone.
+    """
+    ordered = sorted(comments, key=lambda each: (each.path, each.start))
+    told = [_quote_comment(each, (plans or {}).get(each.path)) for each in ordered]
+    return render("review_comments", comments=told, heading=_format_heading(ordered), note=note.strip()).strip()
+
+
+def _format_heading(comments: Sequence[Comment]) -> str:
+    on_plans = {each.on_plan for each in comments}
+    where = "the plan" if on_plans == {True} else "your pending changes"
+    return f"My comments on {where}{' and the plan' if len(on_plans) > 1 else ''}"
+
+
+def _quote_comment(comment: Comment, plan: Plan | None) -> dict[str, str]:
+    start = comment.find_line(plan.body) if comment.on_plan and plan else comment.start
+    last = start + max(comment.lines, 1) - 1
+    lines = f"line {start}" if last == start else f"lines {start}-{last}"
+    if comment.on_plan:
+        lines = f"{lines} of the plan's text" if start else "on lines of the plan's text that have changed since"
+    fence = "```"
+    while fence in comment.excerpt:
+        fence += "`"
+    return {
+        "path": comment.path,
+        "lines": lines,
+        "language": "markdown" if comment.on_plan else "diff",
+        "excerpt": comment.excerpt,
+        "fence": fence,
+        "text": comment.text,
+    }

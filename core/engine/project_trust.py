@@ -1,0 +1,170 @@
+"""Trust in a project: the decision, the question about it, and the settings that hold because of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from core.config import PROJECT_FILE, LoadedSettings, load_with_notices, read_settings_bytes
+from core.config.project_rules import AGENTS_FILE_NAME, find_rule_files, is_rule_path, read_rule_bytes
+from core.errors import AgentTuiError, PathRefused, StateError
+from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
+from core.permissions.trusted_files import TrustedFiles, hash_content
+from core.protocol.events import AnyEvent, FileWritten, Notice, TrustStated
+from core.workspace import Workspace
+
+TRUST_HINT = "Say yes when agent-tui asks in this directory, or add --trust for one run."
+CONFIGURATION_PATH = PROJECT_FILE.as_posix()
+MAX_DIRECTORIES = 20_000  # that are looked through for rules when a project is trusted
+_SKIPPED_DIRECTORIES = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
+
+
+class ProjectTrust:
+    """Trust in one project. `for_now`: the command line trusts it, for this start."""
+
+    def __init__(self, workspace: Workspace, *, for_now: bool) -> None:
+        self._workspace = workspace
+        self._root = workspace.root
+        self._trust = TrustStore(self._root)
+        self._problem = ""
+        self._callback: Callable[[], object] | None = None
+        self.trusted = for_now or self._load_decision()
+        self.voices = TrustedFiles(None, lambda _: None) if for_now else self._load_voices()
+        if self.trusted:
+            self.check_paths(self.list_paths())
+
+    def _load_decision(self) -> bool:
+        try:
+            return self._trust.is_given()
+        except (StateError, OSError) as problem:
+            self._problem = problem.format_with_hint() if isinstance(problem, StateError) else str(problem)
+            return False
+
+    def _load_voices(self) -> TrustedFiles:
+        return self._trust.load_files() if self.trusted else TrustedFiles({}, lambda _: None)
+
+    def is_readable(self, path: str, data: bytes) -> bool:
+        """True if these bytes of a file of the project may be interpreted."""
+        return self.trusted and self.voices.is_trusted(path, data)
+
+    def set_callback(self, tell: Callable[[], object]) -> None:
+        """Call `tell`, in any thread, when there is more to ask about."""
+        self._callback = self.voices.on_untrusted = tell
+
+    def load_settings(self) -> LoadedSettings:
+        """Return the settings that hold: the project's own are read only if it is trusted. Raises `ConfigError`."""
+        return load_with_notices(self._root if self.trusted else None, self.voices.is_trusted)
+
+    def list_paths(self) -> list[str]:
+        """Return the paths of files that speak for the project: its configuration and rules."""
+        return [CONFIGURATION_PATH, AGENTS_FILE_NAME, *find_rule_files(self._workspace)]
+
+    def check_paths(self, paths: Iterable[str]) -> None:
+        """Compare the trusted files among these paths with what was trusted."""
+        for path in paths:
+            if (
+                self.trusted
+                and (path == CONFIGURATION_PATH or is_rule_path(path))
+                and (data := self._read_file(path)) is not None
+            ):
+                self.voices.is_trusted(path, data)
+
+    def decide(self, trusted: bool) -> LoadedSettings:
+        """Apply the user's answer (a yes is saved) and return the settings that hold then.
+
+        Raises `ConfigError`, `StateError`, with nothing changed.
+        """
+        if self.trusted and self.voices.untrusted:
+            return self._decide_on_changes(trusted)
+        loaded = load_with_notices(self._root if trusted else None)
+        if trusted:
+            self._trust.grant({path: hash_content(data) for path, data in self._iter_trusted_files()})
+        else:
+            self._trust.revoke()
+        self.trusted = trusted
+        self.voices = self._load_voices()
+        self.voices.on_untrusted = self._callback or self.voices.on_untrusted
+        return loaded
+
+    def _decide_on_changes(self, trusted: bool) -> LoadedSettings:
+        """Decide on changed files; after a no the project stays trusted, and they stay unread."""
+        asked = dict(self.voices.untrusted)
+        if not trusted:
+            self.voices.defer()
+            return self.load_settings()
+        loaded = load_with_notices(
+            self._root, lambda path, data: hash_content(data) == asked.get(path) or self.voices.is_trusted(path, data)
+        )
+        self.voices.trust(asked)
+        return loaded
+
+    def observe(self, event: AnyEvent) -> None:
+        """Trust what the user accepted in the review: it is no change from outside."""
+        if (
+            self.trusted
+            and isinstance(event, FileWritten)
+            and (event.path == CONFIGURATION_PATH or is_rule_path(event.path))
+        ):
+            before, data = event.before, self._read_file(event.path)
+            if data is not None and hash_content(data) == event.state.blob:
+                with suppress(StateError):  # then it is asked about
+                    self.voices.accept_change(event.path, before.blob if before else "", event.state.blob)
+
+    def _iter_trusted_files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every file of the project that is interpreted, with its bytes."""
+        for path in [CONFIGURATION_PATH, *find_rule_files(self._workspace), *self._iter_agents_files()]:
+            if (data := self._read_file(path)) is not None:
+                yield path, data
+
+    def _iter_agents_files(self) -> Iterator[str]:
+        waiting, seen = [""], 0
+        while waiting and seen < MAX_DIRECTORIES:
+            above, seen = waiting.pop(0), seen + 1
+            try:
+                entries = self._workspace.list_dir(above or ".")
+            except PathRefused:
+                continue
+            for entry in entries:
+                path = f"{above}/{entry.name}" if above else entry.name
+                if entry.kind == "directory" and entry.name not in _SKIPPED_DIRECTORIES:
+                    waiting.append(path)
+                elif entry.name == AGENTS_FILE_NAME:
+                    yield path
+
+    def _read_file(self, path: str) -> bytes | None:
+        try:
+            return (
+                read_settings_bytes(self._root / PROJECT_FILE)
+                if path == CONFIGURATION_PATH
+                else read_rule_bytes(self._workspace, path)
+            )
+        except AgentTuiError:
+            return None
+
+    def build_question(self) -> TrustStated | None:
+        """Return the question to the user; None = the project is trusted or has nothing to trust."""
+        if self.trusted and self.voices.untrusted:
+            return TrustStated(state="asked", directory=str(self._root), changed=tuple(sorted(self.voices.untrusted)))
+        if self.trusted or is_empty_directory(self._root):
+            return None
+        return TrustStated(state="asked", directory=str(self._root), holds=find_instructions(self._root))
+
+    def build_answer(self) -> TrustStated:
+        if self.trusted:
+            return TrustStated(state="trusted", directory=str(self._root))
+        return TrustStated(state="restricted", directory=str(self._root), holds=find_instructions(self._root))
+
+    def build_notice(self) -> Notice | None:
+        """Return the notice for where nobody can be asked."""
+        if self._problem:
+            return Notice(level="warning", message=self._problem)
+        if self.trusted and self.voices.untrusted:
+            names = ", ".join(sorted(self.voices.untrusted))
+            told = f"Changed since you trusted this project, so not read: {names}."
+            return Notice(level="warning", message=told, hint=TRUST_HINT)
+        held = find_instructions(self._root)
+        if self.trusted or set(held) <= {".git"}:  # without git the agent misses little, and that in every repository
+            return None
+        return Notice(
+            level="warning", message=f"This project is not trusted: {', '.join(held)} not read.", hint=TRUST_HINT
+        )

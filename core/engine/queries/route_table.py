@@ -1,0 +1,94 @@
+"""The model of each job with its effort and fallbacks, and its usage in a session."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from core.config import Settings
+from core.engine.models import ModelAccess
+from core.engine.session.model_routes import choose_model, clamp_effort
+from core.modes import Mode
+from core.protocol.messages import ModelJob, Usage
+from core.protocol.models import ModelUsage, RouteRow
+from core.protocol.queries import RoutesAnswer
+from core.state.fold import SessionState
+
+JOBS: tuple[ModelJob, ...] = get_args(ModelJob)
+
+
+def build_route_table(
+    settings: Settings, models: ModelAccess, state: SessionState | None, default: str = ""
+) -> RoutesAnswer:
+    """Return a row per job, and per mode with a model or effort of its own. Slow: looks up prices.
+
+    `default`: the model of a session that would begin now, where there is none to look at.
+    """
+    if state is None:
+        route = settings.resolve_route("chat")
+        model, effort = route.model or default, str(route.effort)
+    else:
+        model, effort = choose_model(state, settings)
+    rows = [_build_row("chat", model, effort, settings, models)]
+    rows += _build_mode_rows(settings, models, model)
+    for job in JOBS:
+        if job != "chat":
+            rows.append(_build_job_row(job, model, settings, models))
+    taken = _group_usage(state)
+    rows = [_add_usage(row, taken) for row in rows]
+    now = state.model_choices.route if state is not None else None
+    return RoutesAnswer(rows=tuple(rows), answering=now.model if now is not None and now.instead_of else "")
+
+
+def _build_mode_rows(settings: Settings, models: ModelAccess, model: str) -> list[RouteRow]:
+    found = []
+    for mode in Mode:
+        own = settings.get_mode_settings(mode.value)
+        if own.model or own.effort:
+            effort = own.effort or settings.resolve_route("chat").effort
+            row = _build_row("chat", own.model or model, effort, settings, models)
+            found.append(_replace_fields(row, mode=mode.value, fallback=()))
+    return found
+
+
+def _build_job_row(job: ModelJob, chat: str, settings: Settings, models: ModelAccess) -> RouteRow:
+    route = settings.resolve_route(job)
+    if not route.model and job == "embed":
+        return RouteRow(job=job)
+    row = _build_row(job, route.model or chat, route.effort, settings, models)
+    return row if route.model else _replace_fields(row, own=False, fallback=())
+
+
+def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, models: ModelAccess) -> RouteRow:
+    if not model:
+        return RouteRow(job=job)
+    able = models.capabilities(model, settings)
+    took = clamp_effort(effort, able)
+    return RouteRow(
+        job=job,
+        model=model,
+        effort=took,
+        wanted=effort if took != effort else "",
+        efforts=able.efforts,
+        fallback=settings.resolve_route(job).fallback,
+        context_window=settings.context.window or able.context_window or models.window(model),
+        priced=models.cost(model, Usage(prompt_tokens=1_000, completion_tokens=1_000)) is not None,
+    )
+
+
+def _replace_fields(row: RouteRow, **fields: object) -> RouteRow:
+    from msgspec.structs import replace
+
+    return replace(row, **fields)
+
+
+def _group_usage(state: SessionState | None) -> dict[str, list[ModelUsage]]:
+    """Group the session's usage by job."""
+    found: dict[str, list[ModelUsage]] = {}
+    for key, usage in state.model_choices.usage.items() if state is not None else ():
+        job, _, model = key.partition(" ")
+        found.setdefault(job, []).append(ModelUsage(model=model, usage=usage))
+    return found
+
+
+def _add_usage(row: RouteRow, taken: dict[str, list[ModelUsage]]) -> RouteRow:
+    return row if row.mode else _replace_fields(row, taken=tuple(taken.get(row.job, ())))

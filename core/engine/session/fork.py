@@ -1,0 +1,89 @@
+"""Copy a session up to a moment into a new one: its log, with blobs and layers as hard links."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from core.engine.session.session import Session
+from core.errors import StateError
+from core.filesystem.removal import remove_tree
+from core.ids import new_id
+from core.sessions import record_format as records
+from core.sessions.store import SessionDirectory
+from core.shadow.layers.checkpoint_records import link_entry, link_tree
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.state.conversation import ConversationCheckpoint
+
+_PREFIX_FILES = ("prefix*.json",)
+
+
+def fork_session(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
+    """Fill the directory of a new session; the log comes last. `StateError` when it can't be written."""
+    moment = new_id("fork")
+    source.shadow.layers.freeze(moment, source.log.last_seq)
+    try:
+        _link_files(source.directory.blobs_path, target.blobs_path)
+        _link_files(source.outputs, target.outputs_path)
+        for pattern in _PREFIX_FILES:
+            for each in source.directory.path.glob(pattern):
+                link_entry(each, target.path / each.name)
+        _copy_layers(source, target, at)
+        _copy_log(source, target, at.seq if at else source.log.last_seq)
+    except OSError as error:
+        raise StateError(
+            f"The session can't be copied to {target.path}: {error.strerror}.", hint="Make room, then try again."
+        ) from error
+    finally:
+        with suppress(OSError):
+            source.shadow.layers.unfreeze(moment)
+
+
+def _link_files(source: Path, target: Path) -> None:
+    """Link all files below a directory; half-written ones are left out."""
+    for above, _, names in os.walk(source):
+        there = target / Path(above).relative_to(source)
+        there.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in names:
+            if not name.endswith(".tmp"):
+                link_entry(Path(above) / name, there / name)
+
+
+def _copy_layers(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
+    """Copy the kept layers, those of the checkpoints up to `at`, and what undoing their verdicts needs."""
+    layers = source.shadow.layers
+    kept = layers.kept if at is None else layers.read_frozen(at.id) or KeptLayers()
+    marks = [mark for mark in source.state.checkpoints.values() if at is None or mark.seq <= at.seq]
+    if not layers.exists or (kept == KeptLayers() and not any(mark.generated for mark in marks)):
+        return
+    copy = LayerStore(target.path / "layers")
+    copy.write_record(kept)
+    for mark in marks:
+        if (record := layers.checkpoint_records.find_path(mark.id)) is not None:
+            copy.checkpoint_records.add(
+                mark.id, mark.seq, record, layers.checkpoint_records.layers_by_record[record.name]
+            )
+    names = [*copy.kept.layers, *copy.checkpoint_records.layers, *source.shadow.list_undo_directories()]
+    try:
+        for name in dict.fromkeys(names):
+            if (layers.place / name).is_dir():
+                link_tree(layers.place / name, copy.place / name)
+    except OSError:
+        remove_tree(copy.place)
+        raise
+
+
+def _copy_log(source: Session, target: SessionDirectory, last: int) -> None:
+    """Copy the records up to `last`, with the new session's id in place of the old one's."""
+    old, new = source.id.encode("ascii"), target.id.encode("ascii")
+    temporary = target.log_path.with_suffix(".tmp")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
+        after = 0
+        while after < last and (found := source.log.read(after=after, limit=min(512, last - after))):
+            for envelope in found:
+                file.write(records.encode_with_new_id(envelope, old, new))
+            after = found[-1].seq
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(target.log_path)

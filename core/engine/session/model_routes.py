@@ -1,0 +1,160 @@
+"""The models of a session: the chosen one, those for side jobs, and the fallbacks of each.
+
+Model and effort are the user's choice for the mode, else the configured ones for the mode, else the user's choice,
+else the configured ones. A model for a job (`small`, `apply`) or a fallback that can't be used is skipped, and the
+user is notified; the chosen model then does the job.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Final, Literal, get_args
+
+from msgspec.structs import replace
+
+from core.agent.turn.turn_context import Route
+from core.config import ModeTable, RouteSettings, Settings
+from core.engine.session.session import Session
+from core.errors import AgentTuiError, ConfigError
+from core.protocol.events import Notice, RouteTaken
+from core.protocol.messages import Effort, ModelJob
+from core.providers.catalog.capabilities import Capabilities
+from core.state.fold import SessionState
+
+SIDE_JOBS: Final[tuple[ModelJob, ...]] = ("small", "apply")
+EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
+NO_MODEL = "no model is chosen."
+NO_MODEL_HINT = (
+    "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or start a local model server; then choose one with "
+    '--model PROVIDER/NAME (or `model = "PROVIDER/NAME"` in config.toml).'
+)
+
+
+def choose_model(state: SessionState, settings: Settings) -> tuple[str, Effort | Literal[""]]:
+    """Return the model for the current mode and its effort; "" = none, or the model's default."""
+    mode, chosen = settings.get_mode_settings(state.mode), state.model_choices
+    model = chosen.models.get(state.mode) or mode.model or state.model
+    effort = chosen.efforts.get(state.mode) or mode.effort or chosen.effort or settings.resolve_route("chat").effort
+    return model, effort
+
+
+def derive_subagent_settings(state: SessionState, settings: Settings) -> Settings:
+    """Return the settings of a subagent session: the routes of that job, else the parent's."""
+    own, chat = settings.resolve_route("subagent"), settings.resolve_route("chat")
+    model, effort = choose_model(state, settings)
+    route = RouteSettings(
+        model=own.model or model, effort=own.effort or effort, fallback=own.fallback if own.model else chat.fallback
+    )
+    return replace(settings, model="", routes=replace(settings.routes, chat=route), modes=ModeTable())
+
+
+def clamp_effort(effort: str, able: Capabilities) -> str:
+    """Return the most effort that a model has up to `effort`, else its least; "" = it has none."""
+    if not effort or effort in able.efforts:
+        return effort
+    ranks = {str(each): rank for rank, each in enumerate(EFFORTS)}
+    below = [each for each in able.efforts if ranks[each] < ranks[effort]]
+    return next(iter(below[-1:] or able.efforts[:1]), "")
+
+
+class ModelRoutes:
+    """Opens providers once and keeps them until `close`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._opened: dict[str, Route] = {}
+        self._lock = Lock()
+        self._chains: dict[ModelJob, tuple[Route, ...]] = {}
+        self._problems: dict[str, AgentTuiError] = {}
+        self._reported: set[str] = set()
+
+    @property
+    def current(self) -> Route | None:
+        """The route of the chosen model if it was opened already."""
+        return self._opened.get(choose_model(self._session.state, self._session.settings)[0])
+
+    def open_chosen(self) -> Route:
+        """Return the route of the chosen model. Raises `ConfigError`, `ProviderError`."""
+        model, effort = choose_model(self._session.state, self._session.settings)
+        if not model:
+            raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
+        return self.open(model, effort)
+
+    def open(self, model: str, effort: str = "") -> Route:
+        """Return the route to a model, with `effort` clamped to what it has. Raises as `open_chosen`."""
+        with self._lock:  # a turn may begin while another thread still warms up
+            while (route := self._opened.get(model)) is None:
+                opened = self._opened  # `close` puts another one in its place: what was made meanwhile is out of date
+                opened[model] = self._open_route(model)
+        return replace(route, effort=clamp_effort(effort, route.capabilities))
+
+    def resolve(self) -> None:
+        """Open all routes. Raises as `open_chosen`. Slow: an SDK may be imported."""
+        settings = self._session.settings
+        chosen = self.open_chosen()
+        _, effort = choose_model(self._session.state, settings)
+        others = self._open_usable("fallback", settings.resolve_route("chat").fallback, effort)
+        chains: dict[ModelJob, tuple[Route, ...]] = {"chat": (chosen, *others)}
+        for job in SIDE_JOBS:
+            route = settings.resolve_route(job)
+            names = (route.model, *route.fallback) if route.model not in ("", chosen.id) else ()
+            chains[job] = tuple(self._open_usable(job, names, route.effort))
+        self._chains = chains
+
+    def _open_usable(self, what: str, models: tuple[str, ...], effort: str) -> list[Route]:
+        found = []
+        for model in models:
+            try:
+                found.append(self.open(model, effort))
+            except AgentTuiError as problem:
+                self._problems[f"The {what} model {model}"] = problem
+        return found
+
+    def get_chain(self, job: ModelJob) -> tuple[Route, ...]:
+        """Return the routes to try for a job, in order; () = the chosen model. Not before `resolve`."""
+        return self._chains.get(job, ())
+
+    def report_problems(self) -> None:
+        """Notify the user of models that can't be used, once."""
+        for which, problem in self._problems.items():
+            if which not in self._reported:
+                message = f"{which} can't be used: {problem.message}"
+                self._session.emit(Notice(level="warning", message=message, hint=problem.hint))
+        self._reported |= self._problems.keys()
+        self._problems.clear()
+
+    def announce(self) -> None:
+        """Record which model answers from now on, with what effort, if that is news."""
+        state, settings = self._session.state, self._session.settings
+        model, effort = choose_model(state, settings)
+        if not model:
+            return
+        able = self._session.models.capabilities(model, settings)
+        took = clamp_effort(effort, able)
+        before = state.model_choices.route or RouteTaken(model=state.model)
+        asked = effort if effort != took else ""
+        if (before.model, before.effort, before.wanted, before.instead_of) == (model, took, asked, ""):
+            return
+        window = settings.context.window or able.context_window or self._session.models.window(model)
+        self._session.emit(RouteTaken(model=model, effort=took, wanted=asked, context_window=window))
+        if asked and (before.model, before.wanted) != (model, asked):
+            message = f"{model} has no effort to choose, as far as is known: {asked} is not asked for."
+            if able.efforts:
+                has = ", ".join(able.efforts)
+                message = f"{model} has no effort {asked}: {took or 'its default'} is used; it has {has}."
+            self._session.emit(Notice(level="info", message=message))
+
+    async def close(self) -> None:
+        """Close the providers (a model, a key or an address has changed)."""
+        opened, self._opened = self._opened, {}
+        self._chains.clear()
+        self._reported.clear()
+        for route in list(opened.values()):
+            await route.provider.close()
+
+    def _open_route(self, name: str) -> Route:
+        models, settings = self._session.models, self._session.settings
+        provider, model = models.resolve(name, settings)
+        able = models.capabilities(name, settings)
+        window = settings.context.window or able.context_window or models.window(name)
+        return Route(provider=provider, model=model, id=name, window=window, capabilities=able)

@@ -1,0 +1,58 @@
+"""Remove debug probes at the end of a turn, at the end of Debug mode, and after a kill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.agent.debug.debug_policy import remove_all_probes
+from core.agent.debug.leftover_marks import remove_marks
+from core.protocol.events import AnyEvent, ModeChanged, Notice, ProbesChecked, TurnFinished
+from core.sessions.store import SessionDirectory, is_locked
+from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
+
+if TYPE_CHECKING:
+    from core.engine.session.session import Session
+
+MAX_NAMED = 8
+
+
+def remove_probes(session: Session, *, resumed: bool = False) -> None:
+    """Remove probe regions from pending changes and report those that are left. Raises `StateError`.
+
+    `resumed`: also remove what a debug run left that was cut off with its engine.
+    """
+    debug = session.state.debug
+    if not debug.hypotheses and not debug.probed_paths:
+        return
+    if resumed:
+        ProbeOverlay(session.id, session.directory.path, session.directory.cache_path).remove_leftovers()
+    found = remove_marks(session.shadow, debug.probed_paths, with_ignored=debug.needs_probe_check)
+    if debug.needs_probe_check or found.paths:
+        session.emit(ProbesChecked(files=found.file_count, left=found.paths))
+    if left := found.paths:
+        named = ", ".join(left[:MAX_NAMED]) + (f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else "")
+        session.emit(
+            Notice(
+                level="warning",
+                message=f"Marks of probes are left in {named}.",
+                hint="The program did not put them there: look at them, and take them out.",
+            )
+        )
+
+
+def prune_killed_runs(directory: SessionDirectory) -> None:
+    """Remove the debug runs that killed engines left in other sessions of this workspace."""
+    for layers in directory.path.parent.glob(f"*/{LAYERS_FOLDER}"):
+        if layers.parent != directory.path and not is_locked(layers.parent):
+            ProbeOverlay(layers.parent.name, layers.parent, directory.cache_path).remove_leftovers()
+
+
+def drop_probes_before(session: Session, event: AnyEvent) -> None:
+    """Drop the installed probes ahead of the end of a turn or of Debug mode, and report that."""
+    match event:
+        case TurnFinished():
+            remove_all_probes(session.state.debug, session.emit, "the turn ended")
+        case ModeChanged() if event.mode != "debug":
+            remove_all_probes(session.state.debug, session.emit, "Debug mode was left")
+        case _:
+            return

@@ -1,0 +1,125 @@
+"""Close what a turn left open that ended without saying so, so that the history is valid again.
+
+Used after a crash, when a session is resumed, and after a turn whose own end could not be recorded. All of it is
+recorded as events; the log before them stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from core.agent.turn.turn_context import QUESTION_STILL_OPEN
+from core.protocol.documents import ClarificationDocument, ClarificationMetadata
+from core.protocol.events import (
+    AnyEvent,
+    ApprovalResolved,
+    ContextCompacted,
+    DocumentFinished,
+    JobEnded,
+    MessageAppended,
+    QuestionAnswered,
+    SteerReturned,
+    SubagentFinished,
+    ToolFinished,
+    ToolRequested,
+    TurnEnd,
+    TurnFinished,
+)
+from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.state.fold import SessionState
+
+Emit = Callable[[AnyEvent], None]
+LOST_EFFECTS = "what it changed until then was dropped"
+INTERRUPTED_RESULT = "The call was interrupted before it gave a result; whether it had an effect is not known."
+
+
+def close_open_turn(
+    state: SessionState, emit: Emit, *, reason: TurnEnd = "interrupted", message: str = "", reopened: bool = False
+) -> str:
+    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing.
+
+    `reopened`: another engine left it, so its jobs are gone as well.
+    """
+    turn = state.current_turn
+    done = []
+    for identity, text in list(state.pending_steers.items()):
+        emit(SteerReturned(id=identity, text=text))
+        done.append("What was said to a turn and never sent waits in the prompt.")
+    for call in list(turn.calls.values()) if turn is not None else []:
+        _finish_question_document(state, call, emit)
+        emit(ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
+    for job in list(state.jobs.values()) if reopened else ():
+        emit(JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST_EFFECTS))
+        done.append(f"The background command {job.command[:60]!r} ended with the program.")
+    for approval in list(state.approvals):
+        emit(ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
+    for subagent in [each.id for each in state.subagents.values() if each.state == "working"]:
+        emit(SubagentFinished(id=subagent, reason="interrupted"))
+    for question in [each.id for each in state.questions.values() if not each.lasting]:
+        emit(QuestionAnswered(id=question, by="program"))
+    if mended := _mend_history(state, emit):
+        done.append(mended)
+    if turn is not None:
+        emit(TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
+        done.append("A turn that was cut off was closed as interrupted.")
+    return " ".join(dict.fromkeys(done))
+
+
+def _finish_question_document(state: SessionState, call: ToolRequested, emit: Emit) -> None:
+    """Keep a question that stays open in the chat, though its call had no end."""
+    asked = next((each for each in state.questions.values() if each.lasting and each.call == call.call), None)
+    documents = state.turns[-1].documents
+    if asked is not None and documents.get(call.document, call) is None:
+        place = list(documents).index(call.document) + 1
+        metadata = ClarificationMetadata(questions=asked.questions)
+        emit(
+            DocumentFinished(
+                document=ClarificationDocument(
+                    id=call.document, sequence=place, content=asked.title or None, metadata=metadata
+                )
+            )
+        )
+
+
+def _mend_history(state: SessionState, emit: Emit) -> str:
+    """Give every tool call its result: at the end by appending, further up by replacing the history."""
+    waiting = {each.call for each in state.questions.values()}
+    mended = complete_results(state.messages, still_open=waiting)
+    old = list(state.messages)
+    if mended == old:
+        return ""
+    if mended[: len(old)] == old:
+        for message in mended[len(old) :]:
+            emit(MessageAppended(message=message))
+    else:
+        used = state.context_used
+        emit(ContextCompacted(messages=tuple(mended), before_tokens=used, after_tokens=used))
+    return "Tool calls without a result were closed."
+
+
+def complete_results(messages: Sequence[Message], *, still_open: Container[str] = ()) -> list[Message]:
+    """Return the history with exactly one result per call, right after the message that made it.
+
+    `still_open`: calls whose question the user may still answer.
+    """
+    mended: list[Message] = []
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.call_id in waiting:
+                waiting.remove(message.call_id)
+                mended.append(message)
+            continue
+        mended += _build_results(waiting, still_open)
+        waiting = [call.id for call in message.tool_calls] if isinstance(message, AssistantMessage) else []
+        mended.append(message)
+    return mended + _build_results(waiting, still_open)
+
+
+def _build_results(calls: Sequence[str], still_open: Container[str]) -> list[ToolMessage]:
+    return [
+        ToolMessage(
+            call_id=call, content=QUESTION_STILL_OPEN if call in still_open else INTERRUPTED_RESULT, is_error=True
+        )
+        for call in calls
+    ]

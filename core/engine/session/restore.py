@@ -1,0 +1,128 @@
+"""Restore a checkpoint: first the files, then the conversation; carried forward after a crash.
+
+A restore under way is noted in a file of the session until all of it is in the log. An engine that finds the file
+does it once more, with the same result.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec import Struct
+
+from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.errors import StateError
+from core.prompts import render
+from core.protocol.events import (
+    CheckpointRestored,
+    ConversationRewound,
+    MessageAppended,
+    Notice,
+    SkippedPath,
+    TodoChanged,
+)
+from core.protocol.messages import UserMessage
+
+if TYPE_CHECKING:
+    from core.engine.session.session import Session
+
+RestoreScope = Literal["files", "conversation", "both"]
+NOTE_FILE = "restoring.json"
+MAX_NAMED = 10
+
+
+class PendingRestore(Struct, frozen=True, kw_only=True):
+    """A restore of `checkpoint`, with the checkpoint `before` made ahead of it.
+
+    `files`: the paths that change; `roots`: the bulks that are taken back.
+    """
+
+    checkpoint: str
+    before: str
+    what: RestoreScope
+    files: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+
+
+def finish_pending_restore(runtime: Session) -> str:
+    """Finish a restore that a crash cut off. Returns a sentence for the user, "" = there was none."""
+    restoring = _load_note(runtime)
+    if restoring is None:
+        return ""
+    if restoring.checkpoint not in runtime.state.checkpoints:
+        _remove_note(runtime)
+        return ""
+    carry_out(runtime, restoring)
+    return "A restore that was cut off was finished."
+
+
+def carry_out(runtime: Session, restoring: PendingRestore) -> None:
+    """Carry out a restore, for the first time or once more, and remove its note."""
+    mark = runtime.state.checkpoints[restoring.checkpoint]
+    if restoring.what != "conversation":
+        _restore_files(runtime, restoring)
+    if restoring.what != "files":
+        runtime.emit(ConversationRewound(to_seq=mark.seq, checkpoint=mark.id))
+        if (mark.todos, mark.plan_path) != (runtime.state.todos, runtime.state.todos_plan_path):
+            runtime.emit(TodoChanged(todos=mark.todos, plan=mark.plan_path))
+    runtime.log.sync()
+    runtime.save_summary()
+    _remove_note(runtime)
+
+
+def _restore_files(runtime: Session, restoring: PendingRestore) -> None:
+    done = runtime.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
+    runtime.shadow.refresh_annotations()
+    left = {each.path for each in done.left}
+    files = tuple(each for each in restoring.files if each not in left)
+    runtime.emit(CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=done.left))
+    if done.left:
+        runtime.emit(_describe_left(done.left))
+    if restoring.what == "files" and files and runtime.state.messages:
+        named = [escape_tags(each) for each in files[:MAX_NAMED]]
+        text = wrap_tag("system_reminder", render("reminders/restored", files=named, more=len(files) - len(named)))
+        runtime.emit(MessageAppended(message=UserMessage(content=text, origin="program")))
+
+
+def _describe_left(left: tuple[SkippedPath, ...]) -> Notice:
+    named = " ".join(f"{each.path}: {each.reason}" for each in left[:MAX_NAMED])
+    more = f" And {len(left) - MAX_NAMED} more." if len(left) > MAX_NAMED else ""
+    count = "1 path was" if len(left) == 1 else f"{len(left)} paths were"
+    return Notice(level="warning", message=f"{count} left alone. {named}{more}")
+
+
+def _note_path(runtime: Session) -> Path:
+    return runtime.directory.path / NOTE_FILE
+
+
+def save_note(runtime: Session, restoring: PendingRestore) -> None:
+    """Note the restore on the disk before it begins. Raises `StateError`."""
+    path = _note_path(runtime)
+    temporary = path.with_suffix(".tmp")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(msgspec.json.encode(restoring))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise StateError(f"The restore can't be noted in {path}: {error.strerror}. Nothing was changed.") from error
+
+
+def _load_note(runtime: Session) -> PendingRestore | None:
+    try:
+        return msgspec.json.decode(_note_path(runtime).read_bytes(), type=PendingRestore)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError):
+        _remove_note(runtime)
+        return None
+
+
+def _remove_note(runtime: Session) -> None:
+    with suppress(OSError):
+        _note_path(runtime).unlink(missing_ok=True)

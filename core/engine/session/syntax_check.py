@@ -1,0 +1,86 @@
+"""Flag pending changes that do not parse although the user's own file does; checked in a thread, one by one.
+
+A flag is recorded by revising the change. The next edit makes a change without a flag, which is checked anew. Of a
+command that changed very many files only the first ones are checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from core.edits.breakage import describe_first_flaw
+from core.edits.text_file import decode_text
+from core.errors import AgentTuiError
+from core.protocol.events import AnyEvent, ChangeProposed, ChangeRevised
+from core.protocol.review import Change, FileState
+from core.shadow import BlobStore, ReviewState
+
+MAX_BYTES = 1_000_000  # bytes of a file that is looked at
+MAX_WAITING = 300  # files that wait to be looked at
+
+
+class SyntaxChecker:
+    """Checks a session's pending changes. `observe` every event; `close` before the log is closed."""
+
+    def __init__(self, review: ReviewState, blobs: BlobStore, emit: Callable[[AnyEvent], None]) -> None:
+        self._review = review
+        self._blobs = blobs
+        self._emit = emit
+        self._waiting: dict[str, None] = {}
+        self._work: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def observe(self, event: AnyEvent) -> None:
+        """Queue the change of an event for a check."""
+        if not isinstance(event, ChangeProposed | ChangeRevised) or not _is_checkable(event.change) or self._closed:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # a review from the command line shows what was found when the change was made
+            return
+        if len(self._waiting) < MAX_WAITING:
+            self._waiting[event.change.path] = None
+        if self._work is None or self._work.done():
+            self._work = loop.create_task(self._check_waiting(), name="looking for broken changes")
+
+    def close(self) -> None:
+        self._closed = True
+        self._waiting.clear()
+        if self._work is not None:
+            self._work.cancel()
+
+    async def _check_waiting(self) -> None:
+        while self._waiting:
+            path = next(iter(self._waiting))
+            del self._waiting[path]
+            if (change := self._review.changes.get(path)) is None:
+                continue
+            try:
+                broken = await asyncio.to_thread(self._find_flaw, change)
+                self._flag(change, broken)
+            except AgentTuiError:  # a disk that refuses the flag complains elsewhere, of what matters more
+                continue
+
+    def _find_flaw(self, change: Change) -> str:
+        return describe_first_flaw(change.path, self._load_text(change.counted_state), self._load_text(change.pending))
+
+    def _load_text(self, state: FileState) -> str:
+        file = decode_text(self._blobs.get(state.blob)) if state.blob else None
+        return file.text if file else ""
+
+    def _flag(self, change: Change, broken: str) -> None:
+        """Record the result unless the change has moved on."""
+        now = self._review.changes.get(change.path)
+        if now is None or self._closed or (now.base, now.pending) != (change.base, change.pending):
+            return
+        if now.broken != broken:
+            self._emit(ChangeRevised(change=replace(now, broken=broken)))
+
+
+def _is_checkable(change: Change) -> bool:
+    states = (change.base, change.pending)
+    small = all(each.kind in {"file", "absent"} and each.size <= MAX_BYTES for each in states)
+    return small and not change.broken and not change.binary and change.pending.kind == "file"

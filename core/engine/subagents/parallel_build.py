@@ -1,0 +1,324 @@
+"""Build a plan with several subagents at once, one ready todo each, in sessions of their own.
+
+One coordinator, a turn of the parent, alone writes the plan file, takes the todos in the order of the graph, merges
+what a subagent did when it is done, and runs the todo's `verify` again if others were merged meanwhile. A todo that
+becomes ready starts from the merged state. A subagent that could not finish keeps its work and its todo; the next
+build resumes its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.agent.answer.documents import TurnDocuments
+from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.context.reminders import append_reminder
+from core.agent.debug.debug_policy import explain_held_back
+from core.agent.planning.plan_sync import build_plan_events, refresh_plan, report_plan_trouble
+from core.agent.turn.limits import TurnBudget
+from core.agent.turn.subagent_limits import SubagentLimits
+from core.agent.turn.turn_context import TurnContext
+from core.clock import monotonic
+from core.engine.faults import explain_fault
+from core.engine.session.live_session import LiveSession
+from core.engine.subagents.merging import adopt_checks, find_unresolved_paths, finish_merges, merge_subagent
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, SubagentTask, verify_todo
+from core.engine.subagents.sessions import create_subagent_session, open_subagent_session, prune_subagent_sessions
+from core.errors import AgentTuiError
+from core.modes import Access
+from core.plans.todo_graph import DONE, find_ready
+from core.protocol.commands import MAX_SUBAGENTS
+from core.protocol.documents import Todo, TodoStatus
+from core.protocol.events import (
+    AnyEvent,
+    ChangeResolved,
+    ChangeRevised,
+    MessageAppended,
+    Notice,
+    SubagentMerged,
+    TodoChanged,
+    TurnEnd,
+    TurnFinished,
+    TurnStarted,
+)
+from core.protocol.messages import UserMessage
+from core.state.subagents import SubagentState
+
+STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the build is stopped
+STOPPED_REASON: Final = "it was stopped; building again goes on with it"
+UNWANTED_REASON: Final = "its todo is not in progress any more; what was done is kept with the subagent"
+RUN_ACCESS: Final = frozenset({Access.EXEC, Access.JOB})
+
+
+class ParallelBuild:
+    """One build. `workers`: the most subagents at once; `only`: the one todo to build, "" = all."""
+
+    def __init__(self, live: LiveSession, plan: str, workers: int, only: str = "") -> None:
+        self._live = live
+        self._runtime = live.runtime
+        self._plan = plan
+        self._workers = max(1, min(workers, MAX_SUBAGENTS))
+        self._only = only
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._reasons: dict[str, str] = {}  # why a todo that was taken on is not done, "" = it is, or is worked on
+        self._conflicted: dict[str, SubagentState] = {}  # whose conflicts the user has to settle first
+        self._unwanted: set[str] = set()
+        self._merges = 0
+        self._merge_lock = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._limit = ""
+        self._started = monotonic()
+
+    async def run(self, context: TurnContext, prompt: str) -> None:
+        """Run the build as a turn, from `turn.started` to `turn.finished`."""
+        self._context = context
+        self._spent = TurnBudget(lambda: context.settings.limits)
+        self._documents = TurnDocuments(context.emit)
+        context.emit(TurnStarted(prompt=prompt, mode=context.state.mode, model=context.route.id))
+        context.emit(MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
+        end: tuple[TurnEnd, str] = ("interrupted", "")
+        self._runtime.listener, self._live.builds = self._on_event, True
+        working = context.working = asyncio.create_task(self._run_todos())
+        try:
+            await asyncio.wait({working})
+            if not working.cancelled():
+                working.result()
+                end = self._find_outcome()
+        finally:
+            if not working.done():
+                working.cancel()
+                await asyncio.wait({working}, timeout=STOP_LIMIT)
+            context.working = self._runtime.listener = None
+            self._live.builds = False
+            context.return_steers()
+            self._finish_turn(end)
+
+    async def _run_todos(self) -> None:
+        await finish_merges(self._live)
+        prune_subagent_sessions(self._runtime)
+        try:
+            while True:
+                self._start_todos()
+                if not self._tasks:
+                    return
+                self._wake.clear()
+                waking = asyncio.ensure_future(self._wake.wait())
+                await asyncio.wait({*self._tasks.values(), waking}, return_when=asyncio.FIRST_COMPLETED)
+                waking.cancel()
+                self._review_progress()
+        finally:
+            await self._stop_todos(list(self._tasks))
+
+    async def _stop_todos(self, todos: Sequence[str]) -> None:
+        tasks = {self._tasks.pop(key) for key in todos}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_LIMIT)
+
+    # what is to be done
+
+    def _load_todos(self) -> tuple[Todo, ...]:
+        """Return the todos as they are now, whoever changed them."""
+        state = self._context.state
+        if state.todos_plan_path == self._plan:
+            refresh_plan(self._context)
+            return state.todos
+        known = state.plans.get(self._plan)
+        try:
+            return self._context.plans.load(self._plan).todos
+        except AgentTuiError as trouble:
+            report_plan_trouble(self._context, trouble)
+            return known.todos if known else ()
+
+    def _set_status(self, key: str, status: TodoStatus) -> None:
+        """Write a todo's status to the plan file; nothing else in a build writes it."""
+        todos = tuple(replace(each, status=status) if each.id == key else each for each in self._load_todos())
+        context = self._context
+        if context.state.todos_plan_path == self._plan:
+            todos = context.save_plan_todos(self._plan, todos)
+            context.emit(TodoChanged(todos=todos, plan=self._plan))
+            return
+        try:
+            for event in build_plan_events(context.plans.edit(self._plan, todos=todos)):
+                context.emit(event)
+        except AgentTuiError as trouble:
+            report_plan_trouble(context, trouble)
+
+    def _start_todos(self) -> None:
+        """Start as many todos as there is room for: those begun before first, then those that are ready, in order."""
+        todos = self._load_todos()
+        begun = [todo for todo in todos if todo.status == "in_progress"]
+        for todo in (*begun, *find_ready(todos)):
+            if self._limit or len(self._tasks) >= self._workers:
+                return
+            if todo.id in self._reasons or self._only not in {"", todo.id}:
+                continue
+            self._reasons[todo.id] = ""
+            if todo.status == "pending":
+                self._set_status(todo.id, "in_progress")
+            self._tasks[todo.id] = asyncio.create_task(self._build_todo(todo), name=f"todo {todo.id}")
+
+    def _review_progress(self) -> None:
+        """Collect what has ended, cancel todos that are no longer wanted, drop conflicts that the user resolved."""
+        for key in [key for key, task in self._tasks.items() if task.done()]:
+            task = self._tasks.pop(key)
+            if not task.cancelled():
+                task.result()
+        status = {todo.id: todo.status for todo in self._load_todos()}
+        for key in [key for key in self._tasks if status.get(key, "cancelled") not in {"in_progress", "completed"}]:
+            if key not in self._unwanted:
+                self._unwanted.add(key)
+                self._reasons[key] = UNWANTED_REASON
+                self._tasks[key].cancel()
+        for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self._live, known)]:
+            del self._conflicted[key], self._reasons[key]
+
+    def _on_event(self, event: AnyEvent) -> None:
+        if isinstance(event, TodoChanged | ChangeRevised | ChangeResolved):
+            self._wake.set()
+
+    # one todo
+
+    async def _build_todo(self, todo: Todo) -> None:
+        known = self._find_subagent(todo.id)
+        try:
+            if known is not None and known.state == "merged":
+                why = await self._complete_merged(todo, known)
+                if why is None:
+                    return
+                known = None
+            else:
+                why = ""
+            await self._run_subagent(todo, known, why)
+        except AgentTuiError as problem:
+            self._reasons[todo.id] = problem.format_with_hint()
+        except Exception as problem:  # a fault of ours with one of them must not end the others
+            self._reasons[todo.id] = explain_fault(problem).message
+
+    def _find_subagent(self, key: str) -> SubagentState | None:
+        """Return the subagent that worked on a todo last."""
+        found = [each for each in self._runtime.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
+        return found[-1] if found and found[-1].state != "closed" else None
+
+    async def _complete_merged(self, todo: Todo, known: SubagentState) -> str | None:
+        """Complete a todo that was merged before. Returns why it needs more work; None = it needs none."""
+        async with self._merge_lock:
+            if find_unresolved_paths(self._live, known):
+                self._wait_for_user(todo, known)
+                return None
+            why = await verify_todo(self._context, todo) if todo.verify else ""
+            if not why:
+                self._set_status(todo.id, "completed")
+        return why or None
+
+    async def _run_subagent(self, todo: Todo, known: SubagentState | None, why: str) -> None:
+        """Let a subagent do the todo: the one that began it, or a new one."""
+        child = open_subagent_session(self._live, known.id) if known is not None else None
+        merges = self._merges if child is None else -1
+        leash = SubagentLimits(parent_grants=self._is_granted, budget=self._spent)
+        others = tuple(key for key in self._tasks if key != todo.id)
+        plan = replace(self._context.plans.load(self._plan), todos=self._load_todos())
+        task = SubagentTask(plan=plan, todo=todo, others=others, why=why)
+        worker = SubagentRunner(self._live, child or await create_subagent_session(self._live), task, leash)
+        end = SubagentEnd(reason="interrupted")
+        try:
+            end = await worker.run()
+            if end.reason == "limit":
+                self._limit = end.message
+            if end.reason == "done" and not end.message:
+                async with self._merge_lock:
+                    await self._merge_result(worker, todo, merges)
+            else:
+                self._reasons[todo.id] = end.message or STOPPED_REASON
+        except AgentTuiError as problem:
+            end = SubagentEnd(reason="failed", message=problem.format_with_hint())
+            self._reasons[todo.id] = end.message
+        finally:
+            await worker.close(end)
+
+    def _is_granted(self, access: Access) -> bool:
+        """True if the parent itself may do this now; effects are kept only where its own would be."""
+        context = self._context
+        return (
+            context.is_granted(access)
+            and not explain_held_back(context, access)
+            and (access not in RUN_ACCESS or context.terminal.keeps_effects() or not context.is_contained)
+        )
+
+    async def _merge_result(self, worker: SubagentRunner, todo: Todo, merges: int) -> None:
+        """Merge the subagent's work and complete the todo if nothing speaks against it."""
+        if all(each.id != todo.id or each.status in DONE for each in self._load_todos()):
+            self._reasons[todo.id] = UNWANTED_REASON
+            return
+        merged = merge_subagent(self._live, worker.child)
+        others, self._merges = merges != self._merges, self._merges + 1
+        if not others:
+            adopt_checks(self._live, worker.child)
+        if merged.refused:
+            self._reasons[todo.id] = " ".join(merged.notes)
+            return
+        if merged.conflicts:
+            self._wait_for_user(todo, self._runtime.state.subagents[worker.id])
+            self._notify_conflict(todo, merged)
+            return
+        why = await verify_todo(self._context, todo) if todo.verify and others else ""
+        if why:
+            self._reasons[todo.id] = f"with what others did meanwhile it does not pass. {why}"
+            return
+        self._set_status(todo.id, "completed")
+
+    def _wait_for_user(self, todo: Todo, known: SubagentState) -> None:
+        self._conflicted[todo.id] = known
+        paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self._live, known))
+        self._reasons[todo.id] = f"its changes clash with others in {paths}"
+
+    def _notify_conflict(self, todo: Todo, merged: SubagentMerged) -> None:
+        self._context.emit(
+            Notice(
+                level="warning",
+                message=f"{todo.id} clashes with what others did in {', '.join(merged.conflicts)}.",
+                hint="Settle it in the review (t); the todo is ticked off then.",
+            )
+        )
+
+    # the end
+
+    def _find_outcome(self) -> tuple[TurnEnd, str]:
+        if self._limit:
+            return "limit", self._limit
+        failed = [key for key, why in self._reasons.items() if why and key not in self._conflicted]
+        if failed:
+            return "failed", f"{', '.join(failed)}: {self._reasons[failed[0]]}"
+        return "done", ""
+
+    def _finish_turn(self, end: tuple[TurnEnd, str]) -> None:
+        """Report the end of the turn to the user and, in the history, to the model."""
+        context, state = self._context, self._runtime.state
+        told = self._format_result()
+        append_reminder(context, escape_tags(told))
+        self._documents.add_text(told)
+        usage = state.current_turn.usage if state.current_turn is not None else self._spent.usage
+        context.emit(
+            TurnFinished(
+                reason=end[0],
+                usage=usage,
+                steps=self._spent.steps,
+                duration_ms=round((monotonic() - self._started) * 1000),
+                message=end[1],
+            )
+        )
+
+    def _format_result(self) -> str:
+        """Format what was done and what is left, in a few lines."""
+        todos = [todo for todo in self._load_todos() if self._only in {"", todo.id}]
+        done = sum(todo.status == "completed" for todo in todos)
+        lines = [f"Built by subagents: {done} of {len(todos)} todos are completed."]
+        lines += [f"- {key}: {why.splitlines()[0]}" for key, why in self._reasons.items() if why]
+        waiting = [todo.id for todo in todos if todo.status not in DONE and not self._reasons.get(todo.id)]
+        lines += [f"- not begun or not finished: {', '.join(waiting)}"] if waiting else []
+        return "\n".join(lines)

@@ -1,0 +1,158 @@
+"""Report a subagent in its parent's session: its questions at once, its progress a few times a second."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from core.clock import monotonic
+from core.engine.session.live_session import LiveSession
+from core.protocol import events as ev
+from core.protocol.documents import TextDocument
+from core.protocol.messages import Usage
+from core.protocol.renames import list_changes
+from core.state.usage import add_usage, subtract_usage
+
+INTERVAL: Final = 0.3  # seconds between two lines about the same subagent
+MAX_SHOWN_ACTS: Final = 6  # of the latest acts
+MAX_KEPT_ACTS: Final = 200  # acts that its end tells of
+MAX_ACT_LENGTH: Final = 160  # characters of an act
+
+
+class SubagentReporter:
+    """Follows one subagent while it works. `said`: its last words; `calls`: the number of tool calls."""
+
+    def __init__(self, parent: LiveSession, child: LiveSession, plan: str, todo: str) -> None:
+        self._parent = parent.runtime
+        self._child = child.runtime
+        self._plan = plan
+        self._asker = f"Asked by the subagent at {todo}"
+        self._acts: dict[str, ev.SubagentAction] = {}
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._reported_at = 0.0
+        self._step = 0
+        self.last_words = ""
+        self.calls = 0
+        self._child.listener = self.observe
+
+    @property
+    def acts(self) -> tuple[ev.SubagentAction, ...]:
+        """Its acts, the last ones if there are many."""
+        return tuple(self._acts.values())[-MAX_KEPT_ACTS:]
+
+    @property
+    def final_acts(self) -> tuple[ev.SubagentAction, ...]:
+        """Its acts once it has stopped: none of them runs any more."""
+        return tuple(replace(act, status="cancelled") if act.status == "running" else act for act in self.acts)
+
+    @property
+    def usage(self) -> Usage:
+        """What it used and the parent does not count yet."""
+        turn = self._child.state.current_turn
+        known = self._parent.state.subagents[self._child.id].usage
+        mine = self._child.state.usage
+        return subtract_usage(mine, known) if turn is None else add_usage(subtract_usage(mine, known), turn.usage)
+
+    def close(self) -> None:
+        """Report nothing more, and withdraw its open questions and approvals."""
+        self._child.listener = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for approval in [each.id for each in self._parent.state.approvals.values() if self._is_ours(each)]:
+            self._parent.emit_surely(ev.ApprovalResolved(id=approval, decision="reject_once", by="program"))
+        for question in [each.id for each in self._parent.state.questions.values() if self._is_ours(each)]:
+            self._parent.emit_surely(ev.QuestionAnswered(id=question, by="program"))
+
+    def _is_ours(self, asked: ev.ApprovalRequested | ev.QuestionAsked) -> bool:
+        return asked.subagent == self._child.id
+
+    def repeat_questions(self) -> None:
+        """Repeat the questions that nobody answered before it was stopped."""
+        for asked in self._child.state.questions.values():
+            self.observe(asked)
+
+    def report_verify(self, command: str, how: Literal["running", "completed", "failed"]) -> None:
+        """Report that the todo's `verify` command runs, or has ended."""
+        self._acts.pop("proof", None)
+        self._add_act("proof", ev.SubagentAction(text=_clip(f"verify: {command}"), status=how))
+        self._schedule_report()
+
+    def observe(self, event: ev.AnyEvent) -> None:
+        """Take in one event of the subagent."""
+        if not self._forward(event) and self._record_act(event):
+            self._schedule_report()
+
+    def _forward(self, event: ev.AnyEvent) -> bool:
+        emit, state = self._parent.emit_surely, self._parent.state
+        match event:
+            case ev.ApprovalRequested():
+                emit(replace(event, subagent=self._child.id, reason=f"{self._asker}. {event.reason}".strip()))
+            case ev.QuestionAsked():
+                title = ": ".join(filter(None, [self._asker, event.title]))
+                emit(replace(event, subagent=self._child.id, lasting=False, title=title))
+            case ev.ApprovalResolved(id=asked) if asked in state.approvals:
+                emit(event)
+            case ev.QuestionAnswered(id=asked) if asked in state.questions:
+                emit(event)
+            case ev.MessageAppended(steers=ids) if ids:
+                emit(ev.SteerDelivered(ids=ids))
+            case ev.TodoVerified():
+                emit(replace(event, plan=self._plan))
+            case _:
+                return False
+        return True
+
+    def _record_act(self, event: ev.AnyEvent) -> bool:
+        match event:
+            case ev.ToolRequested(call=call):
+                self.calls += 1
+                name = "$" if event.tool == "run_terminal_cmd" else event.tool
+                self._add_act(call, ev.SubagentAction(text=_clip(f"{name} {event.summary}"), status="running"))
+            case ev.ToolFinished(call=call):
+                text = self._acts[call].text if call in self._acts else event.tool
+                self._acts[call] = ev.SubagentAction(text=text, status=event.status)
+            case ev.DocumentFinished(document=TextDocument(content=content) as said) if content and content.strip():
+                self.last_words = content.strip()
+                self._add_act(said.id, ev.SubagentAction(text=_clip(content)))
+            case ev.ErrorRaised(message=message) | ev.Notice(level="warning", message=message):
+                self._add_act(f"told {self._count}", ev.SubagentAction(text=_clip(message), status="failed"))
+            case ev.StepStarted(step=step):
+                self._step = step
+            case ev.StepFinished() | ev.ChangeProposed() | ev.ChangeResolved():
+                pass
+            case _:
+                return False
+        return True
+
+    def _add_act(self, key: str, act: ev.SubagentAction) -> None:
+        self._acts[key] = act
+        self._count += 1
+        if len(self._acts) > 2 * MAX_KEPT_ACTS:
+            for old in list(self._acts)[:-MAX_KEPT_ACTS]:
+                del self._acts[old]
+
+    def _schedule_report(self) -> None:
+        if self._timer is None:
+            wait = max(0.0, self._reported_at + INTERVAL - monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._report)
+
+    def _report(self) -> None:
+        self._timer, self._reported_at = None, monotonic()
+        self._parent.emit(
+            ev.SubagentProgressed(
+                id=self._child.id,
+                acts=self.acts[-MAX_SHOWN_ACTS:],
+                count=self._count,
+                steps=self._step,
+                changed=len(list_changes(self._child.review.changes)),
+                usage=self.usage,
+            )
+        )
+
+
+def _clip(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_ACT_LENGTH else f"{line[: MAX_ACT_LENGTH - 1]}…"

@@ -1,0 +1,204 @@
+"""Opening paths beneath a directory, whatever anyone does to the tree meanwhile.
+
+`open_beneath` passes no symbolic link at all: by openat2(2) in one system call where the kernel has it, else component
+by component with O_NOFOLLOW. `resolve_links` expands links that stay in the tree beforehand; it needs no protection
+against races, because its result is only ever opened by `open_beneath`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+MAX_LINKS = 40  # as the kernel
+
+_OPENAT2 = 437  # the same number on every Linux architecture in use
+_BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
+
+Opener = Callable[[int, bytes, int, int], int]
+LinkTarget = Callable[[bytes], bytes | None]
+
+
+def split_components(path: bytes) -> list[bytes]:
+    """Return the parts of a path, without empty ones and "."."""
+    return [part for part in path.split(b"/") if part not in {b"", b"."}]
+
+
+def open_beneath(top: int, path: bytes, flags: int, mode: int = 0) -> int:
+    """Open `path` below the directory descriptor `top`. Raises OSError (ELOOP) if any part is a symbolic link."""
+    return _choose_opener()(top, path or b".", flags | os.O_CLOEXEC, mode)
+
+
+@contextmanager
+def open_parent(place: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the descriptor of the directory that an absolute path lies in, and the name in it. Raises OSError."""
+    above, _, name = place.rpartition(b"/")
+    directory = os.open(above or b"/", DIRECTORY)
+    try:
+        yield directory, name
+    finally:
+        os.close(directory)
+
+
+@cache
+def _choose_opener() -> Opener:
+    return _make_openat2() or open_by_walking
+
+
+def _make_openat2() -> Opener | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    class How(ctypes.Structure):
+        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    size = ctypes.c_size_t(ctypes.sizeof(How))
+
+    def openat2(top: int, path: bytes, flags: int, mode: int) -> int:
+        how = How(flags, mode if flags & os.O_CREAT else 0, _BENEATH_WITHOUT_LINKS)
+        while True:
+            found = int(call(_OPENAT2, ctypes.c_int(top), ctypes.c_char_p(path), ctypes.byref(how), size))
+            if found >= 0:
+                return found
+            number = ctypes.get_errno()
+            if number not in {errno.EINTR, errno.EAGAIN}:
+                raise OSError(number, os.strerror(number), path)
+
+    return openat2 if _can_open(openat2) else None
+
+
+def _can_open(opener: Opener) -> bool:
+    """True if it works: an old kernel answers ENOSYS, a container's filter EPERM."""
+    try:
+        top = os.open(".", DIRECTORY)
+    except OSError:
+        return False
+    try:
+        os.close(opener(top, b".", DIRECTORY, 0))
+    except OSError:
+        return False
+    finally:
+        os.close(top)
+    return True
+
+
+def open_by_walking(top: int, path: bytes, flags: int, mode: int = 0) -> int:
+    """Do the same as `open_beneath` on any system: one open per component, none of which follows a link."""
+    *parents, last = split_components(path) or [b"."]
+    if b".." in parents or last == b"..":
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+    current = top
+    try:
+        for part in parents:
+            below = _open_component(current, part, DIRECTORY, 0)
+            if current != top:
+                os.close(current)
+            current = below
+        return _open_component(current, last, flags, mode)
+    finally:
+        if current != top:
+            os.close(current)
+
+
+def _open_component(current: int, part: bytes, flags: int, mode: int) -> int:
+    try:
+        return os.open(part, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=current)
+    except OSError:
+        # Systems differ in what they answer for a link (ELOOP, ENOTDIR, EMLINK).
+        if _is_link(current, part):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
+        raise
+
+
+def _is_link(current: int, part: bytes) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(part, dir_fd=current, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
+    """Return `path` with every symbolic link in it followed; parts that do not exist are kept as they are.
+
+    `root` is the absolute path of `top`, so that absolute links back into the tree can be told from others.
+    Raises OSError: EXDEV if a link leads out of the tree, ELOOP if links go round.
+    """
+    parts = split_components(path)
+    if b".." not in parts and _is_free_of_links(top, b"/".join(parts)):
+        return b"/".join(parts)
+    return follow_links(root, path, lambda part: _read_link(top, part))
+
+
+def _is_free_of_links(top: int, path: bytes) -> bool:
+    """True if all of a path exists and none of it is a link, as far as one system call can tell."""
+    if not hasattr(os, "O_PATH"):
+        return False
+    try:
+        found = open_beneath(top, path, os.O_PATH)
+    except OSError:
+        return False
+    try:
+        return not stat.S_ISLNK(os.fstat(found).st_mode)
+    finally:
+        os.close(found)
+
+
+def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
+    """Do the same as `resolve_links` for any tree.
+
+    `link_target` returns where a link at a path (without links above it) leads, None for no link, and raises
+    FileNotFoundError if nothing is there, so that nothing below is asked for.
+    """
+    todo = split_components(path)[::-1]
+    done: list[bytes] = []
+    links = there = 0  # so many of the parts that are done are there, so that there can be a link in the last of them
+    while todo:
+        part = todo.pop()
+        if part == b"..":
+            if not done:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+            done.pop()
+            there = min(there, len(done))
+            continue
+        target = None
+        if there == len(done):
+            with suppress(FileNotFoundError):
+                target = link_target(b"/".join((*done, part)))
+                there += 1
+        if target is None:
+            done.append(part)
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if target.startswith(b"/"):
+            target = _to_relative(root, target)
+            done.clear()
+        there = len(done)
+        todo.extend(split_components(target)[::-1])
+    return b"/".join(done)
+
+
+def _read_link(top: int, path: bytes) -> bytes | None:
+    try:
+        return os.readlink(path, dir_fd=top)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return None  # no link, or nothing there, or not reachable: the open that follows will say so
+
+
+def _to_relative(root: bytes, target: bytes) -> bytes:
+    prefix = root.rstrip(b"/") + b"/"
+    if not (target + b"/").startswith(prefix):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), target)
+    return target[len(prefix) :]

@@ -1,0 +1,64 @@
+"""Which directories can hold the upper layer of an overlay (SAFETY C2).
+
+Overlayfs takes no overlayfs (a container's root), network or FUSE file system as an upper layer; whether whiteouts can
+be made is found by making one.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")
+_MOUNTS = Path("/proc/self/mountinfo")
+_UNSUITABLE_TYPES = {
+    "overlay",
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "9p",
+    "virtiofs",
+    "vfat",
+    "exfat",
+    "ecryptfs",
+    "ntfs3",
+    "aufs",
+}
+
+
+def can_hold_upper(directory: Path) -> bool:
+    """True if overlayfs can write there: by the type of its file system, and a whiteout that is really made."""
+    kind = find_file_system_type(directory)
+    if kind in _UNSUITABLE_TYPES or kind.startswith("fuse"):
+        return False
+    trial = directory / f".trial-{os.getpid()}"
+    with suppress(OSError):
+        os.mknod(trial, stat.S_IFCHR, os.makedev(0, 0))
+        trial.unlink()
+        return True
+    return False
+
+
+def find_file_system_type(directory: Path) -> str:
+    """Return the type of the file system that a directory is on, "" if it is unknown."""
+    try:
+        lines = _MOUNTS.read_bytes().splitlines()
+        real = os.fsencode(directory.resolve())
+    except OSError:
+        return ""
+    best, kind = b"", ""
+    for line in lines:
+        head, _, tail = line.partition(b" - ")
+        point = _unescape(head.split(b" ")[4])
+        if len(point) >= len(best) and (real + b"/").startswith(point.rstrip(b"/") + b"/"):
+            best, kind = point, tail.split(b" ")[0].decode("ascii", "replace")
+    return kind
+
+
+def _unescape(point: bytes) -> bytes:
+    """Undo the kernel's escapes: space, tab, newline and backslash are three octal digits."""
+    head, *rest = point.split(b"\\")
+    return head + b"".join(bytes((int(each[:3], 8),)) + each[3:] for each in rest)

@@ -1,0 +1,98 @@
+"""Paths of a project from which git takes what it runs or obeys, besides those with well-known names.
+
+Hooks may lie behind a link in `.git/hooks` or where `core.hooksPath` says; a configuration may include files of the
+project, and name programs of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from core.git.layout import RepositoryLayout, find_layout, read_small_file
+from core.git.repository import GitFailed, GitRepository, find_git, read_config_text, read_settings
+from core.git.safe_config import ConfigPairs
+from core.git.temporary_directories import make_temporary_directory
+from core.workspace.protected_names import GIT_RISK, HOOK_RISK
+
+_PROGRAM_RISK = "is run by git itself: its configuration names it"
+_PROGRAM_SETTINGS = re.compile(
+    r"core\.(?:fsmonitor|sshcommand|askpass|editor|pager|gitproxy|alternaterefscommand)|sequence\.editor|diff\.external"
+    r"|pager\..*|credential\.helper|.*\.(?:clean|smudge|process|textconv|command|driver|program|cmd|helper|uploadpack"
+    r"|receivepack)",
+    re.DOTALL,
+)
+_INCLUDE_SETTINGS = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
+_MAX_INCLUDES = 10  # that are followed by includes
+_MAX_LINKS = 200
+
+
+def find_executed_paths(root: Path) -> dict[str, str]:
+    """Return files and directories below `root` ("." is the root itself), with the risk of a change there."""
+    places = find_layout(root)
+    if places is None:
+        return {}
+    found = dict.fromkeys(_list_below(root, _list_linked_hooks(places)), HOOK_RISK)
+    try:
+        with make_temporary_directory() as directory:
+            users, own, included = _read_settings(GitRepository(find_git(root), directory, root), places)
+    except (GitFailed, OSError):
+        return found
+    named = (root / Path(value).expanduser() for key, value in (*users, *own) if key == "core.hookspath" and value)
+    found |= dict.fromkeys(_list_below(root, named), HOOK_RISK)
+    found |= dict.fromkeys(_list_below(root, included), GIT_RISK)
+    programs = (
+        word for key, value in own if value and _PROGRAM_SETTINGS.fullmatch(key) for word in _split_command(value)
+    )
+    at = [(root / word) for word in programs if "/" in word or (root / word).is_file()]
+    return dict.fromkeys((each for each in _list_below(root, at) if each != "."), _PROGRAM_RISK) | found
+
+
+def _list_linked_hooks(places: RepositoryLayout) -> Iterator[Path]:
+    hooks = places.common / "hooks"
+    if hooks.is_symlink():
+        yield hooks
+    try:
+        yield from [each for each in sorted(hooks.iterdir()) if each.is_symlink()][:_MAX_LINKS]
+    except OSError:
+        return
+
+
+def _read_settings(made: GitRepository, places: RepositoryLayout) -> tuple[ConfigPairs, ConfigPairs, list[Path]]:
+    """Return the user's settings; the repository's with what they include, and the files included."""
+    users, own = read_settings(made, read_config_text(places))
+    included = list(dict.fromkeys(_list_includes(own, places.common)))
+    for file in included:  # grows meanwhile
+        try:
+            _, more = read_settings(made, read_small_file(file.resolve()))
+        except OSError:
+            continue
+        own = [*own, *more]
+        known = len(included)
+        included += [each for each in _list_includes(more, file.parent) if each not in included][
+            : max(0, _MAX_INCLUDES - known)
+        ]
+    return users, own, included
+
+
+def _list_includes(pairs: ConfigPairs, directory: Path) -> Iterator[Path]:
+    for key, value in pairs:
+        if value and _INCLUDE_SETTINGS.fullmatch(key):
+            yield directory / Path(value).expanduser()
+
+
+def _split_command(value: str) -> list[str]:
+    try:
+        return [each.lstrip("!") for each in shlex.split(value)]
+    except ValueError:
+        return [each.strip("!'\"") for each in value.split()]
+
+
+def _list_below(root: Path, paths: Iterable[Path]) -> list[str]:
+    """Return where these really are, and by which names they are called, as far as that is in the project."""
+    ways = [way for each in paths for way in (os.path.realpath(each), os.path.normpath(each)) if "\0" not in str(each)]
+    found = (os.path.relpath(way, root) for way in ways)
+    return sorted({each for each in found if each.split("/")[0] not in {"..", ".git"}})

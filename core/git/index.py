@@ -1,0 +1,81 @@
+"""The paths that git tracks, read from its index without running git (gitformat-index(5), versions 2 to 4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from msgspec import Struct
+
+_HEADER, _STAT = 12, 40
+_EXTENDED, _NAME_LENGTH = 0x4000, 0x0FFF
+
+
+class TrackedPaths(Struct, frozen=True):
+    """The paths of an index, as bytes, sorted; `facts` are the entries without cached file status."""
+
+    paths: list[bytes]
+    facts: list[bytes]
+
+    def is_tracked(self, path: bytes) -> bool:
+        """True if git tracks the file."""
+        at = bisect_left(self.paths, path)
+        return at < len(self.paths) and self.paths[at] == path
+
+    def has_tracked_below(self, directory: bytes) -> bool:
+        """True if git tracks a file in or below the directory."""
+        prefix = directory + b"/"
+        at = bisect_left(self.paths, prefix)
+        return at < len(self.paths) and self.paths[at].startswith(prefix)
+
+
+NO_TRACKED_PATHS = TrackedPaths([], [])
+
+
+def parse_index(data: bytes) -> TrackedPaths | None:
+    """Return the entries of an index file; None: it is damaged, or of an unknown version."""
+    for oid in (20, 32):  # sha1 and sha256 repositories; the file does not say which it is of
+        try:
+            found = _parse_entries(data, oid)
+        except (IndexError, ValueError):
+            continue
+        return found
+    return None
+
+
+def _parse_entries(data: bytes, oid: int) -> TrackedPaths:
+    version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
+    if data[:4] != b"DIRC" or version not in {2, 3, 4}:
+        raise ValueError("no index")
+    paths: list[bytes] = []
+    facts: list[bytes] = []
+    at, name = _HEADER, b""
+    for _ in range(count):
+        fixed = at + _STAT + oid
+        flags = int.from_bytes(data[fixed : fixed + 2], "big")
+        start = fixed + 2 + 2 * bool(flags & _EXTENDED)
+        if version == 4:
+            dropped, start = _parse_offset(data, start)
+            end = data.index(b"\0", start)
+            name = name[: len(name) - dropped] + data[start:end]
+            following = end + 1
+        else:
+            end = data.index(b"\0", start)
+            name = data[start:end]
+            following = at + ((end - at + 8) & ~7)
+        if not name or (flags & _NAME_LENGTH) != min(len(name), _NAME_LENGTH):
+            raise ValueError("no index with names of this length")
+        paths.append(name)
+        facts.append(data[at + 24 : at + 28] + data[at + _STAT : start] + name)
+        at = following
+    if paths != sorted(paths):
+        raise ValueError("not sorted")
+    return TrackedPaths(paths, facts)
+
+
+def _parse_offset(data: bytes, at: int) -> tuple[int, int]:
+    """Parse the offset encoding of pack files; return the value and where it ends."""
+    value = data[at] & 0x7F
+    while data[at] & 0x80:
+        at += 1
+        value = ((value + 1) << 7) | (data[at] & 0x7F)
+    return value, at + 1

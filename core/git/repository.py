@@ -1,0 +1,207 @@
+"""The one module that runs git: on a directory of ours that stands for the repository, with our configuration.
+
+A repository can name programs in many places of its configuration (filters, monitors, hooks, transports of a partial
+clone …), under names that it chooses. None of them is overridden: git never reads that configuration. The directory
+that it is given holds a configuration file of ours (`core.git.safe_config`) and links to the parts that hold data.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+
+from msgspec import Struct
+
+from core.errors import AgentTuiError
+from core.git.layout import RepositoryLayout, find_layout, is_of_type, read_small_file
+from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
+from core.git.temporary_directories import make_temporary_directory
+
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer
+_PASSED_ON = ("HOME", "XDG_CONFIG_HOME")
+_FIXED_ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "false",
+    "GIT_SSH_COMMAND": "false",
+    "GIT_EDITOR": "false",
+    "GIT_PAGER": "cat",
+    "GIT_ATTR_NOSYSTEM": "1",
+}
+_WORKTREE_FILES = ("index", "info/sparse-checkout")
+_SHARED_FILES = ("packed-refs", "shallow", "info/exclude", "info/attributes")
+
+
+class GitFailed(AgentTuiError):
+    """Git is not installed, failed or took too long."""
+
+    code = "git_failed"
+
+
+class GitRepository(Struct, frozen=True):
+    """A repository that git can be run on safely; valid while `open_repository` is open.
+
+    `directory` stands for the repository; `root` is the worktree.
+    """
+
+    git: str
+    directory: Path
+    root: Path
+
+    def run(
+        self, *arguments: str, stdin: bytes = b"", seconds: float = 10.0, more: dict[str, str] | None = None
+    ) -> bytes:
+        """Run git and return what it prints.
+
+        `more`: environment variables. Raises `GitFailed` on failure or time-out.
+        """
+        environment = _build_environment(self.root) | _FIXED_ENVIRONMENT | _hide_other_configs(self.directory)
+        environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root), **(more or {})}
+        return _run_git([self.git, "--no-pager", *arguments], self.root, environment, stdin, seconds)
+
+
+@contextmanager
+def open_repository(root: Path) -> Iterator[GitRepository | None]:
+    """Open the repository whose top is `root`, a real path; None: there is none, or it belongs to another project.
+
+    Raises `GitFailed` without git, or if the configuration can't be read.
+    """
+    places = find_layout(root)
+    if places is None:
+        yield None
+        return
+    git = find_git(root)
+    with make_temporary_directory() as directory:
+        made = GitRepository(git, directory, root)
+        users, repository = read_settings(made, read_config_text(places))
+        is_ours = not places.is_submodule or _is_worktree_of(places, find_last(repository, "core.worktree"))
+        if is_ours:
+            populate(made, places, render_config(users, repository, places.head))
+        yield made if is_ours else None
+
+
+def populate(made: GitRepository, places: RepositoryLayout, configuration: str) -> None:
+    """Fill the directory of a repository: our configuration, and links to data. Raises OSError."""
+    directory = made.directory
+    (directory / "config").write_text(configuration, encoding="utf-8", errors="surrogateescape")
+    (directory / "HEAD").write_bytes(places.head)
+    (directory / "info").mkdir()
+    for name in ("objects", "refs", "reftable"):
+        if is_of_type(places.common / name, stat.S_IFDIR):
+            (directory / name).symlink_to(places.common / name)
+    shared = [each.name for each in places.own.glob("sharedindex.*")]
+    for home, names in ((places.own, (*_WORKTREE_FILES, *shared)), (places.common, _SHARED_FILES)):
+        for name in names:
+            if is_of_type(home / name, stat.S_IFREG):
+                (directory / name).symlink_to(home / name)
+
+
+def find_git(root: Path) -> str:
+    """Return the git of this machine, never one of the project at `root`. Raises `GitFailed` if there is none."""
+    git = shutil.which("git", path=_build_environment(root)["PATH"])
+    if git is None:
+        raise GitFailed("Git is not installed.")
+    return git
+
+
+def read_settings(made: GitRepository, own: bytes) -> tuple[ConfigPairs, ConfigPairs]:
+    """Return the user's settings, and a repository's from the text of its configuration without its includes."""
+    environment = _build_environment(made.root) | _FIXED_ENVIRONMENT
+    asking = [made.git, "config", "--null", "--list"]
+    nowhere = {"GIT_DIR": str(made.directory / "none"), "GIT_CEILING_DIRECTORIES": str(made.directory)}
+    users = parse_pairs(_run_git([*asking, "--includes"], made.directory, environment | nowhere, b"", 5.0))
+    named = [*asking, "--no-includes", "--file", "-"]
+    ours = _hide_other_configs(made.directory) | nowhere
+    repository = parse_pairs(_run_git(named, made.directory, environment | ours, own, 5.0))
+    return _add_default_files(users, environment), repository
+
+
+def _add_default_files(users: ConfigPairs, environment: dict[str, str]) -> ConfigPairs:
+    """Return the names of the user's own files, absolute, with git's defaults if none is named."""
+    home = environment.get("HOME", "/")
+    directory = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    plain: ConfigPairs = [
+        ("core.excludesfile", f"{directory}/git/ignore"),
+        ("core.attributesfile", f"{directory}/git/attributes"),
+    ]
+    return plain + [
+        (name, f"{home}{value[1:]}" if value and value.startswith("~/") else value) for name, value in users
+    ]
+
+
+def read_config_text(places: RepositoryLayout) -> bytes:
+    """Return the text of a repository's configuration."""
+    return b"\n".join((_read_text(places.common / "config"), _read_text(places.own / "config.worktree")))
+
+
+def _read_text(path: Path) -> bytes:
+    try:
+        return read_small_file(path)
+    except OSError:
+        return b""
+
+
+def _is_worktree_of(places: RepositoryLayout, worktree: str) -> bool:
+    return bool(worktree) and (places.own / worktree).resolve() == places.root
+
+
+def _build_environment(root: Path) -> dict[str, str]:
+    """Return an allow-listed environment; nothing of the project is on PATH: its git is not ours."""
+    entries = [each for each in os.environ.get("PATH", "").split(os.pathsep) if each.startswith("/")]
+    outside = [each for each in entries if not Path(each).resolve().is_relative_to(root)]
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return kept | {"PATH": os.pathsep.join(outside) or SYSTEM_PATH}
+
+
+def _hide_other_configs(directory: Path) -> dict[str, str]:
+    """Hide the system's and the user's configuration: a git before 2.32 finds the latter by these directories."""
+    nowhere = str(directory / "none")
+    return {
+        "HOME": nowhere,
+        "XDG_CONFIG_HOME": nowhere,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+    }
+
+
+def _run_git(command: Sequence[str], cwd: Path, environment: dict[str, str], stdin: bytes, seconds: float) -> bytes:
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        given.write(stdin)
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                command, cwd=cwd, env=environment, stdin=given, stdout=subprocess.PIPE, stderr=said
+            )
+        except OSError as error:
+            raise GitFailed(f"Git can't be started: {error.strerror}.") from error
+        with process:
+            assert process.stdout is not None
+            timer = Timer(seconds, process.kill)
+            timer.start()
+            try:
+                answer = process.stdout.read(MAX_OUTPUT_BYTES + 1)
+                if len(answer) > MAX_OUTPUT_BYTES:
+                    process.kill()
+            finally:
+                process.stdout.close()
+                code = process.wait()
+                timer.cancel()
+        if code != 0:
+            said.seek(0)
+            lines = said.read(2000).decode("utf-8", "replace").splitlines()
+            why = "; ".join(each for each in lines if each.strip() and not each.startswith("hint:"))
+            why = why or f"it ended with {code}"
+            raise GitFailed(f"Git gave no answer to {command[2]!r}: {why}")
+    return answer

@@ -1,0 +1,95 @@
+"""Which settings of a repository and of the user git is run with: those that only say how to compare files.
+
+Settings that name a program, a file of the project or another place are not switched off one by one: only what these
+tables list is taken over, each value in one of its known forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+ConfigPairs = list[tuple[str, str | None]]
+
+_FLAGS: Final = frozenset(
+    {
+        *("core.filemode", "core.ignorecase", "core.symlinks", "core.trustctime", "core.precomposeunicode"),
+        *("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse"),
+    }
+)
+_WORDS: Final = {
+    "core.autocrlf": {"true", "false", "input"},
+    "core.eol": {"lf", "crlf", "native"},
+    "core.checkstat": {"default", "minimal"},
+    "extensions.objectformat": {"sha1", "sha256"},
+    "extensions.refstorage": {"files", "reftable"},
+}
+_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0", ""}
+_USERS_FILES: Final = ("core.excludesfile", "core.attributesfile")
+
+
+def parse_pairs(listed: bytes) -> ConfigPairs:
+    """Parse the output of `git config --list --null`: names (section and key in lower case) and values, the last one
+    wins.
+
+    None: the name stands without a value.
+    """
+    pairs: ConfigPairs = []
+    for each in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        name, has_value, value = each.partition("\n")
+        pairs.append((name, value if has_value else None))
+    return pairs
+
+
+def render_config(users: ConfigPairs, repository: ConfigPairs, head: bytes) -> str:
+    """Return the text of a configuration file: what may be taken over of both, the repository's last."""
+    chosen: dict[str, str] = {}
+    for name, value in (*users, *repository):
+        if (known := _accept_value(name, value)) is not None:
+            chosen[name] = known
+    chosen |= {name: value for name, value in users if name in _USERS_FILES and value and value.startswith("/")}
+    chosen["core.repositoryformatversion"] = str(int(any(name.startswith("extensions.") for name in chosen)))
+    lines = [_render_setting(name, value) for name, value in chosen.items()]
+    return "".join([*lines, *_render_upstream(repository, head)])
+
+
+def find_last(pairs: ConfigPairs, name: str) -> str:
+    """Return the value that wins; "" if there is none."""
+    return next((value or "" for each, value in reversed(pairs) if each == name), "")
+
+
+def _accept_value(name: str, value: str | None) -> str | None:
+    word = "true" if value is None else value.lower()
+    if name in _FLAGS and word in _TRUE | _FALSE:
+        return "true" if word in _TRUE else "false"
+    return word if word in _WORDS.get(name, ()) else None
+
+
+def _render_upstream(pairs: ConfigPairs, head: bytes) -> Iterator[str]:
+    """Yield what it takes to compare the current branch with its upstream: no address is among it."""
+    branch = head.decode("utf-8", "surrogateescape").strip().removeprefix("ref: refs/heads/")
+    remote, merge = find_last(pairs, f"branch.{branch}.remote"), find_last(pairs, f"branch.{branch}.merge")
+    if not (_is_plain(branch) and _is_plain(remote) and _is_plain(merge)):
+        return
+    yield _render_section("branch", branch) + f"\tremote = {_quote(remote)}\n\tmerge = {_quote(merge)}\n"
+    for name, value in pairs:
+        if name == f"remote.{remote}.fetch" and value and _is_plain(value):
+            yield _render_section("remote", remote) + f"\tfetch = {_quote(value)}\n"
+
+
+def _is_plain(text: str) -> bool:
+    return bool(text) and text.isprintable() and not text.startswith("-") and "::" not in text
+
+
+def _render_setting(name: str, value: str) -> str:
+    section, _, key = name.partition(".")
+    return f"[{section}]\n\t{key} = {_quote(value)}\n"
+
+
+def _render_section(name: str, part: str) -> str:
+    return f"[{name} {_quote(part)}]\n"
+
+
+def _quote(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,60 @@
+"""Directories that last as long as a few calls of git, or, if the process was killed, until a session is next opened.
+
+Each is locked (flock) while it is in use, and a lock dies with its process: what is not locked is abandoned.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from core.filesystem.removal import remove_tree
+
+_PREFIX: Final = "agent-tui-git-"
+
+
+@contextmanager
+def make_temporary_directory() -> Iterator[Path]:
+    """Make an empty directory for this user alone, removed afterwards. Raises OSError."""
+    directory, lock = _make_locked()
+    try:
+        yield directory
+    finally:
+        with suppress(OSError):
+            remove_tree(directory)
+        os.close(lock)
+
+
+def _make_locked() -> tuple[Path, int]:
+    """Make a directory and its lock; one that was taken for abandoned before it was locked is made again."""
+    while True:
+        directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        with suppress(FileNotFoundError):
+            lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if directory.is_dir():
+                return directory, lock
+            os.close(lock)
+
+
+def remove_abandoned() -> None:
+    """Remove what killed processes of this user have left."""
+    with suppress(OSError):
+        for each in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                _remove_abandoned(each)
+
+
+def _remove_abandoned(directory: Path) -> None:
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(lock).st_uid == os.geteuid():
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(directory)
+    finally:
+        os.close(lock)

@@ -1,0 +1,71 @@
+"""The identity of a directory, by which another one in its place is told apart, even with its inode number.
+
+A file system gives a freed inode number to the next directory that is made, so device and inode are not
+enough: the time of birth is (statx), or else the number of the inode's generation (within the handle that
+name_to_handle_at gives). Where neither is to be had, `born` is "", and only the contents of the project
+tell one from another.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+_AT_FDCWD = -100
+_STATX_BTIME = 0x800
+_BTIME = 80  # bytes into struct statx: seconds (s64), nanoseconds (u32)
+_STATX_SIZE = 256
+_MAX_HANDLE = 128
+
+
+class DirectoryIdentity(Struct, frozen=True):
+    """`born`: "b…" a time of birth, "g…" a handle with a generation, "" neither is known."""
+
+    device: int
+    inode: int
+    born: str
+
+
+def identify_directory(directory: Path) -> DirectoryIdentity:
+    """Return the identity of a directory. Raises OSError."""
+    found = directory.stat()
+    born = getattr(found, "st_birthtime", None)
+    said = f"b{born!r}" if born is not None else _read_linux_birth(os.fsencode(directory))
+    return DirectoryIdentity(found.st_dev, found.st_ino, said)
+
+
+def _read_linux_birth(path: bytes) -> str:
+    if not sys.platform.startswith("linux"):
+        return ""
+    return _read_birth_time(path) or _read_generation(path)
+
+
+def _read_birth_time(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    if call is None:
+        return ""
+    found = ctypes.create_string_buffer(_STATX_SIZE)
+    if call(_AT_FDCWD, path, 0, _STATX_BTIME, found) != 0:
+        return ""
+    seconds, nanoseconds = struct.unpack_from("=qI", found.raw, _BTIME)
+    is_known = struct.unpack_from("=I", found.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
+    return f"b{seconds}.{nanoseconds:09}" if is_known else ""
+
+
+def _read_generation(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "name_to_handle_at", None)
+    if call is None:
+        return ""
+    handle = ctypes.create_string_buffer(struct.pack("=Ii", _MAX_HANDLE, 0), 8 + _MAX_HANDLE)
+    if call(_AT_FDCWD, path, handle, ctypes.byref(ctypes.c_int()), 0) != 0:
+        return ""
+    size, kind = struct.unpack_from("=Ii", handle.raw)
+    return f"g{kind}:{handle.raw[8 : 8 + size].hex()}"

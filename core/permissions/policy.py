@@ -1,0 +1,173 @@
+"""Policy: whether a granted call may run, must be asked about, or is refused. It decides and never acts.
+
+The strictest rule that matches a call wins: deny, then ask, then allow. A compound command is split and
+every part must pass; what can't be split with certainty is never allowed by a rule (SAFETY M7). Without a
+matching rule, what only reads or lands in the shadow runs, a command that nothing contains is always
+asked about, and what leaves the machine is refused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from core.errors import CommandRejected
+from core.modes import Access
+from core.permissions.rules import PermissionChoice, PermissionKind, PermissionRule, find_strictest, select_rules
+from core.permissions.rules import parse_rule as parse_rule  # noqa: PLC0414 (the grammar belongs to the policy)
+from core.permissions.shell_parser import CommandParts, split_command, strip_quotes
+
+_KIND_OF: dict[Access, PermissionKind] = {Access.READ: "Read", Access.PROPOSE: "Write"}
+UNCERTAIN_REASON = "This command can't be taken apart with certainty, so no rule can allow it."
+HIDDEN_REASON = (
+    "This command can't be taken apart with certainty, and there are commands that a rule asks about or refuses."
+)
+SECRET_REASON = "Files of this name usually hold secrets."
+
+
+class PolicyDecision(Struct, frozen=True, kw_only=True):
+    """The decision; `reason` is one sentence for the user and the model."""
+
+    choice: PermissionChoice
+    reason: str = ""
+
+
+class CommandTerms(Struct, frozen=True, kw_only=True):
+    """The conditions of a command. `is_manual`: commands are left to the user. `is_unasked`: contained ones need
+    no question.
+
+    `directory`: where it starts, relative to the workspace. `saved_choice`: the user's saved answer to this
+    very call.
+    """
+
+    is_contained: bool
+    is_manual: bool = False
+    is_unasked: bool = False
+    directory: str = "."
+    saved_choice: PermissionChoice | None = None
+
+
+def decide_call(
+    access: Access, subject: str, terms: CommandTerms, *, rules: Sequence[PermissionRule] = ()
+) -> PolicyDecision:
+    """Decide on a call that the mode grants. `subject` is its path or command, exactly."""
+    if access is not Access.EXEC:
+        return decide_path(access, subject, rules=rules) if access in _KIND_OF else _decide_unruled(access)
+    if terms.is_manual:
+        return PolicyDecision(choice="deny", reason="The user runs the commands here: say which one to run, and why.")
+    spoken = _apply_command_rules(subject, rules, terms)
+    if spoken is None or (spoken.choice == "allow" and not terms.is_contained):
+        return _decide_unruled_command(terms)
+    return spoken
+
+
+def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
+    """Raise `CommandRejected` for a pattern that does not match this very command, `ConfigError` for an invalid
+    one."""
+    rule = parse_rule(f"Shell({pattern})", choice)
+    if decide_call(Access.EXEC, command, CommandTerms(is_contained=True), rules=[rule]).choice == choice:
+        return
+    whole = choice == "allow" and rule.matches(command.strip())
+    raise CommandRejected(
+        f"the pattern {pattern!r} does not {'allow every part of' if choice == 'allow' else 'match'} this command.",
+        hint=UNCERTAIN_REASON
+        if whole
+        else "`*` stands for anything; the parts of a compound command each have to match.",
+        code="pattern_does_not_match",
+    )
+
+
+def decide_path(
+    access: Access, path: str, *, rules: Sequence[PermissionRule], is_secret: bool = False
+) -> PolicyDecision:
+    """Decide on a read or an edit of one file, by its workspace-relative path."""
+    matching = [rule for rule in select_rules(rules, _KIND_OF[access]) if rule.matches(path)]
+    if (rule := find_strictest(matching)) is not None:
+        return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
+    if is_secret and access is Access.READ:
+        return PolicyDecision(choice="ask", reason=SECRET_REASON)
+    return PolicyDecision(choice="allow")
+
+
+def _format_reason(rule: PermissionRule) -> str:
+    where = f" ({rule.source})" if rule.source else ""
+    return f"The rule {rule}{where} says so."
+
+
+def _apply_command_rules(command: str, rules: Sequence[PermissionRule], terms: CommandTerms) -> PolicyDecision | None:
+    """Apply the rules to a command; None: no rule matches."""
+    parts, directory = split_command(command), terms.directory
+    rule = find_strictest(_iterate_stricter(command, parts, rules, directory))
+    if terms.saved_choice == "deny" and (rule is None or rule.choice != "deny"):
+        return PolicyDecision(choice="deny", reason="The user refused exactly this command for good.")
+    if rule is not None:
+        return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
+    if terms.saved_choice is not None:
+        return PolicyDecision(choice=terms.saved_choice, reason="The user allowed exactly this command for good.")
+    if not (parts.is_certain and parts.is_plain) and select_rules(rules, "Shell", "ask", "deny"):
+        return PolicyDecision(choice="ask", reason=HIDDEN_REASON)
+    return _find_allowing(command, parts, rules, directory)
+
+
+def _find_allowing(
+    command: str, parts: CommandParts, rules: Sequence[PermissionRule], directory: str
+) -> PolicyDecision | None:
+    allowing = select_rules(rules, "Shell", "allow")
+    if any("*" not in rule.pattern and rule.pattern == command.strip() for rule in allowing):
+        return PolicyDecision(choice="allow", reason=f"The rule Shell({command.strip()}) says so.")
+    if parts.is_certain and _are_all_allowed(parts, rules, allowing, directory):
+        return PolicyDecision(choice="allow", reason="Your rules allow every part of it.")
+    return None
+
+
+def _iterate_stricter(
+    command: str, parts: CommandParts, rules: Sequence[PermissionRule], directory: str
+) -> Iterable[PermissionRule]:
+    """Iterate over the rules that ask about a command or refuse it, for any part of it."""
+    texts = {command.strip(), *parts.commands, *map(strip_quotes, parts.commands)}
+    yield from (rule for rule in select_rules(rules, "Shell", "ask", "deny") if any(map(rule.matches, texts)))
+    for kind, paths in (("Write", parts.writes), ("Read", parts.reads)):
+        places = [place for path in paths if (place := _resolve_path(path, directory)) is not None]
+        yield from (
+            rule for rule in rules if rule.kind == kind and rule.choice != "allow" and _matches_any(rule, places)
+        )
+
+
+def _matches_any(rule: PermissionRule, places: Iterable[str]) -> bool:
+    return any(map(rule.matches, places))
+
+
+def _are_all_allowed(
+    parts: CommandParts, rules: Sequence[PermissionRule], allowing: Sequence[PermissionRule], directory: str
+) -> bool:
+    writable = select_rules(rules, "Write", "allow")
+    for path in parts.writes:
+        place = _resolve_path(path, directory)
+        if place is None or not any(rule.matches(place) for rule in writable):
+            return False
+    if any(_resolve_path(path, directory) is None for path in parts.reads):
+        return False
+    return all(any(rule.matches(each) for rule in allowing) for each in parts.commands)
+
+
+def _resolve_path(path: str, directory: str) -> str | None:
+    """Resolve a redirection's file relative to the workspace; None: it lies elsewhere."""
+    place = posixpath.normpath(posixpath.join(directory, path))
+    return None if place.startswith(("/", "..")) else place
+
+
+def _decide_unruled(access: Access) -> PolicyDecision:
+    match access:
+        case Access.ASK | Access.TODO | Access.PLAN | Access.JOB | Access.PROBE:
+            return PolicyDecision(choice="allow")
+        case _:
+            return PolicyDecision(choice="deny", reason="This program has no such access.")
+
+
+def _decide_unruled_command(terms: CommandTerms) -> PolicyDecision:
+    if terms.is_contained and terms.is_unasked:
+        return PolicyDecision(choice="allow", reason="What this command changes is held for the review.")
+    reason = "Each command is asked about." if terms.is_contained else "Nothing contains this command's effects."
+    return PolicyDecision(choice="ask", reason=reason)

@@ -1,0 +1,288 @@
+"""A parser of shell commands for permission rules: every simple command, and the files it is redirected to.
+
+This is no shell and classes nothing as harmless (SAFETY M7, D37): a text is either of the few forms that
+can be split with certainty, or `is_certain` is False and no rule may allow it. What is certain: words,
+quotes without expansion, `;` `&&` `||` `|` `&` newlines, `$(…)`, backticks, `( … )`, and redirections to
+files that are named literally.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+MAX_COMMANDS = 50
+MAX_NESTING = 8
+_SEPARATORS = (";", "&", "|", "\n")
+_UNSAFE_CHARACTER = re.compile(
+    r"[^\n\t\x20-\x7e\u00a1-\u00ac\u00ae-\u1fff\u2030-\u205e\u2070-\u2fff\u3001-\ud7ff\uf900-\ufdff]"
+)
+_GLOB = re.compile(r"[*?\[\]{}~]")
+_RESERVED = frozenset(
+    ("!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if")
+) | {"in", "select", "then", "time", "until", "while"}
+_HARMLESS_SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_FRAGMENT = re.compile(r"[;&|\n()`{}]|\$\(")
+_DIRECTORY_CHANGERS = frozenset({"cd", "pushd", "popd"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+# Programs that run what they are given: what that is, a rule about a command's text can't tell.
+_PROGRAM_RUNNERS = frozenset(
+    (
+        *(
+            ".",
+            "sh",
+            "bash",
+            "dash",
+            "zsh",
+            "ksh",
+            "fish",
+            "eval",
+            "source",
+            "exec",
+            "env",
+            "xargs",
+            "sudo",
+            "doas",
+            "su",
+        ),
+        *("nohup", "nice", "ionice", "setsid", "timeout", "stdbuf", "command", "builtin", "find", "parallel", "watch"),
+        *("busybox", "script", "ssh", "chroot", "unshare", "awk", "perl", "python", "python3", "ruby", "node", "php"),
+    )
+)
+
+
+class CommandParts(Struct, frozen=True, kw_only=True):
+    """`commands` without their redirections, in order; `writes` and `reads`: files that redirections name, as
+    written.
+
+    Without `is_certain` the commands are a guess, good for refusing and never for allowing. `is_plain`: each
+    of them also begins with the literal name of a program that does not itself run what it is given.
+    """
+
+    commands: tuple[str, ...]
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    is_certain: bool = True
+    is_plain: bool = True
+
+
+_REDIRECTION = re.compile(r"(?:\d{1,3}|&)?(<>|<<<|<<|<&|>&|>>|>\||<|>)")
+_FILE_NAME = re.compile(r"[^\\'\"$`*?\[\]{}~!#()]+|'[^']*'|\"[^\\\"$`]*\"")
+
+
+class _Uncertain(Exception):
+    """The text has no form that is known here."""
+
+
+def split_command(command: str) -> CommandParts:
+    """Split a command into its parts. Never raises."""
+    reader = _CommandReader(command)
+    try:
+        if _UNSAFE_CHARACTER.search(command):
+            raise _Uncertain
+        reader.read_list(until="")
+        if not reader.commands or len(reader.commands) > MAX_COMMANDS or reader.has_moved_redirection():
+            raise _Uncertain
+    except _Uncertain:
+        fragments = (strip_quotes(each) for each in _FRAGMENT.split(command))
+        return CommandParts(commands=tuple(filter(None, fragments)), is_certain=False, is_plain=False)
+    plain = all(_is_plain(each) for each in reader.commands)
+    return CommandParts(
+        commands=tuple(reader.commands), writes=tuple(reader.writes), reads=tuple(reader.reads), is_plain=plain
+    )
+
+
+def strip_quotes(command: str) -> str:
+    """Return a command without quotes, leading assignments and the directory of its program."""
+    words = re.sub(r"[\\'\"]", "", command).split()
+    while words and _ASSIGNMENT.match(words[0]):
+        words.pop(0)
+    if words:
+        words[0] = words[0].rpartition("/")[2]
+    return " ".join(words)
+
+
+def _is_plain(command: str) -> bool:
+    first = strip_quotes(command).partition(" ")[0]
+    return (
+        bool(first)
+        and "$" not in first
+        and "`" not in first
+        and not _GLOB.search(first)
+        and first not in _PROGRAM_RUNNERS
+    )
+
+
+class _CommandReader:
+    """A reader of a command from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self.commands: list[str] = []
+        self.writes: list[str] = []
+        self.reads: list[str] = []
+
+    def has_moved_redirection(self) -> bool:
+        """True if a relative redirection may be meant for another directory than the command's own."""
+        named = [path for path in (*self.writes, *self.reads) if not path.startswith("/")]
+        return bool(named) and any(
+            strip_quotes(each).partition(" ")[0] in _DIRECTORY_CHANGERS for each in self.commands
+        )
+
+    def _peek(self, length: int = 1) -> str:
+        return self._text[self._at : self._at + length]
+
+    def read_list(self, until: str) -> None:
+        """Read commands and their separators up to and with `until` ("" = the end of the text)."""
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            raise _Uncertain
+        while True:
+            self._skip(" \t\n;&|")
+            if not self._peek():
+                break
+            if until and self._peek() == until:
+                self._at += 1
+                self._depth -= 1
+                return
+            self._read_command(until)
+        if until:
+            raise _Uncertain
+        self._depth -= 1
+
+    def _skip(self, letters: str) -> None:
+        while self._peek() and self._peek() in letters:
+            self._at += 1
+
+    def _read_command(self, until: str) -> None:
+        if self._peek() == "(":
+            self._at += 1
+            self.read_list(")")
+            self._finish_group(until)
+            return
+        words: list[str] = []
+        while True:
+            self._skip(" \t")
+            letter = self._peek()
+            if not letter or letter == until or (letter in _SEPARATORS and self._peek(2) != "&>"):
+                break
+            if not self._read_redirection():
+                words.append(self._read_word(until))
+        self._add_command(words)
+
+    def _finish_group(self, until: str) -> None:
+        """Read what follows `( … )`: nothing but redirections may."""
+        while True:
+            self._skip(" \t")
+            letter = self._peek()
+            if not letter or letter == until or (letter in _SEPARATORS and self._peek(2) != "&>"):
+                return
+            if not self._read_redirection():
+                raise _Uncertain
+
+    def _add_command(self, words: list[str]) -> None:
+        if any(word.strip("'\"") in _RESERVED for word in words[:1]):
+            raise _Uncertain
+        if words:
+            self.commands.append(" ".join(words))
+
+    def _read_word(self, until: str) -> str:
+        start = self._at
+        if self._peek() == "#":
+            raise _Uncertain
+        while letter := self._peek():
+            if letter in " \t<>" or letter in _SEPARATORS or letter == until:
+                break
+            self._read_piece(letter)
+        return self._text[start : self._at]
+
+    def _read_piece(self, letter: str) -> None:
+        match letter:
+            case "'":
+                self._at = self._find_end("'")
+            case '"':
+                self._read_double()
+            case "`":
+                self._read_backticks()
+            case "$":
+                self._read_substitution()
+            case "\\":
+                if self._peek(2) in {"\\", "\\\n"}:
+                    raise _Uncertain
+                self._at += 2
+            case "(" | ")":
+                raise _Uncertain
+            case _:
+                self._at += 1
+
+    def _find_end(self, mark: str) -> int:
+        end = self._text.find(mark, self._at + 1)
+        if end < 0:
+            raise _Uncertain
+        return end + 1
+
+    def _read_double(self) -> None:
+        self._at += 1
+        while (letter := self._peek()) != '"':
+            match letter:
+                case "":
+                    raise _Uncertain
+                case "`":
+                    self._read_backticks()
+                case "$":
+                    self._read_substitution()
+                case "\\":
+                    self._at += 2
+                case _:
+                    self._at += 1
+        self._at += 1
+
+    def _read_substitution(self) -> None:
+        """`$(…)`, whose commands count too. Any other expansion could become anything."""
+        if self._peek(2) != "$(" or self._peek(3) == "$((":
+            raise _Uncertain
+        self._at += 2
+        self.read_list(")")
+
+    def _read_backticks(self) -> None:
+        end = self._find_end("`")
+        inner = self._text[self._at + 1 : end - 1]
+        if "\\" in inner:
+            raise _Uncertain
+        within = _CommandReader(inner)
+        within._depth = self._depth
+        within.read_list(until="")
+        self.commands += within.commands
+        self.writes += within.writes
+        self.reads += within.reads
+        self._at = end
+
+    def _read_redirection(self) -> bool:
+        """Read a redirection if one stands here. Returns whether one did."""
+        found = _REDIRECTION.match(self._text, self._at)
+        if found is None:
+            return False
+        sign = found[1]
+        self._at = found.end()
+        if sign in {"<<", "<<<"} or self._peek() == "(":
+            raise _Uncertain
+        self._skip(" \t")
+        target = self._read_word("")
+        self._add_redirection(sign, target)
+        return True
+
+    def _add_redirection(self, sign: str, target: str) -> None:
+        if sign in {">&", "<&"} and re.fullmatch(r"\d{1,3}-?|-", target):
+            return
+        if _FILE_NAME.fullmatch(target) is None:
+            raise _Uncertain
+        path = target.strip("'\"")
+        if path in _HARMLESS_SINKS and sign != "<":
+            return
+        if sign in {"<", "<&", "<>"}:
+            self.reads.append(path)
+        if sign not in {"<", "<&"}:
+            self.writes.append(path)

@@ -1,0 +1,151 @@
+"""The plan files of a workspace. They are written to the project itself: the one exception to the shadow, whose border
+`core/workspace/plan_folder.py` draws.
+
+A file may be edited by its user and by other tools at any moment, so every change starts from the file as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import PathRefused
+from core.plans.plan_file import (
+    PlanError,
+    PlanFault,
+    PlanSource,
+    locate_graph_faults,
+    parse_plan_file,
+    read_plan_file,
+    render_new_plan,
+    rewrite_plan,
+)
+from core.plans.plan_merge import MergedPlan, merge_plans
+from core.plans.todo_changes import make_plan_path
+from core.plans.todo_graph import check_graph
+from core.protocol.documents import Todo, TodoStatus
+from core.protocol.plans import Plan
+from core.workspace.file_names import PLAN_SUFFIX, PLANS
+
+
+class PlanFiles(Protocol):
+    """The files of a workspace that the store needs: whole files by workspace-relative path, writes atomic. Raises
+    `PathRefused` for a path that is no plan's."""
+
+    def read(self, rel: str) -> bytes | None:
+        """Read a whole file; None: there is no such file."""
+        ...
+
+    def write(self, rel: str, data: bytes) -> None:
+        """Create (with its folders) or replace."""
+        ...
+
+    def list_names(self, rel: str) -> Sequence[str]:
+        """List the names in a folder; empty when it does not exist."""
+        ...
+
+
+class BrokenPlan(Struct, frozen=True, kw_only=True):
+    """A plan file that can't be read, and why."""
+
+    path: str
+    problem: str
+
+
+class PlanListing(Struct, frozen=True, kw_only=True):
+    """All plan files: those that can be read, and what is wrong with the others."""
+
+    plans: tuple[Plan, ...]
+    broken: tuple[BrokenPlan, ...] = ()
+
+
+class PlanStore:
+    """Create, read and change plans. Every change starts from the file as it is now, so a user's own edits stay."""
+
+    def __init__(self, files: PlanFiles) -> None:
+        self._files = files
+
+    def create(self, plan: Plan) -> Plan:
+        """Write a new file; `plan.path` is ignored and set in the answer. Raises `ToolInputInvalid` for a bad
+        graph."""
+        check_graph(plan.todos)
+        path = make_plan_path(plan.name)
+        created = replace(plan, path=path, body=plan.body.strip("\n"))
+        self._files.write(path, render_new_plan(created).encode())
+        return created
+
+    def load(self, path: str) -> Plan:
+        """Load one plan. Raises `PlanError` when the file is missing or broken."""
+        return self._open(path)[0]
+
+    def list_plans(self) -> PlanListing:
+        """List every plan in the plans folder, by path."""
+        plans, broken = [], []
+        for name in sorted(self._files.list_names(PLANS)):
+            if not name.endswith(PLAN_SUFFIX):
+                continue
+            path = f"{PLANS}/{name}"
+            try:
+                plans.append(self.load(path))
+            except (PlanError, PathRefused) as error:
+                broken.append(BrokenPlan(path=path, problem=error.message))
+        return PlanListing(plans=tuple(plans), broken=tuple(broken))
+
+    def edit(
+        self,
+        path: str,
+        *,
+        name: str | None = None,
+        overview: str | None = None,
+        body: str | None = None,
+        todos: Sequence[Todo] | None = None,
+        base: Plan | None = None,
+    ) -> MergedPlan:
+        """Change what is given, merged with what changed in the file since `base` (None: nothing did).
+
+        Raises `ToolInputInvalid` for a bad graph, `PlanError` for a broken file; nothing is lost.
+        """
+        plan, page = self._open(path)
+        start = plan if base is None else base
+        given = {"name": name, "overview": overview, "body": body, "todos": None if todos is None else tuple(todos)}
+        wanted = replace(start, **{key: value for key, value in given.items() if value is not None})
+        if todos is not None:
+            check_graph(wanted.todos, start.todos)
+        merged = merge_plans(start, wanted, plan)
+        return replace(merged, plan=self._save(path, plan, merged.plan, page))
+
+    def set_todo(self, path: str, todo: str, status: TodoStatus) -> Plan:
+        """Set the status of one todo."""
+        plan, page = self._open(path)
+        if all(each.id != todo for each in plan.todos):
+            known = ", ".join(each.id for each in plan.todos) or "none"
+            raise PlanError(f"{path} has no todo {todo}.", hint=f"Its todos: {known}.")
+        todos = tuple(replace(each, status=status) if each.id == todo else each for each in plan.todos)
+        return self._save(path, plan, replace(plan, todos=todos), page)
+
+    def find_faults(self, path: str) -> tuple[PlanFault, ...]:
+        """Find every fault of a file, by line. Raises `PlanError` when it can't be read at all."""
+        plan, page, broken = read_plan_file(self._read_text(path), path)
+        return tuple(sorted((*broken, *locate_graph_faults(plan, page)), key=lambda fault: fault.line))
+
+    def _open(self, path: str) -> tuple[Plan, PlanSource]:
+        return parse_plan_file(self._read_text(path), path)
+
+    def _read_text(self, path: str) -> str:
+        data = self._files.read(path)
+        if data is None:
+            raise PlanError(
+                f"There is no plan {path}.", hint="It may have been moved or deleted; list the plans again."
+            )
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise PlanError(f"{path} is no UTF-8 text (byte {error.start}).", hint="Save it as UTF-8.") from error
+
+    def _save(self, path: str, before: Plan, after: Plan, page: PlanSource) -> Plan:
+        if after != before:
+            self._files.write(path, rewrite_plan(page, after).encode())
+        return after

@@ -1,0 +1,66 @@
+"""Names of plan files, and updates merged into a list of todos. Pure."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import ToolInputInvalid
+from core.plans.todo_graph import check_graph
+from core.protocol.documents import Todo, TodoStatus
+from core.workspace.file_names import PLAN_SUFFIX, PLANS
+
+
+class TodoChange(Struct, frozen=True, kw_only=True):
+    """A todo as a model sends it: None leaves the field of a known todo as it is."""
+
+    id: str
+    content: str | None = None
+    status: TodoStatus | None = None
+    dependencies: tuple[str, ...] | None = None
+    verify: str | None = None
+
+
+def make_slug(name: str) -> str:
+    """Make ASCII words joined by "-", at most 40 characters; "plan" when nothing is left."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-") or "plan"
+
+
+def make_plan_path(name: str) -> str:
+    """Make a new path, `.cursor/plans/<slug>_<8 hex>.plan.md`."""
+    return f"{PLANS}/{make_slug(name)}_{secrets.token_hex(4)}{PLAN_SUFFIX}"
+
+
+def apply_todo_changes(existing: Sequence[Todo], updates: Sequence[TodoChange], *, merge: bool) -> tuple[Todo, ...]:
+    """Apply changes to a list of todos.
+
+    `merge` changes known ids and appends new ones, otherwise the list is replaced (a known id keeps what its change
+    leaves out). Raises `ToolInputInvalid` for a new todo without content or a bad graph.
+    """
+    known = {todo.id: todo for todo in existing}
+    doubled = {each.id for index, each in enumerate(updates) if each.id in {u.id for u in updates[:index]}}
+    if doubled:
+        raise ToolInputInvalid(f"The id {sorted(doubled)[0]} is given more than once.", hint="Send each todo once.")
+    changed = {each.id: _apply_change(known.get(each.id), each) for each in updates}
+    after = tuple(({**known, **changed} if merge else changed).values())
+    check_graph(after)
+    return after
+
+
+def _apply_change(todo: Todo | None, update: TodoChange) -> Todo:
+    names = ("content", "status", "dependencies", "verify")
+    given = {name: value for name in names if (value := getattr(update, name)) is not None}
+    if todo is not None:
+        return replace(todo, **given)
+    if not (update.content or "").strip():
+        raise ToolInputInvalid(
+            f"There is no todo {update.id} yet, and the new one has no content.",
+            hint="Give its content, or use the id of a todo in the list.",
+        )
+    return Todo(id=update.id, **given)

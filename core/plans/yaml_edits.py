@@ -1,0 +1,197 @@
+"""Changes to YAML text at the places that its tree names: what is not changed stays byte for byte. Pure.
+
+Every function gives the text of what it was handed with the change in it; offsets are into the whole front matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence as SequenceOf
+
+from msgspec import Struct
+
+from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlPair, YamlScalar, YamlSequence
+from core.plans.yaml_scalars import format_scalar
+
+FieldText = str | tuple[str, ...]
+
+
+class YamlSplice(Struct, frozen=True):
+    """text[start:end] becomes `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+class YamlText(Struct, frozen=True):
+    """A text with its line ends."""
+
+    text: str
+    newline: str = "\n"
+
+    def find_line_start(self, at: int) -> int:
+        """The offset where the line of `at` begins."""
+        return self.text.rfind("\n", 0, at) + 1
+
+    def find_next_line(self, at: int) -> int:
+        """The offset where the line after that of `at` begins."""
+        found = self.text.find("\n", at)
+        return len(self.text) if found < 0 else found + 1
+
+    def find_line_end(self, at: int) -> int:
+        """The offset where the line of `at` ends, before its newline."""
+        found = self.text.find("\n", at)
+        end = len(self.text) if found < 0 else found
+        return end - 1 if end > at and self.text[end - 1] == "\r" else end
+
+
+def apply_yaml_splices(text: str, splices: SequenceOf[YamlSplice], start: int = 0, end: int | None = None) -> str:
+    """Return text[start:end] with the splices in it."""
+    parts, at = [], start
+    for each in sorted(splices, key=lambda splice: (splice.start, splice.end)):
+        parts += [text[at : each.start], each.text]
+        at = each.end
+    return "".join([*parts, text[at:end]])
+
+
+def set_value(
+    lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, *, after: SequenceOf[str] = ()
+) -> YamlSplice:
+    """Give `key` a value; a new key comes behind the last of `after` that there is, else at the end."""
+    pair = mapping.find_pair(key)
+    if pair is None or pair.is_merged:
+        return _add_key(lines, mapping, key, value, after)
+    if isinstance(value, str):
+        return _set_scalar(lines, mapping, pair, value)
+    node = pair.value
+    if isinstance(node, YamlSequence) and node.is_own:
+        return reorder_list(lines, node, value, ids=list_scalar_texts(node), make=lambda _: "", edits={})
+    return YamlSplice(node.start, node.end, _find_gap(lines, node) + _format_flow(value))
+
+
+def _set_scalar(lines: YamlText, mapping: YamlMapping, pair: YamlPair, value: str) -> YamlSplice:
+    node = pair.value
+    style = node.style if isinstance(node, YamlScalar) else ""
+    text = format_scalar(value, style, flow=mapping.is_flow, indent=mapping.column + 2, newline=lines.newline)
+    return YamlSplice(node.start, node.end, _find_gap(lines, node) + text)
+
+
+def _find_gap(lines: YamlText, node: YamlNode) -> str:
+    """The space that an empty value needs before it: the parser places it right behind the colon."""
+    return " " if node.start == node.end and lines.text[node.start - 1 : node.start] == ":" else ""
+
+
+def _format_flow(value: tuple[str, ...]) -> str:
+    return "[" + ", ".join(format_scalar(each, flow=True) for each in value) + "]"
+
+
+def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, after: SequenceOf[str]) -> YamlSplice:
+    own = [pair for pair in mapping.pairs if not pair.is_merged]
+    before = [pair for pair in own if pair.name in after] or own
+    text = value if isinstance(value, str) else ""
+    if mapping.is_flow:
+        shown = format_scalar(text, flow=True) if isinstance(value, str) else _format_flow(value)
+        at = before[-1].value.end if before else mapping.start + 1
+        return YamlSplice(at, at, f"{', ' if before else ''}{key}: {shown}")
+    if not before:
+        shown = format_scalar(text) if isinstance(value, str) else _format_flow(value)
+        return YamlSplice(mapping.end, mapping.end, f"{key}: {shown}{lines.newline}")
+    shown = (
+        format_scalar(text, indent=mapping.column + 2, newline=lines.newline)
+        if isinstance(value, str)
+        else _format_flow(value)
+    )
+    at = lines.find_line_end(before[-1].value.end)
+    return YamlSplice(at, at, f"{lines.newline}{' ' * mapping.column}{key}: {shown}")
+
+
+def list_scalar_texts(node: YamlSequence) -> list[str]:
+    return [each.text or "" if isinstance(each, YamlScalar) else "" for each in node.items]
+
+
+def reorder_list(
+    lines: YamlText,
+    node: YamlSequence,
+    wanted: SequenceOf[str],
+    *,
+    ids: SequenceOf[str],
+    make: Callable[[str], str],
+    edits: MappingOf[str, SequenceOf[YamlSplice]],
+) -> YamlSplice:
+    """Return the list with the items `wanted`, by their ids: those that it has move with their comments, `make`
+    writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
+    if node.is_flow:
+        return _reorder_flow(lines, node, wanted, ids, make, edits)
+    chunks = dict(zip(ids, _find_chunks(lines, node), strict=True))
+    pad = lines.text[lines.find_line_start(_find_dash(lines, node, 0)) : _find_dash(lines, node, 0)]
+    start, end = next(iter(chunks.values()))[0], list(chunks.values())[-1][1]
+    parts = []
+    for key in wanted:
+        if key in chunks:
+            parts.append(_close_line(lines, apply_yaml_splices(lines.text, edits.get(key, ()), *chunks[key])))
+        else:
+            parts.append(f"{pad}- {make(key) or format_scalar(key)}{lines.newline}")
+    return YamlSplice(start, end, "".join(parts) or f"{pad}  []{lines.newline}")
+
+
+def _close_line(lines: YamlText, text: str) -> str:
+    return text if text.endswith("\n") else text + lines.newline
+
+
+def _reorder_flow(
+    lines: YamlText,
+    node: YamlSequence,
+    wanted: SequenceOf[str],
+    ids: SequenceOf[str],
+    make: Callable[[str], str],
+    edits: MappingOf[str, SequenceOf[YamlSplice]],
+) -> YamlSplice:
+    items = dict(zip(ids, node.items, strict=True))
+    if list(wanted) == list(ids):
+        splices = [each for key in wanted for each in edits.get(key, ())]
+        return YamlSplice(node.start, node.end, apply_yaml_splices(lines.text, splices, node.start, node.end))
+    parts = [
+        apply_yaml_splices(lines.text, edits.get(key, ()), items[key].start, items[key].end)
+        if key in items
+        else (make(key) or format_scalar(key, flow=True))
+        for key in wanted
+    ]
+    return YamlSplice(node.start, node.end, f"[{', '.join(parts)}]")
+
+
+def _find_dash(lines: YamlText, node: YamlSequence, index: int) -> int:
+    """The offset of the dash of an item."""
+    floor = node.items[index - 1].end if index else 0
+    return lines.text.rfind("-", floor, max(node.items[index].start, floor + 1))
+
+
+def _find_chunks(lines: YamlText, node: YamlSequence) -> list[tuple[int, int]]:
+    """The lines of each item as offsets: from the comments right above its dash to those of the next one."""
+    starts = []
+    for index in range(len(node.items)):
+        start = lines.find_line_start(_find_dash(lines, node, index))
+        floor = lines.find_next_line(node.items[index - 1].end) if index else start
+        while start > floor and lines.text[lines.find_line_start(start - 1) : start].lstrip(" \t").startswith("#"):
+            start = lines.find_line_start(start - 1)
+        starts.append(start)
+    return list(zip(starts, [*starts[1:], lines.find_next_line(node.items[-1].end)], strict=True))
+
+
+def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: SequenceOf[str]) -> YamlSplice:
+    """Fill the list `key`, which is empty or is not there, with `rows` (without their dashes)."""
+    pair = root.find_pair(key)
+    if root.is_flow:
+        text = f"[{', '.join(rows)}]"
+        if pair is not None and not pair.is_merged:
+            return YamlSplice(pair.value.start, pair.value.end, _find_gap(lines, pair.value) + text)
+        at = root.pairs[-1].value.end if root.pairs else root.start + 1
+        return YamlSplice(at, at, f"{', ' if root.pairs else ''}{key}: {text}")
+    block = "".join(f"  - {row}{lines.newline}" for row in rows)
+    if pair is None or pair.is_merged:
+        at = lines.find_next_line(root.end) if root.pairs else root.end
+        return YamlSplice(at, at, f"{key}:{lines.newline}{block}")
+    at, colon = lines.find_line_end(pair.value.end), lines.text.index(":", pair.key.end) + 1
+    rest = lines.text[pair.value.end : at].rstrip()
+    return YamlSplice(colon, at, f"{rest}{lines.newline}{block}".removesuffix(lines.newline))

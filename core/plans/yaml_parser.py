@@ -1,0 +1,179 @@
+"""Parser of YAML into nodes that know where in the text they stand, so that a change can touch nothing else.
+
+Made of the parser's events, not of loaded values: what was written is kept as it was written. The one module of the
+plans that opens ruamel.yaml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from core.errors import AgentTuiError
+from core.plans.plain_yaml import parse_plain
+from core.plans.yaml_nodes import NULL, YamlMapping, YamlNode, YamlPair, YamlScalar, YamlSequence
+
+if TYPE_CHECKING:
+    from ruamel.yaml.events import Event
+
+MAX_DEPTH = 50
+_PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*[ \t]+)+")
+
+
+class YamlError(AgentTuiError):
+    """Text that is no YAML, or YAML that this module doesn't take. `line` counts from 1 within the text."""
+
+    code = "yaml_invalid"
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def parse_yaml(text: str) -> YamlNode | None:
+    """Parse the one document of `text`; None: there is none. Raises `YamlError`."""
+    return parse_plain(text) or parse_events(text)
+
+
+def parse_events(text: str) -> YamlNode | None:
+    """Parse as `parse_yaml`, by ruamel.yaml in any case."""
+    return _Composer(text).compose_document()
+
+
+def _iterate_events(text: str) -> Iterator[Event]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    try:
+        yield from YAML(typ="safe", pure=True).parse(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise YamlError(f"{error.problem or 'this is no valid YAML'}.", (mark.line if mark else 0) + 1) from error
+    except ReaderError as error:
+        at = error.position if isinstance(error.position, int) else 0
+        raise YamlError("there is a character that YAML does not allow.", text.count("\n", 0, at) + 1) from error
+    except (YAMLError, ValueError, IndexError) as error:
+        raise YamlError(f"this is no valid YAML ({error}).", 1) from error
+
+
+class _Composer:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._events = _iterate_events(text)
+        self._anchors: dict[str, YamlNode] = {}
+        self._depth = 0
+
+    def compose_document(self) -> YamlNode | None:
+        found: YamlNode | None = None
+        for event in self._events:
+            kind = type(event).__name__
+            if kind == "DocumentStartEvent":
+                if found is not None:
+                    raise YamlError("a second document begins here.", event.start_mark.line + 1)
+                found = self._compose_node(next(self._events))
+        return found
+
+    def _compose_node(self, event: Any) -> YamlNode:
+        kind, anchor = type(event).__name__, event.anchor
+        if kind == "AliasEvent":
+            return self._compose_alias(event)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise YamlError("it is nested too deeply.", event.start_mark.line + 1)
+        node: YamlNode
+        if kind == "ScalarEvent":
+            node = self._compose_scalar(event)
+        elif kind == "SequenceStartEvent":
+            node = self._compose_sequence(event)
+        else:
+            node = self._compose_mapping(event)
+        self._depth -= 1
+        if anchor:
+            self._anchors[anchor] = node
+        return node
+
+    def _compose_alias(self, event: Any) -> YamlNode:
+        node = self._anchors.get(event.anchor)
+        start, end, line = event.start_mark.index, event.end_mark.index, event.start_mark.line + 1
+        match node:
+            case YamlScalar():
+                return YamlScalar(start, end, line, node.text, is_own=False)
+            case YamlSequence():
+                return YamlSequence(start, end, line, node.items, is_flow=True, is_own=False)
+            case YamlMapping():
+                return YamlMapping(start, end, line, 0, node.pairs, is_flow=True, is_own=False)
+            case None:
+                raise YamlError(f"the alias *{event.anchor} has no anchor before it.", line)
+
+    def _compose_scalar(self, event: Any) -> YamlScalar:
+        start, end = self._find_inner_start(event), event.end_mark.index
+        style = event.style or ""
+        if style in {"|", ">"}:
+            end = self._find_block_end(start, end)
+        text = None if not style and event.value in NULL else str(event.value)
+        return YamlScalar(start, end, event.start_mark.line + 1, text, style)
+
+    def _find_inner_start(self, event: Any) -> int:
+        """The offset where a node begins behind its tag and anchor."""
+        start: int = event.start_mark.index
+        found = _PROPERTIES.match(self._text, start) if event.anchor or event.tag else None
+        return found.end() if found else start
+
+    def _find_block_end(self, start: int, end: int) -> int:
+        """The end of a block scalar's last line: neither blank lines nor comments that follow belong to it."""
+        lines = self._text[start:end].splitlines(keepends=True)
+        indents = [len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip() and line.lstrip()[0] != "#"]
+        says_indent = any(each.isdigit() for each in lines[0][:3])
+        least = (min(indents) if says_indent else indents[0]) if indents else 0
+        length = kept = len(lines[0])
+        for line in lines[1:]:
+            blank = not line.strip()
+            if not blank and len(line) - len(line.lstrip(" ")) < least:
+                break
+            length += len(line)
+            kept = kept if blank else length
+        return start + len(self._text[start : start + kept].rstrip("\r\n"))
+
+    def _compose_sequence(self, event: Any) -> YamlSequence:
+        node = YamlSequence(event.start_mark.index, 0, event.start_mark.line + 1, is_flow=bool(event.flow_style))
+        end = event.end_mark.index
+        while type(inner := next(self._events)).__name__ != "SequenceEndEvent":
+            node.items.append(self._compose_node(inner))
+            end = node.items[-1].end
+        node.end = inner.end_mark.index if node.is_flow else end
+        return node
+
+    def _compose_mapping(self, event: Any) -> YamlMapping:
+        mark = event.start_mark
+        node = YamlMapping(mark.index, 0, mark.line + 1, mark.column, is_flow=bool(event.flow_style))
+        end = event.end_mark.index
+        while type(inner := next(self._events)).__name__ != "MappingEndEvent":
+            key, value = self._compose_node(inner), self._compose_node(next(self._events))
+            if isinstance(value, YamlScalar) and value.start == value.end:
+                # The parser may place what is not there on a later line.
+                value.line = key.line
+                value.start = value.end = self._text.find(":", key.end, value.end + 1) + 1 or value.end
+            end = max(value.end, key.end)
+            if isinstance(key, YamlScalar):
+                self._add_pair(node, key, value)
+        node.end = inner.end_mark.index if node.is_flow else end
+        first = next((pair.key for pair in node.pairs if not pair.is_merged), None)
+        if first is not None and not node.is_flow:
+            node.column = first.start - (self._text.rfind("\n", 0, first.start) + 1)
+        return node
+
+    def _add_pair(self, node: YamlMapping, key: YamlScalar, value: YamlNode) -> None:
+        name = key.text or ""
+        if name == "<<" and not key.style:
+            sources = value.items if isinstance(value, YamlSequence) else [value]
+            merged = [pair for each in sources if isinstance(each, YamlMapping) for pair in each.pairs]
+            node.pairs += [YamlPair(pair.name, pair.key, pair.value, is_merged=True) for pair in merged]
+            return
+        earlier = node.find_pair(name) if key.is_own else None
+        if earlier is not None and not earlier.is_merged:
+            raise YamlError(f"duplicate key {name[:80]!r}.", key.line)
+        if earlier is not None:
+            node.pairs.remove(earlier)
+        node.pairs.append(YamlPair(name, key, value))

@@ -1,0 +1,115 @@
+"""Templates of the `command` dialect: one YAML file, the program's or the user's own.
+
+Strict: a file that can't be read, a key or a variable that does not exist is an error that names it, and where. A
+template only sees what it is given, and runs in Jinja's sandbox: a file that came from somewhere else can't reach
+more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from core.errors import ConfigError
+from core.prompts import ROOT, StrictTemplate
+
+DEFAULT = ROOT / "dialects" / "command.yaml"
+MAX_BYTES = 256 * 1024
+MAX_TIMEOUT = 600
+FACTS = frozenset(
+    {"system", "release", "version", "machine", "workspace", "model", "shell", "time_limit", "completion_mark",
+     "output_limit", "n_model_calls", "model_cost"}
+)  # fmt: skip
+# Every template of a file, with the variables that it has beside the facts.
+TEMPLATES: Mapping[str, frozenset[str]] = {
+    "system_template": frozenset(),
+    "instance_template": frozenset({"task"}),
+    "action_observation_template": frozenset({"output"}),
+    "format_error_template": frozenset({"error", "actions"}),
+    "timeout_template": frozenset({"action", "output"}),
+}
+
+
+class CommandTemplates(Struct, frozen=True, kw_only=True):
+    """Templates of one file. `path` is the file that they come from, `timeout` in seconds. What a file leaves out is
+    the program's."""
+
+    path: str
+    timeout: int
+    templates: Mapping[str, StrictTemplate]
+
+    def render(self, name: str, variables: Mapping[str, object]) -> str:
+        """Render one template. Raises `ConfigError` that names file, template and variable."""
+        return self.templates[name].render(variables)
+
+
+def load_command_templates(path: Path | None = None) -> CommandTemplates:
+    """Load the templates of a file of the user's, or the program's own. Raises `ConfigError`."""
+    own = _read_templates(DEFAULT, None)
+    return own if path is None else _read_templates(path, own)
+
+
+def _read_templates(path: Path, base: CommandTemplates | None) -> CommandTemplates:
+    try:
+        found = path.stat()
+        if found.st_size > MAX_BYTES or not path.is_file():
+            raise ConfigError(f"{path} is no regular file of at most {MAX_BYTES // 1024} KiB.", hint=_HINT)
+        return _parse_templates(str(path), path.read_text(encoding="utf-8"), base)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}.", hint=_HINT) from None
+
+
+_HINT = "Correct `dialects.command` in your configuration, or remove it."
+
+
+def _parse_templates(path: str, text: str, base: CommandTemplates | None) -> CommandTemplates:
+    data = _load_mapping(path, text)
+    known = (*TEMPLATES, "timeout")
+    for key in data:
+        if key not in known:
+            raise ConfigError(
+                f"{path}, line {_find_line(text, str(key))}: unknown key `{key}`.",
+                hint=f"Valid here: {', '.join(known)}.",
+            )
+    timeout = data.get("timeout", base.timeout if base else 30)
+    if not isinstance(timeout, int) or isinstance(timeout, bool) or not 1 <= timeout <= MAX_TIMEOUT:
+        raise ConfigError(
+            f"{path}, line {_find_line(text, 'timeout')}: `timeout` is a number of seconds from 1 to {MAX_TIMEOUT}."
+        )
+    made = dict(base.templates) if base else {}
+    made |= {name: _build_template(path, text, name, data[name]) for name in TEMPLATES if name in data}
+    return CommandTemplates(path=path, timeout=timeout, templates=made)
+
+
+def _build_template(path: str, text: str, name: str, source: Any) -> StrictTemplate:
+    line = _find_line(text, name)
+    if not isinstance(source, str) or not source.strip():
+        raise ConfigError(f"{path}, line {line}: `{name}` is to be a text.", hint=f"Write `{name}: |` and indent it.")
+    return StrictTemplate(source, where=f"{path}, line {line}: `{name}`", known=FACTS | TEMPLATES[name])
+
+
+def _find_line(text: str, key: str) -> int:
+    found = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def _load_mapping(path: str, text: str) -> dict[Any, Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        data = YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"{path}, line {line}: not valid YAML: {error.problem or error.context}.") from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid YAML: {str(error).splitlines()[0]}.") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: a mapping of texts is expected.", hint=f"Its keys: {', '.join(TEMPLATES)}.")
+    return data

@@ -1,0 +1,55 @@
+"""Names of pictures and PDFs in text: in a prompt, in a list, in place of their bytes.
+
+A label in the text of a prompt stands for one attachment of its session, so that editing, queueing or
+keeping the text does the same to the attachment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from core.protocol.messages import Attachment
+
+PDF_MEDIA_TYPE: Final = "application/pdf"
+LABEL_PATTERN: Final = re.compile(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\]")
+
+
+def format_size(size: int) -> str:
+    """Format a size in bytes for people: `812 B`, `12 kB`, `3.4 MB`."""
+    if size < 1_000:
+        return f"{size} B"
+    return f"{round(size / 1_000)} kB" if size < 999_500 else f"{size / 1_000_000:.1f} MB"
+
+
+def describe_attachment(attachment: Attachment) -> str:
+    """Describe an attachment: `640×480 png 12 kB`, `12 pages pdf 340 kB`."""
+    kind = attachment.media_type.rpartition("/")[2]
+    pages = f"{attachment.pages} page{'' if attachment.pages == 1 else 's'}" if attachment.pages else ""
+    extent = f"{attachment.width}×{attachment.height}" if attachment.width else pages
+    return " ".join(filter(None, (extent, kind, format_size(attachment.size))))
+
+
+def classify_attachment(attachment: Attachment) -> str:
+    """Return `image` or `pdf`."""
+    return "pdf" if attachment.media_type == PDF_MEDIA_TYPE else "image"
+
+
+def format_label(attachment: Attachment, number: int) -> str:
+    """Format the label of the attachment with this number: `[image 1: 640×480 png 12 kB]`."""
+    return f"[{classify_attachment(attachment)} {number}: {describe_attachment(attachment)}]"
+
+
+def find_attachments(text: str, known: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
+    """Return the attachments whose labels occur in a text, each once, in the order of the text.
+
+    `known` maps labels to attachments.
+    """
+    found = {label: known[label] for label in LABEL_PATTERN.findall(text) if label in known} if known else {}
+    return tuple(found.values())
+
+
+def strip_labels(text: str) -> str:
+    """Return the text without its labels, on one line."""
+    return " ".join(LABEL_PATTERN.sub(" ", text).split())

@@ -1,0 +1,38 @@
+"""Frames of the stdio transport: one line of JSON each, as both of its ends read them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw, Struct
+
+ABSENT: Final = Raw()
+
+
+class Subscribe(Struct, frozen=True, kw_only=True):
+    """Request of the durable events of `session` with `seq > after`, then the live ones; `brief` as in
+    `Client.events`."""
+
+    session: str
+    after: int = 0
+    brief: bool = False
+
+
+class ClientFrame(Struct, frozen=True, kw_only=True):
+    """A line from the client: exactly one of the three is given, the others are `ABSENT`."""
+
+    id: int = 0
+    submit: Raw = ABSENT
+    query: Raw = ABSENT
+    subscribe: Raw = ABSENT
+
+
+class EngineFrame(Struct, frozen=True, kw_only=True):
+    """A line from the engine: `reply` and `answer` carry the id of their request, `event` and `end` that of the
+    subscription."""
+
+    id: int = 0
+    reply: Raw = ABSENT
+    answer: Raw = ABSENT
+    event: Raw = ABSENT
+    end: bool = False

@@ -1,0 +1,129 @@
+"""Renames among the pending changes: two paths with one verdict, listed and counted as one.
+
+Derived from the changes alone, so that every client sees the same pairs as the engine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.protocol.review import Change
+from core.text.display_names import display_name
+
+MIN_GROUPED_RENAMES = 3  # renamed files that are told as a directory
+
+
+class RenamedDirectory(Struct, frozen=True):
+    """A directory whose files are renamed ("." = the project); `files` are their new paths."""
+
+    old: str
+    new: str
+    files: tuple[str, ...]
+
+
+class ListedChange(Protocol):
+    """A change as a list shows it."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def renamed_from(self) -> str: ...
+    @property
+    def protected(self) -> bool: ...
+    @property
+    def conflict(self) -> str: ...
+    @property
+    def added(self) -> int: ...
+    @property
+    def removed(self) -> int: ...
+
+
+def find_renames(changes: Mapping[str, Change]) -> dict[str, str]:
+    """Map the new path of each pending rename to its old one.
+
+    The two paths get one verdict together; the hunks of the new path have their own.
+    """
+    found = {path: each.renamed_from for path, each in changes.items() if _is_rename(each, changes)}
+    count = Counter(found.values())
+    return {new: old for new, old in found.items() if count[old] == 1}
+
+
+def _is_rename(change: Change, changes: Mapping[str, Change]) -> bool:
+    old = changes.get(change.renamed_from) if change.renamed_from and change.base.kind == "absent" else None
+    return (
+        old is not None
+        and old.pending.kind == "absent"
+        and old.base == (change.source or change.pending)
+        and are_apart(old.path, change.path)
+    )
+
+
+def are_apart(one: str, other: str) -> bool:
+    """True if neither path lies below the other."""
+    return not f"{one}/".startswith(f"{other}/") and not f"{other}/".startswith(f"{one}/")
+
+
+def map_conflicting_renames(changes: Mapping[str, Change]) -> dict[str, str]:
+    """Map new to old paths like `find_renames`, including pairs of which one path is in conflict."""
+    gone = {path for path, each in changes.items() if each.pending.kind == "absent"}
+    return {path: each.renamed_from for path, each in changes.items() if each.renamed_from in gone}
+
+
+def list_changes(changes: Mapping[str, Change]) -> tuple[Change, ...]:
+    """Return the changes in the order of their paths, a rename as one.
+
+    A rename in conflict counts as two changes, since each path may have to be resolved; one whose old path is
+    not deleted any more is a creation.
+    """
+    pairs = {
+        new: old for new, old in find_renames(changes).items() if not (changes[new].conflict or changes[old].conflict)
+    }
+    olds = frozenset(pairs.values())
+    return tuple(
+        each if path in pairs else _drop_rename(each) for path, each in sorted(changes.items()) if path not in olds
+    )
+
+
+def _drop_rename(change: Change) -> Change:
+    if not change.renamed_from:
+        return change
+    return replace(change, renamed_from="", operation="create" if change.operation == "rename" else change.operation)
+
+
+def format_change_path(row: ListedChange) -> str:
+    """Format the path of a change for people: `old -> new` of a rename."""
+    return (
+        f"{display_name(row.renamed_from)} -> {display_name(row.path)}" if row.renamed_from else display_name(row.path)
+    )
+
+
+def group_renames(rows: Iterable[ListedChange]) -> list[RenamedDirectory]:
+    """Group the listed changes into renamed directories, sorted by their new name.
+
+    Only renames without other differences count; what is protected or in conflict belongs to no group.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in rows:
+        if each.renamed_from and not (each.protected or each.conflict or each.added or each.removed):
+            found.setdefault(_split_common_tail(each.renamed_from, each.path), []).append(each.path)
+    whole = (
+        RenamedDirectory(old, new, tuple(paths))
+        for (old, new), paths in found.items()
+        if len(paths) >= MIN_GROUPED_RENAMES
+    )
+    return sorted(whole, key=lambda each: (each.new, each.old))
+
+
+def _split_common_tail(old: str, new: str) -> tuple[str, str]:
+    """Return the outermost directories below which two paths are equal, or the paths if the file names differ."""
+    one, other = old.split("/"), new.split("/")
+    if one.pop() != other.pop():
+        return old, new
+    while len(one) > 1 and len(other) > 1 and one[-1] == other[-1]:
+        del one[-1], other[-1]
+    return "/".join(one) or ".", "/".join(other) or "."

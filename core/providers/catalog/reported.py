@@ -1,0 +1,190 @@
+"""What models endpoints told of their models, kept in the user's cache directory: one file for each address.
+
+It is a cache: a file that can't be read or written is done without, and what an endpoint does not tell is asked of
+`models.toml`. It is read at the first use of an address, and written by whoever has just heard something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct, field
+
+from core.clock import now_ms
+from core.errors import ConfigError
+from core.protocol.messages import Effort
+from core.providers.base import ModelInfo
+from core.providers.connection.private_file import read_private, write_private
+from core.providers.wire.parsed_fields import get_table
+from core.user_dirs import get_cache_dir
+
+Thinking = Literal["adaptive", "between_tools", "enabled", "disabled"]
+FRESH_MS: Final = 7 * 24 * 3600 * 1000  # how long nothing is asked again
+BUDGETED: Final[tuple[Effort, ...]] = ("none", "low", "medium", "high")  # of models that think within a budget
+_THINKING: Final[tuple[Thinking, ...]] = ("adaptive", "enabled", "between_tools", "disabled")
+_WINDOWS: Final = (
+    "context_length",
+    "max_model_len",
+    "context_window",
+    "max_input_tokens",
+    "max_context_length",
+    "loaded_context_length",
+    "n_ctx",
+)
+
+
+class ReportedCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was told of one model; None and 0: nothing. The fields are those of `Capabilities`."""
+
+    efforts: tuple[Effort, ...] | None = None
+    thinking: tuple[Thinking, ...] | None = None
+    sampling: bool | None = None
+    images: bool | None = None
+    pdf: bool | None = None
+    tools: bool | None = None
+    context_window: int = 0
+    max_output: int = 0
+
+
+class _CacheEntry(Struct, kw_only=True):
+    """A file. `asked`: when the address last told of a model, or was asked and did not (ms since the epoch)."""
+
+    origin: str = ""
+    asked: dict[str, int] = field(default_factory=dict)
+    models: dict[str, ReportedCapabilities] = field(default_factory=dict)
+
+
+_read: dict[Path, _CacheEntry] = {}
+
+
+def load_reported(origin: str, model: str) -> ReportedCapabilities | None:
+    """What the models endpoint of an address told of a model, None = nothing."""
+    return _load_cache(origin).models.get(model) if origin else None
+
+
+def is_due(origin: str, model: str) -> bool:
+    """Whether an address is to be asked what this model can do."""
+    return now_ms() - _load_cache(origin).asked.get(model, 0) > FRESH_MS
+
+
+def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, asked: str = "") -> None:
+    """Keep what the entries of a models endpoint tell. `asked`: the model that it was asked for, "" = none in
+    particular. May take its time (a file is written)."""
+    path, before = _cache_path(origin), _load_cache(origin)
+    news = {str(entry.get("id")): parse_reported(entry) for entry in entries}
+    models = before.models | {name: told for name, told in news.items() if told != ReportedCapabilities()}
+    times = before.asked | dict.fromkeys([*models.keys() & news.keys(), *filter(None, (asked,))], now_ms())
+    kept = _read[path] = _CacheEntry(origin=origin, asked=times, models=models)
+    with suppress(OSError):
+        write_private(path, msgspec.json.encode(kept))
+
+
+def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
+    """What one entry of a models endpoint tells: Anthropic's, OpenRouter's, Mistral's, Ollama's and those of others."""
+    able = get_table(entry, "capabilities")
+    plain = {name: value for name, value in able.items() if isinstance(value, bool)}
+    words = entry.get("capabilities")
+    if isinstance(words, list) and "completion" in words:  # Ollama
+        plain = {"vision": "vision" in words, "function_calling": "tools" in words}
+    modalities = get_table(entry, "architecture").get("input_modalities")
+    shown = modalities if isinstance(modalities, list) else None
+    return ReportedCapabilities(
+        efforts=_parse_efforts(entry, able),
+        thinking=_parse_thinking(able),
+        sampling=_has_parameter(entry, "temperature"),
+        images=_pick_first(
+            _is_supported(able, "image_input"), plain.get("vision"), "image" in shown if shown else None
+        ),
+        pdf=_pick_first(_is_supported(able, "pdf_input"), "file" in shown if shown else None),
+        tools=_pick_first(plain.get("function_calling"), _has_parameter(entry, "tools")),
+        context_window=parse_window(entry),
+        max_output=_parse_count(entry, "max_completion_tokens")
+        or _parse_count(get_table(entry, "top_provider"), "max_completion_tokens")
+        or (_parse_count(entry, "max_tokens") if able else 0),
+    )
+
+
+def parse_model_infos(found: object) -> tuple[ModelInfo, ...]:
+    """What an answer to GET /models lists."""
+    return tuple(ModelInfo(name=str(each["id"]), context_window=parse_window(each)) for each in list_entries(found))
+
+
+def list_entries(found: object) -> list[dict[str, Any]]:
+    """The entries of an answer to GET /models."""
+    data = found.get("data") if isinstance(found, dict) else None
+    return [each for each in data if isinstance(each, dict) and each.get("id")] if isinstance(data, list) else []
+
+
+def parse_window(entry: Mapping[str, Any]) -> int:
+    """The context window that an entry tells, in tokens; servers put it under several names. 0 = none."""
+    places = (entry, get_table(entry, "meta"))
+    return next((found for name in _WINDOWS for place in places if (found := _parse_count(place, name))), 0)
+
+
+def _parse_efforts(entry: Mapping[str, Any], able: dict[str, Any]) -> tuple[Effort, ...] | None:
+    levels = get_table(able, "effort")
+    if "supported" in levels:
+        thinks = _parse_thinking(able) or ()
+        if "adaptive" not in thinks:
+            return BUDGETED if "enabled" in thinks else ()
+        off: tuple[Effort, ...] = ("none",) if {"disabled", "between_tools"} & set(thinks) else ()
+        return (*off, *(each for each in get_args(Effort) if _is_supported(levels, each)))
+    reasons = _has_parameter(entry, "reasoning_effort") or _has_parameter(entry, "reasoning")
+    if reasons is None:
+        return None
+    return ("low", "medium", "high") if reasons else ()
+
+
+def _parse_thinking(able: dict[str, Any]) -> tuple[Thinking, ...] | None:
+    found = get_table(able, "thinking")
+    if not isinstance(found.get("supported"), bool):
+        return None
+    types = get_table(found, "types")
+    return tuple(each for each in _THINKING if _is_supported(types, each)) if found["supported"] else ()
+
+
+def _has_parameter(entry: Mapping[str, Any], name: str) -> bool | None:
+    listed = entry.get("supported_parameters")
+    return name in listed if isinstance(listed, list) else None
+
+
+def _is_supported(able: Mapping[str, Any], name: str) -> bool | None:
+    value = get_table(able, name).get("supported")
+    return value if isinstance(value, bool) else None
+
+
+def _pick_first(*found: bool | None) -> bool | None:
+    return next((each for each in found if each is not None), None)
+
+
+def _parse_count(found: Mapping[str, Any], key: str) -> int:
+    value = found.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _load_cache(origin: str) -> _CacheEntry:
+    path = _cache_path(origin)
+    if path not in _read:
+        _read[path] = _read_cache(path, origin)
+    return _read[path]
+
+
+def _read_cache(path: Path, origin: str) -> _CacheEntry:
+    try:
+        kept = msgspec.json.decode(read_private(path) or b"{}", type=_CacheEntry)
+    except (OSError, ConfigError, msgspec.MsgspecError, UnicodeError):
+        return _CacheEntry(origin=origin)
+    return kept if kept.origin == origin else _CacheEntry(origin=origin)
+
+
+def _cache_path(origin: str) -> Path:
+    host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(origin).hostname or "")[:60]
+    digest = hashlib.blake2b(origin.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return get_cache_dir() / "models" / f"{host}-{digest}.json"

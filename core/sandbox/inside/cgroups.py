@@ -1,0 +1,179 @@
+"""A control group for each box, where the machine allows one: it bounds processes (also root's) and memory.
+
+Version 2 where its controllers are delegated, else version 1; a group counts as available if making one works.
+Runs in `python -I -S -B`.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ROOT = b"/sys/fs/cgroup"
+_PREFIX = b"agent-tui-"
+
+
+class CgroupParent:
+    """A directory of the cgroup file system in which groups can be made, and the controllers it offers."""
+
+    def __init__(self, directory: bytes, controllers: frozenset[bytes], version: int) -> None:
+        self.directory = directory
+        self.controllers = controllers
+        self.version = version
+
+
+class BoxCgroup:
+    """One box's control group: a directory below each parent."""
+
+    def __init__(self, directories: list[tuple[bytes, CgroupParent]]) -> None:
+        self._directories = directories
+
+    @property
+    def process_files(self) -> list[bytes]:
+        """The files into which a process writes 0 to join."""
+        return [directory + b"/cgroup.procs" for directory, _ in self._directories]
+
+    def count_oom_kills(self) -> int:
+        """Return how many of its processes the kernel killed for memory."""
+        for directory, place in self._directories:
+            if b"memory" in place.controllers:
+                table = directory + (b"/memory.events" if place.version == 2 else b"/memory.oom_control")
+                return _read_counter(table, b"oom_kill")
+        return 0
+
+    def remove(self) -> None:
+        for directory, _ in self._directories:
+            try:
+                os.rmdir(directory)
+            except OSError:
+                continue
+
+
+class CgroupFactory:
+    """Finds where groups can be made, and makes one for each box."""
+
+    def __init__(self, places: Sequence[CgroupParent] | None = None) -> None:
+        self._places = list(_find_parents()) if places is None else list(places)
+        self._count = 0
+        for place in self._places:
+            _remove_abandoned(place.directory)
+
+    def has_controller(self, controller: bytes) -> bool:
+        return any(controller in place.controllers for place in self._places)
+
+    def make(self, processes: int, memory: int) -> BoxCgroup:
+        """Make a group of at most `processes`, and `memory` bytes (0: unbounded). Raises OSError."""
+        self._count += 1
+        directories = []
+        for place in self._places:
+            if b"pids" not in place.controllers and not memory:
+                continue
+            directory = b"%s/%s%d-%d" % (place.directory, _PREFIX, os.getpid(), self._count)
+            os.mkdir(directory)
+            directories.append((directory, place))
+            for name, value in _list_limits(place, processes, memory):
+                _write_setting(directory + b"/" + name, b"%d" % value)
+        return BoxCgroup(directories)
+
+
+def _list_limits(place: CgroupParent, processes: int, memory: int) -> Iterator[tuple[bytes, int]]:
+    if b"pids" in place.controllers:
+        yield b"pids.max", processes
+    if b"memory" in place.controllers and memory:
+        yield (b"memory.max" if place.version == 2 else b"memory.limit_in_bytes"), memory
+
+
+def _find_parents() -> Iterator[CgroupParent]:
+    """Yield one parent for each controller, nearest first: our own group or one above it."""
+    found: set[bytes] = set()
+    for candidate in _list_candidates():
+        new = CgroupParent(candidate.directory, candidate.controllers - found, candidate.version)
+        if new.controllers and _can_make_groups(new):
+            found |= new.controllers
+            yield new
+
+
+def _list_candidates() -> Iterator[CgroupParent]:
+    wanted = frozenset({b"pids", b"memory"})
+    for line in _read_file(b"/proc/self/cgroup").splitlines():
+        _, names, path = line.split(b":", 2)
+        if names:
+            offered = wanted & frozenset(names.split(b","))
+            for name in offered:
+                yield CgroupParent(_ROOT + b"/" + names + path.rstrip(b"/"), frozenset({name}), 1)
+            continue
+        for root in (_ROOT, _ROOT + b"/unified"):
+            above = path.rstrip(b"/")
+            while above:
+                directory = root + above
+                yield CgroupParent(
+                    directory, wanted & frozenset(_read_file(directory + b"/cgroup.subtree_control").split()), 2
+                )
+                above = above.rpartition(b"/")[0]
+            yield CgroupParent(root, wanted & frozenset(_read_file(root + b"/cgroup.subtree_control").split()), 2)
+
+
+def _can_make_groups(place: CgroupParent) -> bool:
+    """True if a process can really be put into a group made here."""
+    directory = b"%s/%s%d-try" % (place.directory, _PREFIX, os.getpid())
+    try:
+        os.mkdir(directory)
+    except OSError:
+        return False
+    try:
+        for name, value in _list_limits(place, 64, 1 << 30):
+            _write_setting(directory + b"/" + name, b"%d" % value)
+        return _can_join(directory + b"/cgroup.procs")
+    except OSError:
+        return False
+    finally:
+        os.rmdir(directory)
+
+
+def _remove_abandoned(directory: bytes) -> None:
+    """Remove the groups of servers that were killed. A group with a process in it can't be removed."""
+    for name in os.listdir(directory):
+        owner = name.removeprefix(_PREFIX).partition(b"-")[0]
+        if name.startswith(_PREFIX) and owner.isdigit() and not os.path.exists(b"/proc/" + owner):
+            try:
+                os.rmdir(directory + b"/" + name)
+            except OSError:
+                continue
+
+
+def _can_join(table: bytes) -> bool:
+    child = os.fork()
+    if child == 0:
+        try:
+            _write_setting(table, b"0")
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _read_counter(table: bytes, name: bytes) -> int:
+    for line in _read_file(table).splitlines():
+        key, _, value = line.partition(b" ")
+        if key == name:
+            return int(value)
+    return 0
+
+
+def _read_file(path: bytes) -> bytes:
+    try:
+        with open(path, "rb") as table:
+            return table.read()
+    except OSError:
+        return b""
+
+
+def _write_setting(path: bytes, text: bytes) -> None:
+    table = os.open(path, os.O_WRONLY)
+    try:
+        os.write(table, text)
+    finally:
+        os.close(table)

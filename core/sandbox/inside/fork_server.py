@@ -1,0 +1,313 @@
+"""The warm process that boxes are forked from: single-threaded, with few modules loaded and no secrets in it.
+
+It is a child of the engine, started with an empty environment, and takes launch messages (`messages.py`) on a socket;
+when that socket ends it kills all boxes and itself. For each message it forks a launcher that enters new namespaces and
+becomes the parent of the box's pid 1; when the launcher is gone, so is everything of the box, its mounts included, and
+the server reports it. Runs in `python -I -S -B`; nothing is imported after the first message.
+"""
+
+from __future__ import annotations
+
+import _socket
+import array
+import errno
+import fcntl
+import gc
+import marshal
+import os
+import select
+import signal
+import struct
+
+from core.sandbox.inside import cgroups, kernel
+from core.sandbox.inside import init_process as supervise
+from core.sandbox.inside import messages as order
+from core.sandbox.inside.rootfs import mounts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from core.sandbox.inside.messages import BoxReport, NamespaceLaunch
+
+_SET_FLAGS, _UP = 0x8914, 0x1  # SIOCSIFFLAGS, IFF_UP
+_PID_MAX_PER_BOX = (6, 14)
+_MAPPING_TIMEOUT_MS, _SHUTDOWN_TIMEOUT_MS = 5000, 300
+
+
+def main(requests: int, control_groups: int) -> NoReturn:
+    """Serve until the engine's end of the socket is closed. `control_groups` 0: make none."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    _Server(
+        _reserve_descriptors(requests), cgroups.CgroupFactory() if control_groups else cgroups.CgroupFactory([])
+    ).serve()
+
+
+def _reserve_descriptors(requests: int) -> int:
+    """Keep the descriptor numbers that have a meaning in a box free; return the socket's new number."""
+    nothing = os.open("/dev/null", os.O_RDWR)
+    moved = fcntl.fcntl(requests, fcntl.F_DUPFD_CLOEXEC, order.FIRST_FREE + 8)
+    for number in range(order.FIRST_FREE):
+        if number not in {2, nothing}:  # standard error tells why a server did not start
+            os.dup2(nothing, number, inheritable=False)
+    return moved
+
+
+class _BoxRecord:
+    """What the server keeps of a running box."""
+
+    def __init__(self, launcher: int, control: _socket.socket, group: cgroups.BoxCgroup | None) -> None:
+        self.launcher = launcher
+        self.control = control
+        self.group = group
+
+
+class _Server:
+    def __init__(self, requests: int, groups: cgroups.CgroupFactory) -> None:
+        self._requests = _socket.socket(fileno=requests)
+        self._boxes: dict[int, _BoxRecord] = {}
+        self._groups = groups
+        self._poll = select.poll()
+        self._poll.register(requests, select.POLLIN)
+        supervise.prepare_filter()
+        gc.collect()
+        gc.freeze()  # a collection would write to every page that the children share
+        gc.disable()
+
+    def serve(self) -> NoReturn:
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._requests.fileno():
+                    self._handle_request()
+                else:
+                    self._reap_box(descriptor)
+
+    def _handle_request(self) -> None:
+        space = _socket.CMSG_SPACE(5 * 4)
+        data, ancillary, _, _ = self._requests.recvmsg(64, space, _socket.MSG_CMSG_CLOEXEC)
+        if data != order.RUN:
+            self._shut_down()
+        received = array.array("i")
+        for _, _, content in ancillary:
+            received.frombytes(content)
+        wanted, control, *streams = received
+        try:
+            self._launch_box(wanted, _socket.socket(fileno=control), streams)
+        finally:
+            for each in (wanted, *streams):
+                os.close(each)
+
+    def _shut_down(self) -> NoReturn:
+        """End after the engine is gone. Each pid 1 has seen that too; what has not ended in time is killed."""
+        self._poll.unregister(self._requests.fileno())
+        while self._boxes:
+            gone = self._poll.poll(_SHUTDOWN_TIMEOUT_MS)
+            for watch, _ in gone:
+                self._reap_box(watch)
+            for box in self._boxes.values() if not gone else ():
+                os.kill(box.launcher, signal.SIGKILL)
+        os._exit(0)
+
+    def _launch_box(self, message_file: int, control: _socket.socket, streams: list[int]) -> None:
+        try:
+            wanted = _read_message(message_file)
+            with supervise.SetupStep("control group"):
+                group = self._make_group(wanted)
+        except supervise.SetupStepFailed as failure:
+            _send_report(control, failure.report)
+            _send_report(control, ("gone", 0))
+            control.close()
+            return
+        launcher = _BoxLauncher(wanted, control, streams, group)
+        pid = launcher.fork()
+        watch = os.pidfd_open(pid)
+        self._boxes[watch] = _BoxRecord(pid, control, group)
+        self._poll.register(watch, select.POLLIN)
+
+    def _make_group(self, message: NamespaceLaunch) -> cgroups.BoxCgroup | None:
+        """Make the box's group; as root only the group or the largest pid bounds processes, else the user's limit
+        does."""
+        message["processes_by_pid"] = 0
+        if os.getuid() == 0 and not self._groups.has_controller(b"pids"):
+            if _read_kernel_release() < _PID_MAX_PER_BOX:  # there root would set it for the whole machine
+                raise OSError(errno.EPERM, "as root it takes a control group for pids, and none can be made here")
+            message["processes_by_pid"] = max(message["processes"], 301)  # the least that the kernel takes
+        if self._groups.has_controller(b"memory"):
+            group = self._groups.make(message["processes"], message["memory"])
+            message["memory"] = 0
+            return group
+        return self._groups.make(message["processes"], 0) if self._groups.has_controller(b"pids") else None
+
+    def _reap_box(self, watch: int) -> None:
+        """Reap a launcher that ended, remove its group, and report to the engine that nothing is left."""
+        box = self._boxes.pop(watch)
+        self._poll.unregister(watch)
+        os.close(watch)
+        os.waitpid(box.launcher, 0)
+        kills = 0
+        if box.group is not None:
+            kills = box.group.count_oom_kills()
+            box.group.remove()
+        _send_report(box.control, ("gone", kills))
+        box.control.close()
+
+
+def _read_kernel_release() -> tuple[int, int]:
+    major, minor, *_ = os.uname().release.split(".")
+    return int(major), int(minor.partition("-")[0])
+
+
+def _read_message(message_file: int) -> NamespaceLaunch:
+    size = os.fstat(message_file).st_size
+    wanted: NamespaceLaunch = marshal.loads(os.pread(message_file, size, 0))
+    return wanted
+
+
+def _send_report(control: _socket.socket, report: BoxReport) -> None:
+    try:
+        control.send(marshal.dumps(report))
+    except OSError:
+        return  # whoever asked is gone
+
+
+class _BoxLauncher:
+    """The steps from the server to pid 1, in a process of their own."""
+
+    def __init__(
+        self, message: NamespaceLaunch, control: _socket.socket, streams: list[int], group: cgroups.BoxCgroup | None
+    ) -> None:
+        self._message = message
+        self._control = control
+        self._streams = streams
+        self._group = group
+
+    def fork(self) -> int:
+        """Fork and return the launcher's pid.
+
+        As root the server maps the box's user ids: the box may map only its own.
+        """
+        server = os.getpid()
+        ready, tell_ready = os.pipe()
+        mapped, tell_mapped = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._run(server, tell_ready, mapped)
+            except BaseException as error:
+                _send_report(self._control, supervise.build_failure_report(error))
+            finally:
+                os._exit(1)
+        os.close(tell_ready)
+        os.close(mapped)
+        if os.getuid() == 0 and os.read(ready, 1):
+            _map_all_ids(pid)
+        os.close(ready)
+        os.close(tell_mapped)
+        return pid
+
+    def _run(self, server: int, tell_ready: int, mapped: int) -> None:
+        identity = (os.geteuid(), os.getegid())
+        with supervise.SetupStep("control group"):
+            tables = [os.open(table, os.O_WRONLY) for table in (self._group.process_files if self._group else ())]
+        proxy = self._message["proxy"]
+        with supervise.SetupStep("proxy"):
+            place = os.open(proxy, os.O_PATH) if proxy else -1
+        tell_ready, mapped, *tables = self._arrange_descriptors(
+            [self._control.fileno(), place], [tell_ready, mapped, *tables]
+        )
+        with supervise.SetupStep("mounts inside the workspace"):
+            submounts = mounts.detach_submounts(self._message["workspace"])
+        with supervise.SetupStep("namespaces"):
+            kernel.unshare(kernel.NEW_NAMESPACES)
+        if identity[0] == 0:
+            os.write(tell_ready, b"1")
+        kernel.die_with_parent(signal.SIGKILL)
+        if os.getppid() != server:
+            os._exit(1)
+        with supervise.SetupStep("loopback"):
+            _bring_up_loopback()
+        in_group, joined = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(joined)
+            self._become_pid_one(identity, mapped, in_group, submounts)
+        for _, mount in submounts:
+            os.close(mount)
+        with supervise.SetupStep("control group"):
+            for table in tables:
+                os.write(table, b"%d" % pid)
+        os.write(joined, b"1")
+        kernel.close_from(0)
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+    def _become_pid_one(
+        self, identity: tuple[int, int], mapped: int, in_group: int, submounts: list[tuple[bytes, int]]
+    ) -> NoReturn:
+        """Become pid 1. What takes long goes on meanwhile: the command waits for `in_group`."""
+        with supervise.SetupStep("user ids"):
+            _map_ids(identity, mapped)
+        supervise.run_pid_one(self._message, submounts, in_group)
+
+    def _arrange_descriptors(self, named: list[int], others: list[int]) -> list[int]:
+        """Give standard streams, control and proxy their numbers; close everything else but `others`."""
+        output, errors, *given = self._streams
+        standard = [given[0] if given else 0, output, errors]
+        high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 64) for each in others]
+        for number, source in enumerate(standard):
+            os.dup2(source, number)
+            os.set_inheritable(number, True)  # dup2 onto itself leaves it as it was
+        os.dup2(named[0], order.CONTROL, inheritable=False)
+        if named[1] >= 0:
+            os.dup2(named[1], order.PROXY, inheritable=False)
+        kept = [order.FIRST_FREE + place for place in range(len(high))]
+        for source, number in zip(high, kept, strict=True):
+            os.dup2(source, number, inheritable=False)
+        kernel.close_from(kept[-1] + 1)
+        self._control.detach()
+        self._control = _socket.socket(fileno=order.CONTROL)
+        return kept
+
+
+def _map_ids(identity: tuple[int, int], mapped: int) -> None:
+    """Map every id to itself as root, which the server has to do; else only our own, which is all that is allowed."""
+    if identity[0] == 0:
+        poll = select.poll()
+        poll.register(mapped, select.POLLIN)
+        poll.poll(_MAPPING_TIMEOUT_MS)
+    if os.geteuid() != identity[0]:
+        _write_table(b"/proc/self/setgroups", b"deny")
+        _write_table(b"/proc/self/uid_map", b"%d %d 1" % (identity[0], identity[0]))
+        _write_table(b"/proc/self/gid_map", b"%d %d 1" % (identity[1], identity[1]))
+    os.close(mapped)
+
+
+def _map_all_ids(pid: int) -> None:
+    """Map each id known here to itself in a process's namespace; for root only."""
+    for table in (b"uid_map", b"gid_map"):
+        try:
+            with open(b"/proc/self/" + table, "rb") as ranges:
+                known = [line.split() for line in ranges]
+            _write_table(
+                b"/proc/%d/%s" % (pid, table), b"".join(b"%s %s %s\n" % (first, first, n) for first, _, n in known)
+            )
+        except OSError:
+            return  # it finds its ids unmapped, and maps what it may
+
+
+def _write_table(table: bytes, text: bytes) -> None:
+    descriptor = os.open(table, os.O_WRONLY)
+    try:
+        os.write(descriptor, text)
+    finally:
+        os.close(descriptor)
+
+
+def _bring_up_loopback() -> None:
+    with_name = struct.pack("16sH14x", b"lo", _UP)
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    try:
+        fcntl.ioctl(probe.fileno(), _SET_FLAGS, with_name)
+    finally:
+        probe.close()

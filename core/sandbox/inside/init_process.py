@@ -1,0 +1,261 @@
+"""Pid 1 of a box: builds the root file system, starts the command, waits for it, and ends everything by exiting.
+
+The order of steps is that of SAFETY D23. Whatever the command leaves behind is killed by the kernel when pid 1 exits;
+pid 1 exits when the command has ended, when the engine says so, and when the engine is gone.
+Runs in `python -I -S -B`.
+"""
+
+from __future__ import annotations
+
+import _socket
+import marshal
+import os
+import resource
+import select
+import signal
+
+from core.sandbox.inside import kernel, landlock, seccomp
+from core.sandbox.inside import messages as order
+from core.sandbox.inside import port_forward as forward
+from core.sandbox.inside import processes as memory
+from core.sandbox.inside.rootfs import build as view
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from core.sandbox.inside.messages import BoxReport, NamespaceLaunch
+
+_MEMORY_CHECK_MS = 100
+
+
+_prepared: dict[str, bytes] = {}
+
+
+def prepare_filter() -> None:
+    """Build once what is the same for every command."""
+    _prepared["filter"] = seccomp.build_filter()
+
+
+class SetupStepFailed(Exception):
+    """A step of the set-up was refused: its name, for a person, and the kernel's error."""
+
+    def __init__(self, step: str, error: OSError) -> None:
+        super().__init__(step)
+        self.report: BoxReport = ("failed", step, error.errno or 0, error.strerror or str(error))
+
+
+def build_failure_report(error: BaseException) -> BoxReport:
+    """Return the report of a failure; an error that no step expected is reported with its type."""
+    if isinstance(error, SetupStepFailed):
+        return error.report
+    return ("failed", "unforeseen", 0, f"{type(error).__name__}: {error}")
+
+
+class SetupStep:
+    """Context that names what is being done, for the report of a failure: `with SetupStep("mounts"):`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise SetupStepFailed(self._name, error) from error
+
+
+def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in_group: int) -> NoReturn:
+    """Run as pid 1; never returns. `in_group` becomes readable once the process is in its control group."""
+    control = _socket.socket(fileno=order.CONTROL)
+    try:
+        forwarder = _set_up_box(message, submounts)
+        if not os.read(in_group, 1):
+            os._exit(1)  # the launcher has told why
+        os.close(in_group)
+        child = _start_command(message, control)
+    except BaseException as error:
+        _send_report(control, build_failure_report(error))
+        os._exit(1)
+    _InitProcess(control, child, forwarder, message["memory"]).run()
+
+
+def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> int:
+    """Build the root and drop all rights. Returns the pid of the network forwarder, 0 without."""
+    with SetupStep("process"):
+        kernel.die_with_parent(signal.SIGKILL)
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        kernel.leave_session_keyring()
+    with SetupStep("file system"):
+        view.build_root(message, submounts)
+    with SetupStep("network"):
+        listening = forward.open_listener() if message["proxy"] else None
+    with SetupStep("capabilities"):
+        _drop_rights(message)
+        kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; who was late ends with the engine's socket
+        kernel.forbid_inspection()
+    return forward.start_forwarder(listening) if listening is not None else 0
+
+
+def _drop_rights(message: NamespaceLaunch) -> None:
+    """Drop all capabilities. Root also drops its groups, and becomes the owner of another user's workspace."""
+    kernel.drop_bounding_set()
+    if os.getuid() == 0 and kernel.find_nobody_id():
+        os.setgroups([])
+    if message["owner"]:
+        for stream in (0, 1, 2):
+            os.fchown(stream, *message["owner"])
+        kernel.become_user(*message["owner"])
+    kernel.drop_capabilities()
+
+
+def _start_command(message: NamespaceLaunch, control: _socket.socket) -> int:
+    """Start the command and return its pid. If it could not be executed, that is a failed step like any other."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _become_command(message, tell)
+    os.close(tell)
+    for each in (0, 1, 2):
+        os.close(each)
+    trouble = b""
+    while piece := os.read(told, 4096):
+        trouble += piece
+    os.close(told)
+    if trouble:
+        _send_report(control, marshal.loads(trouble))
+        os._exit(1)
+    _send_report(control, ("started",))
+    return child
+
+
+def _become_command(message: NamespaceLaunch, report_pipe: int) -> NoReturn:
+    try:
+        _confine_self(message, report_pipe)
+        with SetupStep("command"):
+            arguments = message["arguments"]
+            os.execve(arguments[0], arguments, message["env"])
+    except BaseException as error:
+        os.write(order.CONTROL, marshal.dumps(build_failure_report(error)))
+    os._exit(127)
+
+
+def _confine_self(message: NamespaceLaunch, tell: int) -> None:
+    """Take the last steps, in the command's own process: nothing of them can be undone."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    with SetupStep("process"):
+        os.setsid()
+        os.dup2(tell, order.CONTROL, inheritable=False)
+        kernel.close_from(order.CONTROL + 1)
+    with SetupStep("directory"):
+        os.chdir(message["workspace"] + b"/" + message["cwd"])
+    with SetupStep("limits"):
+        _set_limit(resource.RLIMIT_CORE, 0)
+        _set_limit(resource.RLIMIT_FSIZE, message["file_size"])
+        _set_limit(resource.RLIMIT_NOFILE, message["open_files"])
+        _set_limit(resource.RLIMIT_NPROC, message["processes"])
+    with SetupStep("landlock"):
+        if landlock.get_abi_version() > 0:
+            landlock.restrict_self(_list_landlock_rules(message))
+    with SetupStep("seccomp"):
+        seccomp.install_filter(_prepared["filter"])
+
+
+def _set_limit(which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def _list_landlock_rules(message: NamespaceLaunch) -> list[tuple[str, int]]:
+    """Return the writable paths once more as Landlock rules: a second wall."""
+    changed = [message["workspace"], os.path.realpath(message["home"])]
+    rules = [(os.fsdecode(path), landlock.EVERYTHING) for path in changed]
+    rules += [(path, landlock.EVERYTHING) for path in ("/tmp", "/var/tmp", "/run", "/dev/shm")]
+    return [("/", landlock.READ), ("/dev", landlock.USE), *rules]
+
+
+def _send_report(control: _socket.socket, report: BoxReport) -> None:
+    try:
+        control.send(marshal.dumps(report))
+    except OSError:
+        os._exit(1)  # the engine is gone, and with it all reason to go on
+
+
+class _InitProcess:
+    """Waits for the command's end and for the engine's messages; reaps what the command leaves to pid 1."""
+
+    def __init__(self, control: _socket.socket, child: int, forwarder: int, bound: int) -> None:
+        self._control = control
+        self._child = child
+        self._forwarder = forwarder
+        self._memory_limit = bound
+        self._is_terminating = False
+        self._woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(self._woken, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+
+    def run(self) -> NoReturn:
+        poll = select.poll()
+        poll.register(order.CONTROL, select.POLLIN)
+        poll.register(self._woken, select.POLLIN)
+        self._reap()  # what ended before the handler was there
+        while True:
+            ready = poll.poll(_MEMORY_CHECK_MS if self._memory_limit else None)
+            if self._memory_limit and memory.exceeds_memory(memory.list_processes(), self._memory_limit):
+                _send_report(self._control, ("memory",))
+                os._exit(0)
+            for descriptor, _ in ready:
+                if descriptor == order.CONTROL:
+                    self._handle_control()
+                else:
+                    os.read(self._woken, 512)
+                    self._reap()
+
+    def _handle_control(self) -> None:
+        word = self._control.recv(64)
+        match word:
+            case order.INTERRUPT:
+                _signal_group(self._child, signal.SIGINT)
+            case order.TERMINATE:
+                self._terminate()
+            case _:
+                os._exit(0)
+
+    def _terminate(self) -> None:
+        self._is_terminating = True
+        if self._forwarder:
+            os.kill(self._forwarder, signal.SIGKILL)
+        try:
+            os.kill(-1, signal.SIGTERM)
+        except ProcessLookupError:
+            os._exit(0)
+
+    def _reap(self) -> None:
+        """Reap ended processes. While terminating, others than the command get the rest of the grace period too."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                os._exit(0)
+            if pid == 0:
+                return
+            if pid == self._child:
+                code = os.waitstatus_to_exitcode(status)
+                _send_report(self._control, ("exit", code if code >= 0 else 128 - code))
+                if not self._is_terminating:
+                    os._exit(0)
+
+
+def _signal_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return

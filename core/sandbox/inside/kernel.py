@@ -1,0 +1,231 @@
+"""System calls that Python has no name for: namespaces, mounts by descriptor, capabilities; by ctypes alone.
+
+Every failure is an `OSError` whose text names the call and its object. Runs in `python -I -S -B` with no more than
+ctypes, os and struct loaded; paths are bytes, since nothing here may depend on a locale.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000
+NEW_MOUNTS = 0x00020000
+AT_FDCWD = -100  # AT_FDCWD
+
+READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC = 0x1, 0x2, 0x4, 0x8  # MOUNT_ATTR_*
+_RECURSIVE, _EMPTY_PATH = 0x8000, 0x1000
+_CLONE, _CLOEXEC = 1, os.O_CLOEXEC
+_FROM_EMPTY, _TO_FOLLOWED = 0x4, 0x10
+_SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
+_PRIVATE_ALL = 0x4000 | 0x40000
+_DETACH = 2
+_MS_NO_SUID, _MS_NO_DEVICES = 0x2, 0x4
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 4, 15, 24, 47
+_AMBIENT_CLEAR = 4
+_CAPABILITIES_V3 = 0x20080522
+_JOIN_SESSION_KEYRING = 1
+_UNCHANGED = 0xFFFFFFFF
+_NOBODY = 65534
+
+# Calls newer than 2019 have one number everywhere.
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 436, 442
+_OLD_NUMBERS = {
+    "x86_64": {"pivot_root": 155, "capset": 126, "keyctl": 250},
+    "aarch64": {"pivot_root": 41, "capset": 91, "keyctl": 219},
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def find_syscall_number(name: str, machine: str = "") -> int:
+    """Return the number of a call that differs between architectures. Raises OSError (ENOSYS) where it is not
+    known."""
+    numbers = _OLD_NUMBERS.get(machine or os.uname().machine)
+    if numbers is None:
+        raise OSError(38, f"no syscall numbers for {machine or os.uname().machine}")
+    return numbers[name]
+
+
+def unshare(flags: int) -> None:
+    _check_result(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def make_mounts_private() -> None:
+    """Stop mounts from propagating between this namespace and the outside, both ways."""
+    _check_result(_libc.mount(None, b"/", None, ctypes.c_ulong(_PRIVATE_ALL), None), "make mounts private")
+
+
+def mount_with_options(kind: bytes, target: bytes, options: bytes) -> None:
+    """Mount by the old mount(2), for what a kernel does not take by `fsconfig` yet."""
+    flags = ctypes.c_ulong(_MS_NO_SUID | _MS_NO_DEVICES)
+    _check_result(_libc.mount(kind, target, kind, flags, options), f"mount {kind.decode()}")
+
+
+def create_mount(kind: bytes, options: Iterable[tuple[bytes, bytes | None]], attributes: int) -> int:
+    """Create a mount that is not attached yet; return its descriptor. An option without a value is a flag."""
+    name = kind.decode()
+    context = _syscall(_FSOPEN, f"fsopen {name}", kind, 1)
+    try:
+        for key, value in options:
+            what = f"{name} {key.decode()}"
+            if value is None:
+                _syscall(_FSCONFIG, what, context, _SET_FLAG, key, 0, 0)
+            else:
+                _syscall(_FSCONFIG, what, context, _SET_STRING, key, value, 0)
+        _syscall(_FSCONFIG, f"create {name}", context, _CREATE, 0, 0, 0)
+        return _syscall(_FSMOUNT, f"fsmount {name}", context, 1, attributes)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}{_read_mount_error(context)}") from None
+    finally:
+        os.close(context)
+
+
+def _read_mount_error(context: int) -> str:
+    """Return what the file system itself says about a refusal, "" if nothing."""
+    try:
+        return " (" + os.read(context, 512).decode("utf-8", "replace").strip() + ")"
+    except OSError:
+        return ""
+
+
+def clone_mount(path: bytes, *, recursive: bool = True) -> int:
+    """Clone what is mounted at a path; return the descriptor of the detached copy. Symbolic links are followed."""
+    flags = _CLONE | _CLOEXEC | (_RECURSIVE if recursive else 0)
+    return _syscall(_OPEN_TREE, f"open_tree {_format_path(path)}", AT_FDCWD, path, flags)
+
+
+def attach_mount(mount: int, target: bytes) -> None:
+    """Attach a detached mount at a path, and close its descriptor."""
+    _syscall(_MOVE_MOUNT, f"mount at {_format_path(target)}", mount, b"", AT_FDCWD, target, _FROM_EMPTY | _TO_FOLLOWED)
+    os.close(mount)
+
+
+def set_mount_attributes(mount: int, path: bytes, *, add: int = 0, clear: int = 0, recursive: bool = False) -> None:
+    """Change the attributes of a mount: that of the descriptor if the path is empty, else the one at the path."""
+    described = struct.pack("@QQQQ", add, clear, 0, 0)
+    flags = (_EMPTY_PATH if not path else 0) | (_RECURSIVE if recursive else 0)
+    what = f"mount_setattr {_format_path(path)}"
+    _syscall(_MOUNT_SETATTR, what, mount, path, flags, described, len(described))
+
+
+def pivot_root_here() -> None:
+    """Make the working directory the root; the old root lies on top of it until it is unmounted."""
+    _syscall(find_syscall_number("pivot_root"), "pivot_root", b".", b".")
+
+
+def unmount_here() -> None:
+    """Detach what is mounted at the working directory, with all below it."""
+    _check_result(_libc.umount2(b".", ctypes.c_int(_DETACH)), "unmount the old root")
+
+
+def unmount(path: bytes) -> None:
+    _check_result(_libc.umount2(path, ctypes.c_int(_DETACH)), f"unmount {_format_path(path)}")
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from this number on."""
+    _syscall(_CLOSE_RANGE, "close_range", first, 0xFFFFFFFF, 0)
+
+
+def die_with_parent(signal: int) -> None:
+    _prctl("parent death signal", _PR_SET_PDEATHSIG, signal)
+
+
+def forbid_inspection() -> None:
+    """Forbid ptrace, /proc/PID/mem and core dumps of this process to others of the same user."""
+    _prctl("not dumpable", _PR_SET_DUMPABLE, 0)
+
+
+def set_process_name(name: bytes) -> None:
+    """Set what `ps` shows; 15 bytes count."""
+    _check_result(_libc.prctl(_PR_SET_NAME, name, 0, 0, 0), "process name")
+
+
+def drop_bounding_set() -> None:
+    """Drop the capability bounding set, so that nothing executed later can have a capability."""
+    for number in range(64):
+        word = ctypes.c_ulong(number)
+        if _libc.prctl(_PR_CAPBSET_DROP, word, _ZERO, _ZERO, _ZERO) != 0:
+            break  # the first number that this kernel does not know
+    _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_CLEAR), _ZERO, _ZERO, _ZERO)
+
+
+def drop_capabilities() -> None:
+    """Drop every capability, also for all that is executed later."""
+    drop_bounding_set()
+    header = struct.pack("@Ii", _CAPABILITIES_V3, 0)
+    _syscall(find_syscall_number("capset"), "capset", header, bytes(24))
+
+
+class FileAccessAs:
+    """Context in which this thread reaches files as another user and group: `with FileAccessAs(uid):`.
+
+    Mounts made within it keep these rights for ever. 0 changes nothing; other ids are for root, and clear the parent
+    death signal.
+    """
+
+    def __init__(self, uid: int) -> None:
+        self._uid = uid
+
+    def __enter__(self) -> None:
+        for call in (_libc.setfsgid, _libc.setfsuid) if self._uid else ():
+            call(ctypes.c_uint(self._uid))
+            if call(ctypes.c_uint(_UNCHANGED)) != self._uid:
+                self.__exit__()
+                raise OSError(1, f"files can't be reached as user {self._uid}, who is not known here")
+
+    def __exit__(self, *_: object) -> None:
+        for call in (_libc.setfsuid, _libc.setfsgid) if self._uid else ():
+            call(ctypes.c_uint(0))
+
+
+def find_nobody_id() -> int:
+    """Return the id of a user who owns nothing, as far as ids are mapped here; 0 if there is none but our own."""
+    with open("/proc/self/uid_map", "rb") as table:
+        ranges = [(int(first), int(count)) for first, _, count in (line.split() for line in table)]
+    if any(first <= _NOBODY < first + count for first, count in ranges):
+        return _NOBODY
+    return max(first + count - 1 for first, count in ranges)
+
+
+def become_user(uid: int, gid: int) -> None:
+    """Become this user and group for good; for root only. Clears the parent death signal."""
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def leave_session_keyring() -> None:
+    """Join a fresh, empty session keyring. A kernel without keyrings has none to leave."""
+    _libc.syscall(ctypes.c_long(find_syscall_number("keyctl")), ctypes.c_long(_JOIN_SESSION_KEYRING), None)
+
+
+_ZERO = ctypes.c_ulong(0)
+
+
+def _prctl(what: str, option: int, value: int) -> None:
+    _check_result(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), _ZERO, _ZERO, _ZERO), what)
+
+
+def _syscall(number: int, what: str, *arguments: int | bytes) -> int:
+    words = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
+    return _check_result(_libc.syscall(ctypes.c_long(number), *words), what)
+
+
+def _check_result(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return int(result)
+
+
+def _format_path(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

@@ -1,0 +1,146 @@
+"""The box's only network: connections to a port on its loopback are forwarded to our proxy (SAFETY D31).
+
+The box has no network. A process of ours inside accepts on 127.0.0.1 and connects, for each connection, to the unix
+socket of the proxy by a descriptor (`/proc/self/fd/N`), so no path leads there from inside. Bytes are passed on as they
+are; the proxy alone decides which hosts may be reached. Runs in `python -I -S -B`.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+import signal
+
+from core.sandbox.inside import kernel
+from core.sandbox.inside import messages as order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_CHUNK = 65_536
+_BACKLOG = 64
+
+
+def open_listener() -> _socket.socket:
+    """Return a socket that listens on the box's loopback."""
+    listening = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listening.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", order.PROXY_PORT))
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def start_forwarder(listening: _socket.socket) -> int:
+    """Start a process that forwards until it is killed; return its pid."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _run_forwarder(listening)
+        finally:
+            os._exit(1)
+    listening.close()
+    return pid
+
+
+class _Flow:
+    """One direction of a connection: what was read on one side and not yet written to the other."""
+
+    def __init__(self, source: _socket.socket, sink: _socket.socket) -> None:
+        self.source, self.sink = source, sink
+        self.buffer = b""
+        self.is_closed = False
+
+    def read(self) -> None:
+        try:
+            self.buffer = self.source.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.buffer = b""
+        if not self.buffer:
+            self._close()
+
+    def write(self) -> None:
+        try:
+            self.buffer = self.buffer[self.sink.send(self.buffer) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.buffer = b""
+            self._close()
+
+    def _close(self) -> None:
+        self.is_closed = True
+        for each, how in ((self.sink, _socket.SHUT_WR), (self.source, _socket.SHUT_RD)):
+            try:
+                each.shutdown(how)
+            except OSError:
+                continue
+
+
+class _Connection:
+    """A client inside and the proxy outside, with a flow each way."""
+
+    def __init__(self, client: _socket.socket, proxy: _socket.socket) -> None:
+        self._sockets = (client, proxy)
+        self.flows = (_Flow(client, proxy), _Flow(proxy, client))
+
+    def close_if_done(self) -> bool:
+        if not all(flow.is_closed for flow in self.flows):
+            return False
+        for each in self._sockets:
+            each.close()
+        return True
+
+
+def _run_forwarder(listening: _socket.socket) -> NoReturn:
+    kernel.die_with_parent(signal.SIGKILL)
+    kernel.forbid_inspection()
+    os.closerange(0, order.PROXY)
+    listening.setblocking(False)
+    connections: list[_Connection] = []
+    while True:
+        _forward_ready(listening, connections)
+        connections = [each for each in connections if not each.close_if_done()]
+
+
+def _forward_ready(listening: _socket.socket, connections: list[_Connection]) -> None:
+    """Wait until something can move, and move it."""
+    wanted = {listening.fileno(): select.POLLIN}
+    readers: dict[int, _Flow] = {}
+    writers: dict[int, _Flow] = {}
+    for flow in (flow for each in connections for flow in each.flows if not flow.is_closed):
+        end, event = (flow.sink, select.POLLOUT) if flow.buffer else (flow.source, select.POLLIN)
+        (writers if flow.buffer else readers)[end.fileno()] = flow
+        wanted[end.fileno()] = wanted.get(end.fileno(), 0) | event
+    poll = select.poll()
+    for descriptor, events in wanted.items():
+        poll.register(descriptor, events)
+    for descriptor, events in poll.poll():
+        if descriptor == listening.fileno():
+            _accept_connection(listening, connections)
+            continue
+        if descriptor in writers and events & ~select.POLLIN:
+            writers[descriptor].write()
+        if descriptor in readers and events & ~select.POLLOUT:
+            readers[descriptor].read()
+
+
+def _accept_connection(listening: _socket.socket, connections: list[_Connection]) -> None:
+    """Accept a connection; close it at once while the proxy is gone, so that its client learns that."""
+    try:
+        client = _socket.socket(fileno=listening._accept()[0])  # type: ignore[attr-defined]  # what `accept` calls
+    except OSError:
+        return
+    proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        proxy.connect(f"/proc/self/fd/{order.PROXY}")
+    except OSError:
+        client.close()
+        proxy.close()
+        return
+    client.setblocking(False)
+    proxy.setblocking(False)
+    connections.append(_Connection(client, proxy))

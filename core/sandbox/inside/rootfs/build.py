@@ -1,0 +1,333 @@
+"""The file system that a command sees: built in pid 1 of the box, then made the root (SAFETY D23-D26).
+
+The root is a fresh, small tmpfs. Top-level directories of the host are attached as read-only overlays
+(`host_overlays`), except those that are fresh (`FRESH_DIRECTORIES`) or hold homes; then come toolchains and the cache
+below a fresh
+home, the workspace as an overlay, and covers over what does not exist for the command. What is shown is taken by
+descriptor before the root changes, and attached after: no link of the host leads outside, and a workspace may lie in a
+directory that is fresh. All is read-only that is not named in `MountPlan.writable`. Runs in `python -I -S -B`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from core.sandbox.inside import kernel
+from core.sandbox.inside.rootfs import mounts
+from core.sandbox.inside.rootfs.host_overlays import HostOverlays
+from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
+from core.sandbox.inside.rootfs.ownership import change_owner, change_owner_below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from core.sandbox.inside.messages import NamespaceLaunch
+    from core.sandbox.inside.supervisor import OverlayRoot
+
+FRESH_DIRECTORIES = frozenset({b"dev", b"home", b"lost+found", b"proc", b"root", b"run", b"sys", b"tmp"})
+DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
+DEVICE_LINKS = ((b"fd", b"/proc/self/fd"), (b"stdin", b"fd/0"), (b"stdout", b"fd/1"), (b"stderr", b"fd/2"))
+KERNEL_SECRETS = (b"/proc/kcore", b"/proc/keys", b"/proc/kmsg", b"/proc/timer_list", b"/proc/sysrq-trigger")
+_SCRATCH, _COVERS = b"dev/.scratch", b"dev/.covers"
+_SKELETON_SIZE = 16 << 20
+_LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
+
+
+class MountPlan:
+    """What is going to be mounted where: pairs of a target and the step that mounts there, outer ones first."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[bytes, Callable[[bytes], None]]] = []
+        self.writable: list[bytes] = []
+
+    def add_mount(self, descriptor: int, target: bytes, *, is_needed: bool = False, is_writable: bool = False) -> None:
+        """Attach a mount that was taken before. One that is not needed is left out where there is no place for it."""
+
+        def step(place: bytes) -> None:
+            try:
+                make_mount_point(place, like=descriptor)
+                kernel.attach_mount(descriptor, place)
+            except OSError:
+                if is_needed:
+                    raise
+                os.close(descriptor)
+                return
+            if is_writable:
+                self.writable.append(place)
+
+        self._steps.append((target, step))
+
+    def add_directory(self, place: bytes, mode: int) -> None:
+        """Make an empty directory, where there is a place for it."""
+
+        def step(path: bytes) -> None:
+            with contextlib.suppress(OSError):
+                os.makedirs(path, 0o755, exist_ok=True)
+                os.chmod(path, mode)
+
+        self._steps.append((place, step))
+
+    def add_link(self, place: bytes, target: bytes) -> None:
+        self._steps.append((place, lambda path: make_link(path, target)))
+
+    def add_cover(self, target: bytes) -> None:
+        self._steps.append((target, cover_path))
+
+    def apply(self) -> None:
+        for target, step in sorted(self._steps, key=lambda each: each[0].rstrip(b"/").count(b"/")):
+            step(target)
+
+
+def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> None:
+    """Build the root of this process. `submounts`: what is mounted inside the workspace, taken by descriptor."""
+    kernel.make_mounts_private()
+    old_root = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
+    plan, devices = MountPlan(), list(clone_devices())
+    enter_new_root()
+    attach_scratch(message["scratch"])
+    trees = create_host_overlays(message["workspace"], message["home"], *message["readable"])
+    plan_top_level(plan, trees)
+    for path in message["readable"]:
+        plan_readable(plan, trees, path)
+    plan_cache(message, plan)
+    plan_fresh_directories(message, plan)
+    plan_workspace(message, plan, trees, submounts)
+    kernel.pivot_root_here()
+    plan.apply()
+    populate_devices(devices)
+    mount_proc(message)
+    os.fchdir(old_root)
+    kernel.unmount_here()
+    os.chdir(b"/")
+    os.close(old_root)
+    make_read_only(plan.writable)
+
+
+def build_overlay_root(ground: OverlayRoot, scratch: int, submounts: list[tuple[bytes, int]]) -> None:
+    """Build a root of this process for bubblewrap to bind: the host's directories as a command sees them, the
+    workspace with its layers, and from the host itself what bubblewrap makes its own of. Nothing is fresh or covered
+    in it yet."""
+    kernel.make_mounts_private()
+    old_root = os.open(b"/", os.O_PATH | os.O_DIRECTORY)
+    plan = MountPlan()
+    enter_new_root()
+    attach_scratch(scratch)
+    trees = create_host_overlays(ground["workspace"], ground["cache"], *ground["readable"])
+    plan_top_level(plan, trees)
+    plan.add_mount(mounts.create_tmpfs(_SKELETON_SIZE, "1777"), b"/var/tmp")
+    for name in FRESH_DIRECTORIES - {b"dev", b"proc"}:
+        if os.path.isdir(b"/" + name):
+            plan.add_directory(b"/" + name, 0o755)
+    for path in ground["readable"]:
+        plan_readable(plan, trees, path)
+    if ground["cache"]:
+        plan.add_mount(kernel.clone_mount(ground["cache"]), ground["cache"], is_needed=True)
+    plan_workspace_overlay(ground, plan)
+    plan_submounts(plan, trees, submounts)
+    plan.add_mount(kernel.clone_mount(b"/proc"), b"/proc", is_needed=True)
+    plan.add_mount(kernel.clone_mount(b"/dev"), b"/dev", is_needed=True)
+    kernel.pivot_root_here()
+    plan.apply()
+    os.fchdir(old_root)
+    kernel.unmount_here()
+    os.chdir(b"/")
+    os.close(old_root)
+
+
+def create_host_overlays(*needed: bytes) -> HostOverlays:
+    """Return the `HostOverlays` in the directory that becomes the root."""
+    nothing = _SCRATCH + b"/nothing"
+    os.mkdir(nothing, 0o755)
+    return HostOverlays(nothing, [os.path.realpath(path) for path in needed if path])
+
+
+def plan_top_level(plan: MountPlan, trees: HostOverlays) -> None:
+    """Plan the host's directories, and links such as `bin -> usr/bin`."""
+    with os.scandir(b"/") as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                plan.add_link(entry.path, os.readlink(entry.path))
+            elif entry.name not in FRESH_DIRECTORIES and entry.is_dir(follow_symlinks=False):
+                trees.plan_path(plan, entry.path)
+
+
+def plan_readable(plan: MountPlan, trees: HostOverlays, path: bytes) -> None:
+    """Plan a toolchain or what the user added. What is not there is left out."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        trees.plan_path(plan, path, own=True)
+
+
+def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
+    if message["cache"]:
+        if os.stat(message["cache"]).st_uid == 0:
+            change_owner_below(message["cache"], message["owner"])
+        taken = kernel.clone_mount(message["cache"])
+        kernel.set_mount_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
+        plan.add_mount(taken, os.path.realpath(message["home"]) + b"/.cache", is_writable=True)
+
+
+def enter_new_root() -> None:
+    """Attach the tmpfs that will be the root, and make it the working directory."""
+    skeleton = mounts.create_tmpfs(_SKELETON_SIZE, "0755")
+    os.fchdir(skeleton)
+    kernel.attach_mount(skeleton, b"/")
+
+
+def attach_scratch(size: int) -> None:
+    """Attach one tmpfs for all that is fresh and writable, so that one number bounds it."""
+    for place in (b"dev", _SCRATCH, _COVERS):
+        os.mkdir(place, 0o755)
+    kernel.attach_mount(mounts.create_tmpfs(size, "0700"), _SCRATCH)
+
+
+def plan_fresh_directories(message: NamespaceLaunch, plan: MountPlan) -> None:
+    home = os.path.realpath(message["home"])
+    if home != message["home"]:
+        plan.add_link(message["home"], home)
+    places = [(b"/tmp", 0o1777), (b"/var/tmp", 0o1777), (b"/run", 0o755), (b"/dev/shm", 0o1777), (home, 0o700)]
+    for number, (place, mode) in enumerate(places):
+        inside = b"%s/%d" % (_SCRATCH, number)
+        os.mkdir(inside)
+        change_owner(inside, message["owner"])
+        os.chmod(inside, mode)
+        plan.add_mount(kernel.clone_mount(inside, recursive=False), place, is_writable=True)
+
+
+def plan_workspace(
+    message: NamespaceLaunch, plan: MountPlan, trees: HostOverlays, submounts: list[tuple[bytes, int]]
+) -> None:
+    plan_workspace_overlay(message, plan, message["owner"])
+    plan_submounts(plan, trees, submounts)
+    for path in message["hidden"]:
+        plan.add_cover(path)
+    for relative in message["withheld"]:
+        plan.add_cover(message["workspace"] + b"/" + relative)
+
+
+def plan_workspace_overlay(
+    message: NamespaceLaunch | OverlayRoot, plan: MountPlan, owner: tuple[int, int] | None = None
+) -> None:
+    """Plan the workspace with its layers over it; `owner` gets the topmost, which takes the changes."""
+    upper, work, workspace, lowers = message["upper"], message["work"], message["workspace"], message["lowers"]
+    if not upper:
+        upper, work = _SCRATCH + b"/upper", _SCRATCH + b"/work"
+        for place in (upper, work):
+            os.mkdir(place)
+        os.chmod(upper, stat.S_IMODE(os.stat(workspace).st_mode))
+    change_owner(upper, owner)
+    for lower in lowers:
+        change_owner_below(lower, owner)
+    if message["masked"]:
+        place = message["masks"] or _SCRATCH + b"/masks"
+        create_mask_layer(place, workspace, message["masked"])
+        lowers = [*lowers, place]
+    plan.add_mount(
+        mounts.create_overlay([*lowers, workspace], upper, work), workspace, is_needed=True, is_writable=True
+    )
+
+
+def plan_submounts(plan: MountPlan, trees: HostOverlays, submounts: list[tuple[bytes, int]]) -> None:
+    """Plan what was mounted inside the workspace, read-only. Mounts in these are not followed."""
+    for number, (path, taken) in enumerate(submounts):
+        if not stat.S_ISDIR(os.fstat(taken).st_mode):
+            kernel.set_mount_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
+            plan.add_mount(taken, path)
+            continue
+        place = b"%s/inside%d" % (_SCRATCH, number)
+        os.mkdir(place)
+        kernel.attach_mount(taken, place)
+        opened = os.open(place, os.O_PATH | os.O_DIRECTORY)
+        plan.add_mount(trees.create_overlay(opened, for_all=False), path)
+        os.close(opened)
+
+
+def make_link(place: bytes, target: bytes) -> None:
+    """Make a symbolic link. Where there is something already, or all is read-only, it needs none."""
+    if os.path.lexists(place):
+        return
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
+        os.symlink(target, place)
+
+
+def make_mount_point(target: bytes, *, like: int) -> None:
+    """Make a directory or an empty file to mount on. Only fresh places can take one: all else is read-only."""
+    if os.path.lexists(target):
+        return
+    if stat.S_ISDIR(os.fstat(like).st_mode):
+        os.makedirs(target, 0o755)
+        return
+    os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def cover_path(target: bytes) -> None:
+    """Mount an empty file or directory over a path, so that it can be neither read nor listed.
+
+    A missing path needs none.
+    """
+    if not os.path.exists(target):
+        return
+    place = b"/%s/%d" % (_COVERS, len(os.listdir(b"/" + _COVERS)))
+    if os.path.isdir(target):
+        os.mkdir(place, 0o755)
+    else:
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
+    mount = kernel.clone_mount(place)
+    try:
+        kernel.attach_mount(mount, target)
+    except FileNotFoundError:
+        os.close(mount)
+        if os.path.lexists(target):  # else it went away just now, as sockets do
+            raise
+
+
+def clone_devices() -> Iterator[tuple[bytes, int]]:
+    for name in DEVICES:
+        path = b"/dev/" + name
+        if os.path.exists(path):
+            yield path, kernel.clone_mount(path, recursive=False)
+
+
+def populate_devices(devices: list[tuple[bytes, int]]) -> None:
+    """Fill /dev: the harmless devices of the host, and terminals that are not the user's."""
+    os.makedirs(b"/dev/pts", exist_ok=True)
+    for path, device in devices:
+        make_mount_point(path, like=device)
+        kernel.attach_mount(device, path)
+    for name, target in (*DEVICE_LINKS, (b"ptmx", b"pts/ptmx")):
+        os.symlink(target, b"/dev/" + name)
+    options = [(b"ptmxmode", b"0666"), (b"mode", b"0620")]
+    kernel.attach_mount(kernel.create_mount(b"devpts", options, kernel.NO_SUID | kernel.NO_EXEC), b"/dev/pts")
+
+
+def mount_proc(message: NamespaceLaunch) -> None:
+    """Mount a /proc that knows the box's processes only; before the old one is gone, or the kernel refuses."""
+    os.makedirs(b"/proc", exist_ok=True)
+    attributes = kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC
+    kernel.attach_mount(kernel.create_mount(b"proc", [], attributes), b"/proc")
+    write_setting(b"/proc/sys/user/max_user_namespaces", 0)
+    if message["processes_by_pid"]:
+        write_setting(b"/proc/sys/kernel/pid_max", message["processes_by_pid"])
+    for path in KERNEL_SECRETS:
+        cover_path(path)
+
+
+def write_setting(path: bytes, value: int) -> None:
+    setting = os.open(path, os.O_WRONLY)
+    try:
+        os.write(setting, str(value).encode())
+    finally:
+        os.close(setting)
+
+
+def make_read_only(writable: list[bytes]) -> None:
+    """Make everything read-only but what is meant to be written."""
+    kernel.unmount(b"/" + _SCRATCH)
+    os.rmdir(b"/" + _SCRATCH)
+    kernel.set_mount_attributes(kernel.AT_FDCWD, b"/", add=kernel.READ_ONLY | kernel.NO_SUID, recursive=True)
+    for place in (*writable, b"/dev/pts"):
+        kernel.set_mount_attributes(kernel.AT_FDCWD, place, clear=kernel.READ_ONLY)

@@ -1,0 +1,132 @@
+"""The overlay of one command: the workspace below, the pending layers over it, a fresh upper on top (SAFETY C1, C2).
+
+Layers are named by descriptor (`/proc/self/fd/N`), so no path is too long, none needs escaping, and none can be read
+from `/proc/mounts` inside. Runs in `python -I -S -B` with no more than the modules that `kernel` loads.
+"""
+
+from __future__ import annotations
+
+import os
+
+from core.sandbox.inside import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Not synced: what a command wrote is made durable when it is absorbed, and syncing a whole disk here takes seconds.
+_FLAGS = ("userxattr", "volatile")
+_SETTINGS = (("index", "off"),)
+_NO_SUID_NO_DEVICES = kernel.NO_SUID | kernel.NO_DEVICES
+
+
+def create_tmpfs(size: int, mode: str) -> int:
+    """Create a file system in memory of at most `size` bytes, not attached; return its descriptor."""
+    options = [(b"size", str(size).encode()), (b"mode", mode.encode())]
+    return kernel.create_mount(b"tmpfs", options, _NO_SUID_NO_DEVICES)
+
+
+def create_overlay(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
+    """Create an overlay, not attached; return its descriptor. `lowers` topmost first, the workspace last."""
+    opened = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (*lowers, upper, work)]
+    try:
+        *below, top, scratch = [f"/proc/self/fd/{each}".encode() for each in opened]
+        return _create_by_layers(below, top, scratch)
+    finally:
+        for each in opened:
+            os.close(each)
+
+
+def create_read_only_overlay(lowers: Sequence[bytes], *, rights_of: int = 0) -> int:
+    """Create a read-only overlay of two directories or more, not attached; return its descriptor.
+
+    It reaches them with the rights of the user `rights_of`, which only root can choose.
+    """
+    options: list[tuple[bytes, bytes | None]] = [(b"lowerdir+", lower) for lower in lowers]
+    options += [(b"redirect_dir", b"nofollow")]
+    try:
+        with kernel.FileAccessAs(rights_of):
+            return kernel.create_mount(b"overlay", options, _NO_SUID_NO_DEVICES | kernel.READ_ONLY)
+    except OSError as error:
+        if "lowerdir+" not in str(error):
+            raise
+    return _create_by_options(b"redirect_dir=nofollow,lowerdir=" + b":".join(lowers), rights_of=rights_of)
+
+
+def _create_by_layers(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
+    options: list[tuple[bytes, bytes | None]] = [(b"lowerdir+", lower) for lower in lowers]
+    options += [(b"upperdir", upper), (b"workdir", work)]
+    options += [(name.encode(), value.encode()) for name, value in _SETTINGS]
+    options += [(name.encode(), None) for name in _FLAGS]
+    try:
+        return kernel.create_mount(b"overlay", options, _NO_SUID_NO_DEVICES)
+    except OSError as error:
+        if "lowerdir+" not in str(error):
+            raise
+    return create_by_option_string(lowers, upper, work)
+
+
+def create_by_option_string(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
+    """Create the overlay on kernels before 6.5, which take the lower directories in one string."""
+    settings = [f"{name}={value}".encode() for name, value in _SETTINGS]
+    named = [b"lowerdir=" + b":".join(lowers), b"upperdir=" + upper, b"workdir=" + work]
+    return _create_by_options(b",".join([*named, *settings, *(flag.encode() for flag in _FLAGS)]))
+
+
+def _create_by_options(options: bytes, *, rights_of: int = 0) -> int:
+    place = b".overlay"
+    os.mkdir(place)
+    try:
+        with kernel.FileAccessAs(rights_of):
+            kernel.mount_with_options(b"overlay", place, options)
+        try:
+            taken = kernel.clone_mount(place, recursive=False)
+        finally:
+            kernel.unmount(place)
+    finally:
+        os.rmdir(place)
+    kernel.set_mount_attributes(taken, b"", add=_NO_SUID_NO_DEVICES)
+    return taken
+
+
+def read_mount_types() -> dict[bytes, bytes]:
+    """Return the file system's type at each mount point, as this process sees them."""
+    with open("/proc/self/mountinfo", "rb") as table:
+        halves = [line.partition(b" - ") for line in table]
+    return {_unescape(head.split(b" ", 5)[4]): tail.split(b" ", 1)[0] for head, _, tail in halves}
+
+
+def list_mounts_below(directory: bytes) -> list[bytes]:
+    """Return the mount points inside a directory, outermost first, as this process sees them."""
+    with open("/proc/self/mountinfo", "rb") as table:
+        points = [_unescape(line.split(b" ", 5)[4]) for line in table]
+    inside = directory.rstrip(b"/") + b"/"
+    return sorted({point for point in points if point.startswith(inside) and point != inside})
+
+
+def detach_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
+    """Detach what is mounted inside the workspace; return path and descriptor of each.
+
+    The kernel lays no overlay over what an ordinary user could uncover that way. Only root can detach it, in mounts of
+    its own, before it enters the box. Raises OSError (EBUSY) for others.
+    """
+    found = list_mounts_below(workspace)
+    if not found:
+        return []
+    if os.geteuid() != 0:
+        shown = found[0].decode("utf-8", "backslashreplace")
+        raise OSError(16, f"{shown} is a mount point inside the workspace; an ordinary user can't have it in a box")
+    kernel.unshare(kernel.NEW_MOUNTS)
+    kernel.make_mounts_private()
+    outermost = [path for path in found if not any(path.startswith(each + b"/") for each in found)]
+    taken = [(path, kernel.clone_mount(path)) for path in outermost]
+    for path in outermost:
+        kernel.unmount(path)
+    return taken
+
+
+def _unescape(field: bytes) -> bytes:
+    """Undo the kernel's escapes: blank, tab, newline and backslash are three octal digits in its tables."""
+    for code in (b"\\040", b"\\011", b"\\012", b"\\134"):
+        field = field.replace(code, bytes([int(code[1:], 8)]))
+    return field

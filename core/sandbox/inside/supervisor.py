@@ -1,0 +1,391 @@
+"""The process between the engine and a box whose pid 1 is not ours: bubblewrap's, or Landlock's.
+
+It starts the command's process, reports to the engine, and adopts what the command leaves behind (a subreaper): when
+the command has ended, when the engine says so and when the engine is gone, it kills all of it.
+Runs in `python -I -S -B`; its messages are those of `core.sandbox.inside.messages`.
+"""
+
+from __future__ import annotations
+
+import _socket
+import ctypes
+import fcntl
+import marshal
+import os
+import resource
+import select
+import signal
+
+from core.sandbox.inside import cgroups, kernel, landlock, seccomp
+from core.sandbox.inside import messages as order
+from core.sandbox.inside import processes as memory
+from core.sandbox.inside.rootfs import build as view
+from core.sandbox.inside.rootfs import mounts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn, TypedDict
+
+    class OverlayRoot(TypedDict):
+        """The root that bubblewrap is started on: the host's directories as overlays, and a workspace.
+
+        Paths are absolute and real; `lowers` topmost first. Without an upper (b"") the layer is in memory, as is the
+        layer
+        of `masked` without `masks`.
+        """
+
+        workspace: bytes
+        lowers: list[bytes]
+        upper: bytes
+        work: bytes
+        masked: list[bytes]
+        masks: bytes
+        readable: list[bytes]
+        cache: bytes
+
+    class SupervisorLaunch(TypedDict):
+        """What to execute, and on which `ground`: None is the host's own root.
+
+        `bubblewrap`: the arguments are bubblewrap's, which writes its status to descriptor STATUS and whose innermost
+        shell
+        says on READY that the command runs. `families`: the socket families that stay allowed. `rules`: Landlock's,
+        None
+        for bubblewrap. `scratch`: bytes that the ground may have in memory.
+        """
+
+        arguments: list[bytes]
+        env: dict[bytes, bytes]
+        cwd: bytes
+        bubblewrap: bool
+        ground: OverlayRoot | None
+        scratch: int
+        rules: list[tuple[str, int]] | None
+        families: list[int]
+        processes: int
+        open_files: int
+        file_size: int
+        memory: int
+
+
+# The descriptors of the process that is started, besides the command's own three.
+STATUS, READY, FILTER = 3, 4, 5
+RUNNING = b"r"
+_MEMORY_CHECK_MS = 250
+_END_SECONDS = 5.0
+_PAUSE_MS = 5
+_PR_SET_CHILD_SUBREAPER, _HIGH = 36, 16
+_NEW_USER = 0x10000000
+
+
+def main(message_file: int, control: int) -> NoReturn:
+    """Run with two descriptors: an anonymous file with the message in `marshal`'s format, and the engine's socket."""
+    with os.fdopen(message_file, "rb") as file:
+        wanted: SupervisorLaunch = marshal.load(file)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    engine = _socket.socket(fileno=control)
+    status, tell_status = os.pipe()
+    ready, tell_ready = os.pipe()
+    try:
+        group = _make_group(wanted)
+    except OSError as error:
+        engine.send(marshal.dumps(("failed", "process limit", error.errno or 0, error.strerror or "")))
+        os._exit(1)
+    child = os.fork()
+    if child == 0:
+        engine.detach()
+        _become_command(wanted, group, tell_status, tell_ready)
+    for each in (tell_status, tell_ready, 0, 1, 2):
+        os.close(each)
+    _Supervisor(engine, child, wanted, group, (status, ready)).run()
+
+
+def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
+    """Make the control group; without one, an ordinary user's limit bounds processes, and nothing would bound
+    root's."""
+    groups = cgroups.CgroupFactory()
+    if not groups.has_controller(b"pids"):
+        if os.getuid() == 0:
+            raise OSError(1, "as root, nothing but a pids control group bounds processes, and none can be made here")
+        return None
+    return groups.make(message["processes"], message["memory"] if groups.has_controller(b"memory") else 0)
+
+
+def _become_command(
+    message: SupervisorLaunch, group: cgroups.BoxCgroup | None, tell_status: int, tell_ready: int
+) -> NoReturn:
+    """Execute the command in the child; never returns."""
+    step, supervisor = "process", os.getppid()
+    try:
+        kernel.die_with_parent(signal.SIGKILL)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        for table in group.process_files if group else []:
+            _write_setting(table, b"0")
+        _arrange_descriptors(message, tell_status, tell_ready)
+        tell_ready = READY
+        if message["ground"] is not None:
+            step = "file system"
+            _enter_overlay_root(message["ground"], message["scratch"])
+            kernel.die_with_parent(signal.SIGKILL)  # root's rights to files have changed meanwhile, which clears it
+            if os.getppid() != supervisor:
+                os._exit(1)
+        kernel.leave_session_keyring()
+        step = "directory"
+        os.chdir(message["cwd"])
+        step = "limits"
+        _set_limits(message)
+        if message["rules"] is not None:
+            step = "capabilities"
+            kernel.drop_capabilities()
+            step = "landlock"
+            landlock.restrict_self(message["rules"], tcp=bool(message["families"]))
+            step = "seccomp"
+            seccomp.install_filter(seccomp.build_filter(message["families"]))
+        step = "command"
+        os.execve(message["arguments"][0], message["arguments"], message["env"])
+    except OSError as error:
+        os.write(tell_ready, marshal.dumps(("failed", step, error.errno or 0, error.strerror or str(error))))
+    os._exit(127)
+
+
+def _arrange_descriptors(message: SupervisorLaunch, tell_status: int, tell_ready: int) -> None:
+    """Put the descriptors at their places and close all others. Bubblewrap inherits them, a command does not."""
+    program = os.memfd_create("filter")
+    os.write(program, seccomp.build_filter(message["families"]))
+    os.lseek(program, 0, os.SEEK_SET)
+    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in (tell_status, tell_ready, program)]
+    for place, each in zip((STATUS, READY, FILTER), moved, strict=True):
+        os.dup2(each, place, inheritable=message["bubblewrap"])
+    kernel.close_from(FILTER + 1)
+
+
+def _enter_overlay_root(ground: OverlayRoot, scratch: int) -> None:
+    """Enter own namespaces and a root that bubblewrap can bind as a whole. Root needs no user namespace for it."""
+    user, group = os.getuid(), os.getgid()
+    submounts = mounts.detach_submounts(ground["workspace"])
+    if user == 0:
+        kernel.unshare(kernel.NEW_MOUNTS)
+    else:
+        kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            _write_setting(f"/proc/self/{name}".encode(), text.encode())
+    view.build_overlay_root(ground, scratch, submounts)
+
+
+def _write_setting(path: bytes, text: bytes) -> None:
+    setting = os.open(path, os.O_WRONLY)
+    try:
+        os.write(setting, text)
+    finally:
+        os.close(setting)
+
+
+def _set_limits(message: SupervisorLaunch) -> None:
+    _set_limit(resource.RLIMIT_CORE, 0)
+    _set_limit(resource.RLIMIT_FSIZE, message["file_size"])
+    _set_limit(resource.RLIMIT_NOFILE, message["open_files"])
+    if not message[
+        "bubblewrap"
+    ]:  # inside bubblewrap's namespace the innermost shell sets it: only the box counts there
+        _set_limit(resource.RLIMIT_NPROC, message["processes"] + _count_own_processes())
+
+
+def _count_own_processes() -> int:
+    """Return how many threads the user has already; the limit counts them too."""
+    count = 0
+    for name in os.listdir(b"/proc"):
+        try:
+            if name.isdigit() and os.stat(b"/proc/" + name).st_uid == os.getuid():
+                count += len(os.listdir(b"/proc/" + name + b"/task"))
+        except OSError:
+            continue
+    return count
+
+
+def _set_limit(which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+class _Supervisor:
+    """Follows the command until its end and kills what is left."""
+
+    def __init__(
+        self,
+        engine: _socket.socket,
+        child: int,
+        message: SupervisorLaunch,
+        group: cgroups.BoxCgroup | None,
+        pipes: tuple[int, int],
+    ) -> None:
+        self._engine = engine
+        self._child = child
+        self._message = message
+        self._group = group
+        self._status, self._ready = pipes
+        self._status_read = b""
+        self._is_terminating = False
+        self._woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(self._woken, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+
+    def run(self) -> NoReturn:
+        self._wait_for_start()
+        poll = select.poll()
+        for each in (self._engine.fileno(), self._woken):
+            poll.register(each, select.POLLIN)
+        self._reap()  # what ended before the handler was there
+        bound = self._message["memory"]
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll(_MEMORY_CHECK_MS if bound else None)}
+            if bound and memory.exceeds_memory(list_descendants(os.getpid()), bound):
+                self._send(("memory",))
+                self._kill_all()
+            if self._woken in ready:
+                os.read(self._woken, 512)
+                self._reap()
+            if self._engine.fileno() in ready:
+                self._handle_control()
+
+    def _wait_for_start(self) -> None:
+        """Wait until the command is executed, a step has failed, or the engine has given up."""
+        poll = select.poll()
+        poll.register(self._ready, select.POLLIN)
+        poll.register(self._engine.fileno(), select.POLLIN)
+        if any(descriptor == self._engine.fileno() for descriptor, _ in poll.poll()):
+            self._kill_all()
+        told = os.read(self._ready, 65536)
+        if told not in {RUNNING, b""}:
+            self._fail(marshal.loads(told))
+        if told == b"" and self._message["bubblewrap"]:
+            self._fail(("failed", "bubblewrap", 0, ""))
+        self._send(("started",))
+
+    def _fail(self, report: order.BoxReport) -> NoReturn:
+        self._send(report)
+        self._kill_all()
+
+    def _handle_control(self) -> None:
+        match self._engine.recv(64):
+            case order.INTERRUPT:
+                _signal_group(self._find_group_leader(), signal.SIGINT)
+            case order.TERMINATE:
+                self._is_terminating = True  # others than the command itself get the rest of the grace too
+                for pid in (
+                    list_descendants(self._find_group_leader())
+                    if self._message["bubblewrap"]
+                    else list_descendants(os.getpid())
+                ):
+                    _send_signal(pid, signal.SIGTERM)
+            case _:
+                self._kill_all()
+
+    def _find_group_leader(self) -> int:
+        """Return who leads the command's process group: the command, or pid 1 of its box, which signals do not
+        reach."""
+        if not self._message["bubblewrap"]:
+            return self._child
+        return parse_number_after(self._read_status(), b'"child-pid":') or self._child
+
+    def _read_status(self) -> bytes:
+        os.set_blocking(self._status, False)
+        try:
+            self._status_read += os.read(self._status, 65536)
+        except BlockingIOError:
+            return self._status_read
+        return self._status_read
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._kill_all()
+            if pid == 0:
+                return
+            if pid == self._child:
+                self._report_exit(os.waitstatus_to_exitcode(status))
+                if not self._is_terminating:
+                    self._kill_all()
+
+    def _report_exit(self, code: int) -> None:
+        if self._message["bubblewrap"]:
+            found = parse_number_after(self._read_status(), b'"exit-code":')
+            if found is None:
+                return  # bubblewrap was killed: nobody knows how the command ended
+            code = found
+        self._send(("exit", code if code >= 0 else 128 - code))
+
+    def _kill_all(self) -> NoReturn:
+        """Kill what is left and exit; all are stopped first, so that nothing starts while others are killed."""
+        for _ in range(round(_END_SECONDS * 1000 / _PAUSE_MS)):
+            left = list(list_descendants(os.getpid()))
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in left:
+                    _send_signal(pid, number)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                break
+            select.poll().poll(_PAUSE_MS)
+        kills = 0
+        if self._group is not None:
+            kills = self._group.count_oom_kills()
+            self._group.remove()
+        self._send(("gone", kills))
+        os._exit(0)
+
+    def _send(self, report: order.BoxReport) -> None:
+        try:
+            self._engine.send(marshal.dumps(report))
+        except OSError:
+            return  # the engine is gone; what is left to do is the same
+
+
+def parse_number_after(text: bytes, label: bytes) -> int | None:
+    """Return the whole number that follows a label, None if there is none."""
+    _, found, rest = text.partition(label)
+    digits = rest.strip().split(b"\n")[0].split(b"}")[0].split(b",")[0].strip()
+    return int(digits) if found and digits.isdigit() else None
+
+
+def list_descendants(ancestor: int) -> list[int]:
+    """Return the pids that descend from this one, as /proc has them now; it is not among them."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir(b"/proc"):
+        if name.isdigit():
+            try:
+                with open(b"/proc/" + name + b"/stat", "rb") as table:
+                    parent = int(table.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    waiting = [ancestor]
+    while waiting:
+        each = children.get(waiting.pop(), [])
+        found += each
+        waiting += each
+    return found
+
+
+def _send_signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return
+
+
+def _signal_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return

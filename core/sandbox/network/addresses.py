@@ -1,0 +1,81 @@
+"""Strict parsing of host names and addresses for the proxy, and the test for public addresses (SAFETY I11, I12).
+
+The value that is decided about is the value that is dialled; a name that could be read in two ways is refused.
+Every address that a name resolves to must be public, so that no name can lead to an inner network.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from msgspec import Struct
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_LONGEST = 253
+_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
+_PORT = re.compile(r"[1-9]\d{0,4}")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class HostAndPort(Struct, frozen=True):
+    """Destination of a request. `host` in lower case, without a trailing dot; an IPv6 address without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_host_and_port(text: str, port: int | None = None) -> HostAndPort:
+    """Parse `host:port`, or `host` if there is a default `port`. Raises ValueError with a sentence."""
+    found = re.fullmatch(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?", text)
+    if found is None or not text.isascii():
+        raise ValueError("The address is not of the form host:port.")
+    if found["port"] is not None:
+        if not _PORT.fullmatch(found["port"]) or int(found["port"]) > 65_535:
+            raise ValueError("The port is not a number from 1 to 65535.")
+        port = int(found["port"])
+    if port is None:
+        raise ValueError("The address has no port.")
+    return HostAndPort(_parse_host(found["host"]), port)
+
+
+def _parse_host(text: str) -> str:
+    if text.startswith("["):
+        return str(ipaddress.IPv6Address(text[1:-1]))
+    host = text.lower().removesuffix(".")
+    if (address := parse_ip_address(host)) is not None:
+        return str(address)
+    last = host.rpartition(".")[2]
+    if len(host) > _LONGEST or not _NAME.fullmatch(host) or _NUMBER.fullmatch(last):
+        raise ValueError("The host's name is not one.")
+    return host
+
+
+def parse_ip_address(host: str) -> IPAddress | None:
+    """Return the address that `host` spells, None if it is a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def is_public(address: IPAddress) -> bool:
+    """True if an address is on the public network.
+
+    False for loopback, link-local, private, shared, reserved and multicast addresses, and for IPv6 forms of these.
+    """
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(inner)
+        if address.scope_id is not None or address.is_site_local:
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved

@@ -1,0 +1,58 @@
+"""Terminal output as plain text: escape sequences and control codes are removed, progress lines keep their last
+state."""
+
+from __future__ import annotations
+
+import re
+
+# ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Each alternative is linear in time.
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_UNFINISHED = re.compile(
+    r"(?:\r|(?:\x1b\[|\x9b)[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*|\x1b[ -/]*)\Z"
+)
+_LONGEST = 4096
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def strip_escapes(text: str) -> str:
+    """Return whole output as plain text: of a line rewritten with carriage returns only the last state is left."""
+    bare = _CONTROL.sub("", _SEQUENCE.sub("", text))
+    if "\r" not in bare:
+        return bare
+    return "\n".join(_keep_last_state(line) for line in bare.split("\n"))
+
+
+def _keep_last_state(line: str) -> str:
+    return next((part for part in reversed(line.split("\r")) if part), "") if "\r" in line else line
+
+
+class PlainTextStream:
+    """The same for text that arrives in chunks.
+
+    What was shown can't be taken back, so a rewritten line is a new one.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = ""
+
+    def feed(self, text: str) -> str:
+        r"""Return the part of the text so far that is certain: a sequence (or `\\\\r\\\ `) cut in two waits for its
+        rest."""
+        text = self._buffer + text
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _LONGEST))
+        cut = unfinished.start() if unfinished else len(text)
+        self._buffer = text[cut:]
+        return self._clean(text[:cut])
+
+    def finish(self) -> str:
+        held, self._buffer = self._buffer, ""
+        return self._clean(held)
+
+    @staticmethod
+    def _clean(text: str) -> str:
+        bare = _CONTROL.sub("", _SEQUENCE.sub("", text)).replace("\r\n", "\n")
+        return bare.replace("\r", "\n")

@@ -1,0 +1,295 @@
+"""The tiers that use bubblewrap, for machines where it may do what we may not (SAFETY D17, C4).
+
+T2a: bubblewrap lays the layers over the workspace itself (0.11 and newer). T2b: our supervisor does, then bubblewrap
+closes the box. T2c: the command gets a copy of the project, mounted where the project is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import structs
+
+from core.sandbox import host_paths as places
+from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.inside.rootfs.build import KERNEL_SECRETS
+from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
+from core.sandbox.inside.rootfs.mounts import list_mounts_below
+from core.sandbox.inside.seccomp import FAMILIES, NETWORK
+from core.sandbox.inside.supervisor import FILTER, READY, STATUS
+from core.sandbox.tiers.copy_changes import move_changes
+from core.sandbox.tiers.masked_files import describe_deleted_secrets, name_mask_layer, remove_masked_changes
+from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, remove_copy
+from core.sandbox.tiers.supervised_box import SupervisedBox
+from core.sandbox.tiers.supervised_process import PreparedLaunch, name_scratch_directory
+from core.sandbox.toolchains import find_credentials
+from core.sandbox.unboxed_run import find_shell
+
+CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
+_FRESH_PLACES = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
+_SCRATCH_SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a layer that is thrown away
+_EMPTY_FILE = b"/dev/null"  # what lies over a file that is covered
+_UNSHARED_NAMESPACES = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
+
+
+def find_bwrap(candidates: Iterable[str] = CANDIDATES, *, option: str = "") -> Path | None:
+    """Return the system's bubblewrap, None if it has none; never one that PATH, the project or another user put there.
+
+    With `option`: the first that has this option, else the first of all.
+    """
+    found = list(_find_installed(candidates))
+    return next((each for each in found if option in list_options(each)), next(iter(found), None))
+
+
+def _find_installed(candidates: Iterable[str]) -> Iterator[Path]:
+    for each in candidates:
+        try:
+            info = Path(each).stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(info.st_mode) and info.st_uid == 0 and not info.st_mode & 0o022 and os.access(each, os.X_OK):
+            yield Path(each)
+
+
+def list_options(program: Path) -> frozenset[str]:
+    """Return the options that this bubblewrap names in its `--help`."""
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
+    return frozenset(word for word in (told.stdout + told.stderr).split() if word.startswith("--"))
+
+
+class BwrapBox(SupervisedBox):
+    """A box of one of the three bubblewrap tiers."""
+
+    def __init__(self, tier: Tier, program: Path, options: frozenset[str], state: Path) -> None:
+        super().__init__(tier, state)
+        self._program = program
+        self._options = options
+
+    @property
+    def _binds_host_directories(self) -> bool:
+        """True if the host's directories themselves are bound, not overlays of them: then its unix sockets are
+        reachable."""
+        return self._tier is not Tier.BWRAP_MOUNTED
+
+    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+        prepare = {
+            Tier.BWRAP_OVERLAY: self._prepare_bwrap_overlay,
+            Tier.BWRAP_MOUNTED: self._prepare_own_overlay,
+            Tier.BWRAP_COPY: self._prepare_copy,
+        }[self._tier]
+        return prepare(request, name_scratch_directory(self._state))
+
+    def _prepare_bwrap_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
+        """Prepare T2a."""
+        masks = name_mask_layer(request.upper) if request.upper else scratch
+        if request.masked:
+            create_mask_layer(
+                os.fsencode(masks), os.fsencode(request.workspace), [os.fsencode(path) for path in request.masked]
+            )
+        sources = [request.workspace, *([masks] if request.masked else []), *reversed(request.lowers)]  # bottom first
+        layers = [word for source in sources for word in ("--overlay-src", str(source))]
+        place = str(request.workspace)
+        if request.upper is not None and request.work is not None:
+            laid = [*layers, "--overlay", str(request.upper), str(request.work), place]
+        else:
+            laid = [*layers, "--tmp-overlay", place]
+        inside = [os.fsdecode(path) for path in list_mounts_below(os.fsencode(request.workspace))]
+        launch = self._build_launch(request, [*laid, *(word for path in inside for word in ("--ro-bind", path, path))])
+
+        def finish() -> tuple[str, ...]:
+            try:
+                return remove_masked_changes(request)
+            finally:
+                remove_copy(masks)
+
+        launch.finish = launch.undo = finish
+        return launch
+
+    def _prepare_own_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
+        """Prepare T2b."""
+        place = str(request.workspace)
+        launch = self._build_launch(request, ["--bind", place, place])
+        launch.order["ground"] = {
+            "workspace": os.fsencode(os.path.realpath(request.workspace)),
+            "lowers": [os.fsencode(lower) for lower in request.lowers],
+            "upper": os.fsencode(request.upper) if request.upper else b"",
+            "work": os.fsencode(request.work) if request.work else b"",
+            "masked": [os.fsencode(path) for path in request.masked],
+            "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
+            "readable": [os.fsencode(path) for path in (*places.find_toolchains(request.env), *request.readable)],
+            "cache": os.fsencode(request.cache) if request.cache else b"",
+        }
+
+        def finish() -> tuple[str, ...]:
+            return remove_masked_changes(request)
+
+        def undo() -> None:
+            finish()
+            if request.upper is not None and request.work is not None:
+                remove_copy(request.work / "work")  # an overlay of the kernel's takes none but its own
+
+        launch.finish, launch.undo = finish, undo
+        return launch
+
+    def _prepare_copy(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
+        """Prepare T2c."""
+        copy = copy_project(request, choose_copy_directory(request, scratch))
+        place = str(request.workspace)
+        bound = ["--bind", str(copy.root), place]
+        for held in copy.held:
+            original = os.path.join(place, os.fsdecode(held))
+            bound += ["--ro-bind", original, original]
+        below = tuple(f"{os.fsdecode(held)}/" for held in copy.held)
+        inside = tuple(each for each in request.masked if each.startswith(below))
+        launch = self._build_launch(structs.replace(request, withheld=(*request.withheld, *inside)), bound)
+        launch.finish = lambda: capture_changes(copy, request.upper, mounted=True)
+        launch.undo = lambda: capture_changes(copy, None, mounted=True)
+        return launch
+
+    def _build_launch(self, request: BoxRequest, workspace: list[str]) -> PreparedLaunch:
+        arguments = [
+            str(self._program),
+            *self._list_isolation_options(),
+            *_bind_host(request, self._state),
+            *self._cover_private_files(request),
+            *workspace,
+        ]
+        arguments += _cover_paths([*request.hidden, *(request.workspace / each for each in request.withheld)], request)
+        arguments += [word for place in ("/dev", "/sys", "/home") for word in self._make_read_only(place, request)]
+        arguments += ["--chdir", os.path.normpath(request.workspace / request.cwd), "--json-status-fd", str(STATUS)]
+        arguments += [
+            "--seccomp",
+            str(FILTER),
+            "--",
+            find_shell(),
+            "-c",
+            _build_start_script(request.limits.processes),
+            find_shell(),
+            request.command,
+        ]
+        return PreparedLaunch(
+            order={
+                "arguments": [os.fsencode(each) for each in arguments],
+                "env": {os.fsencode(name): os.fsencode(value) for name, value in with_usable_home(request.env).items()},
+                "cwd": b"/",
+                "bubblewrap": True,
+                "ground": None,
+                "scratch": request.limits.scratch // _SCRATCH_SHARES,
+                "rules": None,
+                "families": list(NETWORK if self._binds_host_directories else FAMILIES),
+                "processes": request.limits.processes,
+                "open_files": request.limits.open_files,
+                "file_size": request.limits.file_size,
+                "memory": request.limits.memory,
+            }
+        )
+
+    def _cover_private_files(self, request: BoxRequest) -> Iterator[str]:
+        """Yield covers for what root can read and others can't, where the host's directories themselves are bound.
+
+        A directory of the user's that lies there is bound again.
+        """
+        if not self._binds_host_directories or os.getuid() != 0:
+            return
+        yield from _cover_paths(places.list_private_paths(), request)
+        for path in request.readable:
+            yield from ("--ro-bind-try", str(path), str(path))
+
+    @staticmethod
+    def _make_read_only(place: str, request: BoxRequest) -> Iterator[str]:
+        """Yield the options that make a fresh place read-only."""
+        if Path(place).is_dir() and os.path.realpath(places.find_home(request.env)) != place:
+            yield from ("--remount-ro", place)
+
+    def _list_isolation_options(self) -> list[str]:
+        """Return options for namespaces and capabilities that this bubblewrap has; the syscall filter backs them
+        up."""
+        wanted = [
+            *(f"--unshare-{kind}" for kind in _UNSHARED_NAMESPACES),
+            "--disable-userns",
+            "--die-with-parent",
+            "--new-session",
+        ]
+        return [
+            *(option for option in wanted if option in self._options),
+            *("--uid", str(os.getuid()), "--gid", str(os.getgid()), "--cap-drop", "ALL"),
+        ]
+
+
+def with_usable_home(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the command's environment; a home that it can't have is replaced."""
+    return {**env, "HOME": str(places.find_home(env))}
+
+
+def choose_copy_directory(request: BoxRequest, scratch: Path) -> Path:
+    """Return where to copy to: the layer's own file system, so that changed files can be moved into the layer."""
+    if request.upper is not None and request.work is not None:
+        return request.work / "copy"
+    return scratch
+
+
+def capture_changes(copy: ProjectCopy, upper: Path | None, *, mounted: bool) -> tuple[str, ...]:
+    """Write what changed into the layer, if there is one, and remove the copy. Returns notes for the user."""
+    gone: tuple[str, ...] = ()
+    try:
+        if upper is not None:
+            move_changes(copy, upper, is_mounted=mounted)
+            gone = describe_deleted_secrets(upper, copy.withheld)
+    finally:
+        remove_copy(copy.root)
+    held = ", ".join(sorted(os.fsdecode(each) for each in copy.held))
+    return (*gone, *((f"Read-only in this tier, since too large to copy: {held}",) if held else ()))
+
+
+def _build_start_script(processes: int) -> str:
+    """Return what the innermost shell does before the command: report the start, close our descriptors, limit
+    itself."""
+    limit = f"ulimit -u {processes} 2>/dev/null || ulimit -p {processes} 2>/dev/null; "
+    return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&-; {limit}exec "$0" -c "$1"'
+
+
+def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
+    """Yield the options that show the host, all but the workspace; later ones lie over earlier ones.
+
+    Fresh writable places share the scratch space evenly, as bubblewrap can't bound them together.
+    """
+    size = ("--size", str(request.limits.scratch // _SCRATCH_SHARES))
+    home = os.path.realpath(places.find_home(request.env))
+    yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
+    yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+    yield from _cover_paths([Path(os.fsdecode(each)) for each in KERNEL_SECRETS], request)
+    for place in _FRESH_PLACES:
+        if Path(place).is_dir() and not Path(place).is_symlink():
+            yield from (*size, "--tmpfs", place)
+    yield from _cover_paths([*places.list_masked(), state], request)
+    yield from (*size, "--tmpfs", home)
+    link = places.find_home(request.env)
+    if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_PLACES):
+        yield from ("--symlink", home, str(link))
+    bound = places.find_toolchains(request.env)
+    for path in (*bound, *request.readable):
+        yield from ("--ro-bind-try", str(path), str(path))
+    yield from _cover_paths(find_credentials(bound), request, bound)
+    if request.cache is not None:
+        yield from ("--bind", str(request.cache), os.path.join(home, ".cache"))
+
+
+def _cover_paths(paths: Iterable[Path], request: BoxRequest, bound: Iterable[Path] = ()) -> Iterator[str]:
+    """Yield options that hide these paths. A missing path, or one in a fresh place, needs none.
+
+    `bound`: what is bound again in such a place, besides what the user added.
+    """
+    places_shown = (request.workspace, *request.readable, *(Path(os.path.realpath(each)) for each in bound))
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        shown = any(real.is_relative_to(each) for each in places_shown)
+        if not os.path.lexists(real) or (not shown and any(real.is_relative_to(fresh) for fresh in _FRESH_PLACES)):
+            continue
+        if real.is_dir():
+            yield from ("--perms", "0555", "--tmpfs", str(real))
+        else:
+            yield from ("--ro-bind", os.fsdecode(_EMPTY_FILE), str(real))

@@ -1,0 +1,145 @@
+"""Tier T3: Landlock and a syscall filter around a command that runs on a copy of the project (SAFETY D18, D28).
+
+For machines on which nobody can make a namespace. The command's process gives up all but reading the system's programs
+and changing its copy and its own scratch directory; it has no network and no unix sockets, and a supervisor ends what
+it leaves behind. docs/safety.md lists what Landlock does not cover: the metadata of files of the same user, the list of
+processes, and below ABI 6 signals to them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+from core.sandbox import host_paths as places
+from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.inside.landlock import EVERYTHING, READ, USE
+from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory, with_usable_home
+from core.sandbox.tiers.metadata import MetadataSnapshot
+from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
+from core.sandbox.tiers.supervised_box import SupervisedBox
+from core.sandbox.tiers.supervised_process import PreparedLaunch, name_scratch_directory
+from core.sandbox.toolchains import find_credentials
+from core.sandbox.unboxed_run import find_shell
+
+MINIMUM_ABI = 3
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/snap", "/proc")
+_ENVIRONMENTS = (".venv", "venv", "env")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
+
+
+class LandlockBox(SupervisedBox):
+    """The box of T3. Its copies, too, are made in `state`, where they are thrown away."""
+
+    def __init__(self, state: Path, copy_limits: CopyLimits | None = None) -> None:
+        super().__init__(Tier.LANDLOCK, state)
+        self._copy_limits = copy_limits
+
+    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+        scratch = name_scratch_directory(self._state)
+        home = scratch / "home"
+        place = choose_copy_directory(request, name_scratch_directory(self._state))
+        copy = copy_project(withhold_hidden_paths(request), place, limits=self._copy_limits, link_held=True)
+        home.mkdir(parents=True, mode=0o700)
+        (scratch / "tmp").mkdir(mode=0o700)
+        held = [request.workspace / os.fsdecode(each) for each in copy.held]
+        rules = [*_list_rules(request, [*held, *_find_environments(request)])]
+        rules += [(str(place), EVERYTHING) for place in (copy.root, scratch)]
+        before = MetadataSnapshot(request.workspace, copy.files)
+
+        def finish(upper: Path | None) -> tuple[str, ...]:
+            try:
+                return (*capture_changes(copy, upper, mounted=False), *before.describe_changes())
+            finally:
+                remove_copy(scratch)
+
+        env = {**with_usable_home(request.env), "HOME": str(home), "TMPDIR": str(scratch / "tmp")}
+        if request.cache is not None:
+            (home / ".cache").symlink_to(request.cache)
+        return PreparedLaunch(
+            order={
+                "arguments": [os.fsencode(each) for each in (find_shell(), "-c", request.command)],
+                "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+                "cwd": os.fsencode(os.path.normpath(copy.root / request.cwd)),
+                "bubblewrap": False,
+                "ground": None,
+                "scratch": 0,
+                "rules": rules,
+                "families": [],
+                "processes": request.limits.processes,
+                "open_files": request.limits.open_files,
+                "file_size": request.limits.file_size,
+                "memory": request.limits.memory,
+            },
+            finish=lambda: finish(request.upper),
+            undo=lambda: finish(None),
+        )
+
+
+def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
+    """Return the request with hidden paths inside the workspace withheld: a copy can't cover them, so it leaves them
+    out."""
+    inside = [
+        str(path.relative_to(request.workspace)) for path in request.hidden if path.is_relative_to(request.workspace)
+    ]
+    return structs.replace(request, withheld=(*request.withheld, *inside))
+
+
+def _list_rules(request: BoxRequest, held: list[Path]) -> Iterator[tuple[str, int]]:
+    """Yield what may be read, by name: a rule can't take back what a wider one gave."""
+    yield from (
+        (str(each), READ)
+        for path in (*_SYSTEM, *_VARIABLE)
+        for each in _exclude_hidden(Path(path).resolve(), request.hidden)
+    )
+    yield from ((path, USE) for path in _DEVICES)
+    masked = set(places.list_masked())
+    for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
+        yield from ((str(path), READ) for path in _list_readable(Path(directory), masked))
+    bound = places.find_toolchains(request.env)
+    kept_out = (*_list_hidden(request), *find_credentials(bound))
+    for path in (*bound, *request.readable, *held):
+        yield from ((str(each), READ) for each in _exclude_hidden(path, kept_out))
+    if request.cache is not None:
+        yield str(request.cache), EVERYTHING
+
+
+def _find_environments(request: BoxRequest) -> Iterator[Path]:
+    """Yield the project's virtual environments: their scripts name them by their own path, not by the copy's."""
+    for path in request.workspace.glob("*/pyvenv.cfg"):
+        if path.parent.name in _ENVIRONMENTS and not path.parent.is_symlink():
+            yield from _exclude_hidden(path.parent, _list_hidden(request))
+
+
+def _list_hidden(request: BoxRequest) -> tuple[Path, ...]:
+    return (*request.hidden, *(request.workspace / each for each in (*request.withheld, *request.masked)))
+
+
+def _exclude_hidden(path: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield a path, or what is in it except what is hidden."""
+    if path in hidden:
+        return
+    if not any(each.is_relative_to(path) for each in hidden):
+        yield path
+        return
+    for name in _list_names(path):
+        yield from _exclude_hidden(path / name, hidden)
+
+
+def _list_names(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _list_readable(directory: Path, masked: set[Path]) -> Iterator[Path]:
+    """Yield the entries of a directory except those that are masked or hold something masked."""
+    for name in _list_names(directory):
+        path = directory / name
+        if not any(each == path or each.is_relative_to(path) for each in masked):
+            yield path

@@ -1,0 +1,88 @@
+"""After a command: its layer without what it did to masked files, and the layer of the masks itself removed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.sandbox.box import BoxRequest
+from core.sandbox.tiers.project_copy import is_opaque, remove_copy
+
+_NAMED = 5
+
+
+def name_mask_layer(upper: Path) -> Path:
+    """Return the mask layer's path, on the file system of `upper`: on a third one, files would show other inode
+    numbers."""
+    return upper.with_name(f"{upper.name}.masks")
+
+
+def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
+    """Drop what the command did to masked files, and return notes for the user.
+
+    What it saw there was not the file, so nothing that it made of it is kept, unless a directory above it is gone or
+    replaced.
+    """
+    if not request.masked or request.upper is None:
+        return ()
+    try:
+        written = _remove_written(os.fsencode(request.upper), [os.fsencode(path) for path in request.masked])
+    except OSError as error:
+        return (f"It may have replaced secrets of the project; look before you accept: {error.strerror}.",)
+    finally:
+        remove_copy(name_mask_layer(request.upper))
+    shown = ", ".join(os.fsdecode(path) for path in written)
+    told = (f"What it wrote there is dropped, since these files are kept from commands: {shown}",) if shown else ()
+    return told + describe_deleted_secrets(request.upper, [os.fsencode(path) for path in request.masked])
+
+
+def describe_deleted_secrets(upper: Path, kept: Sequence[bytes]) -> tuple[str, ...]:
+    """Return a note if a command deleted or moved directories with files that are kept from it: it saw empty ones."""
+    gone = [os.fsdecode(path) for path in kept if _is_parent_replaced(os.fsencode(upper), path)]
+    if not gone:
+        return ()
+    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+    named = f"{', '.join(sorted(gone)[:_NAMED])}{more}"
+    return (
+        f"Accepting a deletion deletes files that are kept from commands, and what was moved of them is empty: {named}",
+    )
+
+
+def _remove_written(upper: bytes, masked: Sequence[bytes]) -> list[bytes]:
+    """Remove what was written at masked paths; return those that had content."""
+    written = []
+    for path in masked:
+        place = os.path.join(upper, path)
+        if not _has_parents(upper, path) or not os.path.lexists(place):
+            continue
+        found = os.lstat(place)
+        if stat.S_ISDIR(found.st_mode):
+            remove_copy(Path(os.fsdecode(place)))
+        else:
+            os.unlink(place)
+        if found.st_size and not stat.S_ISCHR(found.st_mode):
+            written.append(path)
+    return written
+
+
+def _is_parent_replaced(upper: bytes, path: bytes) -> bool:
+    """True if a directory above the path is deleted or replaced."""
+    above = upper
+    for part in path.split(b"/")[:-1]:
+        above = os.path.join(above, part)
+        if not os.path.lexists(above):
+            return False
+        if not stat.S_ISDIR(os.lstat(above).st_mode) or is_opaque(above):
+            return True
+    return False
+
+
+def _has_parents(upper: bytes, path: bytes) -> bool:
+    above = upper
+    for part in path.split(b"/")[:-1]:
+        above = os.path.join(above, part)
+        if not os.path.lexists(above) or not stat.S_ISDIR(os.lstat(above).st_mode) or is_opaque(above):
+            return False
+    return True

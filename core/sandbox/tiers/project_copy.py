@@ -1,0 +1,362 @@
+"""A copy of the project for tiers that can't lay a layer over it (SAFETY D17, D18).
+
+The copy holds the workspace with the layers over it, as overlayfs would merge them. What git ignores is copied while
+it is small; a larger part (an installed node_modules, a virtual environment) is *held*: the caller shows the original,
+read-only. A copy that would take too long or too much room is refused before it is used: the user decides then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
+
+from core.clock import monotonic
+from core.errors import ToolFailed
+from core.filesystem.removal import remove_tree
+from core.sandbox.box import BoxRequest
+from core.sandbox.inside.rootfs.mounts import list_mounts_below
+from core.workspace.ignore_rules import IgnoreRules
+from core.workspace.tree import Workspace
+
+CopyKind = Literal["directory", "file", "link", "held", "withheld"]
+_FICLONE = 0x40049409  # FICLONE: share the blocks, where the file system can (Btrfs, XFS, bcachefs)
+_CHUNK = 1 << 24
+_ENTRIES_PER_CLOCK_CHECK = 64
+
+
+class CopyLimits(Struct, frozen=True, kw_only=True):
+    """Limits of a copy: `seconds` to make it, `size` bytes in all; `ignored_*` of that for what git ignores."""
+
+    seconds: float = 5.0
+    size: int = 1 << 30
+    ignored_size: int = 128 << 20
+    ignored_files: int = 10_000
+
+
+class FileSignature(NamedTuple):
+    """What changes when a file is touched in any way; the ctime can't be set back."""
+
+    mode: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+class ProjectCopy(Struct, kw_only=True):
+    """A copy that was made. `files` maps each path (bytes, relative; b"" is the root) to its signature at the start.
+
+    `held`: shown by the caller in place of the empty entries that the copy has there. Changes of `withheld` entries do
+    not count. `left` counts what is not copied at all: FIFOs, sockets and devices.
+    """
+
+    root: Path
+    files: dict[bytes, FileSignature] = field(default_factory=dict)
+    held: list[bytes] = field(default_factory=list)
+    withheld: list[bytes] = field(default_factory=list)
+    skipped: int = 0
+
+
+class _Entry(NamedTuple):
+    path: bytes
+    source: bytes
+    kind: CopyKind
+
+
+def copy_project(
+    request: BoxRequest, target: Path, *, limits: CopyLimits | None = None, link_held: bool = False
+) -> ProjectCopy:
+    """Make in `target`, which must not exist, what the command of `request` is to see as its workspace.
+
+    File systems mounted inside the workspace are held. A withheld path becomes an empty entry that nobody may read.
+    `link_held`: held paths become symbolic links to the originals, else empty directories or files to mount them on.
+    Raises `ToolFailed` if it would exceed the limits or the disk is full; then nothing is left of it.
+    """
+    bounds = limits or CopyLimits()
+    survey = _Survey(request, bounds)
+    copy = ProjectCopy(root=target)
+    try:
+        survey.list_entries()
+        copy.withheld = [entry.path for entry in survey.entries if entry.kind == "withheld"]
+        copy.held, copy.skipped = survey.held, survey.skipped
+        _Copier(copy, bounds, os.fsencode(request.workspace), link_held=link_held).copy_entries(survey.entries)
+    except OSError as error:
+        remove_copy(target)
+        if error.errno == errno.ENAMETOOLONG:
+            raise _build_refusal("directories that are nested too deep to be copied") from error
+        where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
+        raise ToolFailed(
+            f"The project could not be copied for this command: {error.strerror}{where}.", hint=_HINT
+        ) from error
+    except BaseException:
+        remove_copy(target)
+        raise
+    return copy
+
+
+def remove_copy(root: Path) -> None:
+    """Remove a copy, whatever a command made of its permissions. What can't be removed stays for the next sweep."""
+    with contextlib.suppress(OSError):
+        remove_tree(root)
+
+
+_HINT = "A stronger tier needs no copy: `agent-tui doctor` says what it takes. Or run the command yourself."
+
+
+class _Survey:
+    """Lists all that a copy will hold, before a byte of it is copied."""
+
+    def __init__(self, request: BoxRequest, limits: CopyLimits) -> None:
+        self.entries: list[_Entry] = []
+        self.held: list[bytes] = []
+        self.skipped = 0
+        self._root = os.fsencode(request.workspace)
+        self._lowers = [os.fsencode(lower) for lower in request.lowers]
+        self._withheld = {os.fsencode(path) for path in (*request.withheld, *request.masked)}
+        self._mounted = set(list_mounts_below(self._root))
+        self._limits = limits
+        self._size = 0
+        self._ignored_left = (limits.ignored_size, limits.ignored_files)
+        self._find_ignore_rules = IgnoreRules(Workspace(request.workspace)).open_snapshot()
+        self._deadline = monotonic() + limits.seconds
+
+    def list_entries(self) -> None:
+        waiting: list[tuple[bytes, list[bytes]]] = [(b"", [*self._lowers, self._root])]
+        while waiting:
+            waiting += self._list_directory(*waiting.pop())
+
+    def _list_directory(self, path: bytes, stack: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+        """Add the entries of a directory. Yields the directories in it, each with the directories merged into it."""
+        ignored = (
+            self._find_ignore_rules(os.fsdecode(path) or ".") if stack[-1] == self._resolve_in_workspace(path) else None
+        )
+        for name, found in sorted(merge_directories(stack, self._resolve_in_workspace(path)).items()):
+            child = path + b"/" + name if path else name
+            mode = found[0].mode
+            if child in self._withheld:
+                self.entries.append(_Entry(child, found[0].path, "withheld"))
+            elif self._is_held(child, name, found, ignored):
+                self._add_held(child, found[0].path)
+            elif stat.S_ISDIR(mode):
+                self.entries.append(_Entry(child, found[0].path, "directory"))
+                yield child, [each.path for each in found]
+            else:
+                self._add_file(child, found[0])
+
+    def _resolve_in_workspace(self, path: bytes) -> bytes:
+        return os.path.join(self._root, path) if path else self._root
+
+    def _is_held(
+        self, child: bytes, name: bytes, found: list[StackedEntry], ignored: Callable[[str, bool], bool] | None
+    ) -> bool:
+        path = found[0].path
+        return path in self._mounted or (self._is_ignored(child, name, found, ignored) and not self._reserve(path))
+
+    def _is_ignored(
+        self, child: bytes, name: bytes, found: list[StackedEntry], ignored: Callable[[str, bool], bool] | None
+    ) -> bool:
+        """True if it is a whole that git ignores and no layer has a part in. Of `.git`, only its objects count."""
+        if ignored is None or len(found) > 1 or not found[0].path.startswith(self._root + b"/"):
+            return False
+        if child == b".git" or child.startswith(b".git/"):
+            return child == b".git/objects"
+        return ignored(os.fsdecode(name), stat.S_ISDIR(found[0].mode))
+
+    def _reserve(self, path: bytes) -> bool:
+        """Take room for it among what is ignored; False if there is not enough."""
+        size, files = self._ignored_left
+        for each in _iterate_sizes(path):
+            size, files = size - each, files - 1
+            if size < 0 or files < 0:
+                return False
+        self._ignored_left = (size, files)
+        return True
+
+    def _add_held(self, child: bytes, source: bytes) -> None:
+        """Add a held path; the caller leaves out what is withheld below it."""
+        self.held.append(child)
+        self.entries.append(_Entry(child, source, "held"))
+
+    def _add_file(self, child: bytes, found: StackedEntry) -> None:
+        if stat.S_ISLNK(found.mode):
+            self.entries.append(_Entry(child, found.path, "link"))
+        elif stat.S_ISREG(found.mode):
+            self.entries.append(_Entry(child, found.path, "file"))
+            self._size += found.size
+        else:
+            self.skipped += 1
+        if self._size > self._limits.size:
+            raise _build_refusal(f"more than {self._limits.size:,} bytes of files")
+        if len(self.entries) % _ENTRIES_PER_CLOCK_CHECK == 0 and monotonic() > self._deadline:
+            raise _build_refusal(f"more files than can be counted in {self._limits.seconds:g} s")
+
+
+class StackedEntry(NamedTuple):
+    """An entry of one layer."""
+
+    path: bytes
+    mode: int
+    size: int
+
+
+def merge_directories(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list[StackedEntry]]:
+    """Return the names that directories laid over each other show, topmost first, with the entries each is made of.
+
+    A file is made of one entry, a directory of one for each layer down to the one that hides the rest.
+    """
+    shown: dict[bytes, list[StackedEntry]] = {}
+    closed: set[bytes] = set()
+    for directory in stack:
+        for entry in _scan_directory(directory):
+            if entry.name in closed:
+                continue
+            info = entry.stat(follow_symlinks=False)
+            is_directory = stat.S_ISDIR(info.st_mode)
+            is_layer = directory != bottom
+            if is_layer and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+                closed.add(entry.name)
+                continue
+            if is_directory or entry.name not in shown:
+                shown.setdefault(entry.name, []).append(StackedEntry(entry.path, info.st_mode, info.st_size))
+            if not is_directory or (is_layer and is_opaque(entry.path)):
+                closed.add(entry.name)
+    return shown
+
+
+def _scan_directory(directory: bytes) -> list[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except (FileNotFoundError, PermissionError):
+        return []
+
+
+def is_opaque(path: bytes) -> bool:
+    """True if overlayfs shows nothing of the layers below this directory."""
+    try:
+        return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+def _iterate_sizes(path: bytes) -> Iterator[int]:
+    """Yield the size in bytes of each file in and below a path; directories count as empty files."""
+    waiting = [path]
+    while waiting:
+        here = waiting.pop()
+        info = os.lstat(here)
+        yield info.st_size if stat.S_ISREG(info.st_mode) else 0
+        if stat.S_ISDIR(info.st_mode):
+            waiting += [entry.path for entry in _scan_directory(here)]
+
+
+def _build_refusal(what: str) -> ToolFailed:
+    return ToolFailed(f"This command needs a copy of the project, which has {what}.", hint=_HINT, code="copy_too_large")
+
+
+class _Copier:
+    def __init__(self, copy: ProjectCopy, limits: CopyLimits, workspace: bytes, *, link_held: bool) -> None:
+        self._copy = copy
+        self._root = os.fsencode(copy.root)
+        self._limits = limits
+        self._workspace = workspace
+        self._link_held = link_held
+        self._can_clone = True
+
+    def copy_entries(self, entries: list[_Entry]) -> None:
+        deadline = monotonic() + self._limits.seconds
+        os.mkdir(self._root, 0o700)
+        for number, entry in enumerate(entries):
+            if number % _ENTRIES_PER_CLOCK_CHECK == 0 and monotonic() > deadline:
+                raise _build_refusal(f"more than can be copied in {self._limits.seconds:g} s: {len(entries):,} entries")
+            with contextlib.suppress(FileNotFoundError):  # gone since it was found: as if it had never been
+                self._copy_entry(entry)
+        self._record_signatures(entries)
+
+    def _copy_entry(self, entry: _Entry) -> None:
+        target = os.path.join(self._root, entry.path)
+        match entry.kind:
+            case "directory":
+                os.mkdir(target, 0o700)
+            case "file":
+                self._copy_file(entry.source, target)
+            case "link":
+                os.symlink(os.readlink(entry.source), target)
+            case "held" if self._link_held:
+                os.symlink(entry.source, target)
+            case "held" | "withheld":
+                self._make_placeholder(entry, target)
+
+    def _make_placeholder(self, entry: _Entry, target: bytes) -> None:
+        mode = 0o000 if entry.kind == "withheld" else 0o755
+        if stat.S_ISDIR(os.lstat(entry.source).st_mode):
+            os.mkdir(target)
+            os.chmod(target, mode)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
+
+    def _copy_file(self, source: bytes, target: bytes) -> None:
+        """Copy bytes, permissions and times; never through a symbolic link. A file that can't be read is left
+        empty."""
+        try:
+            reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except PermissionError:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0))
+            return
+        try:
+            info = os.fstat(reader)
+            writer = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                self._copy_bytes(reader, writer)
+                os.fchmod(writer, info.st_mode & 0o777)
+                os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
+            finally:
+                os.close(writer)
+        finally:
+            os.close(reader)
+
+    def _copy_bytes(self, reader: int, writer: int) -> None:
+        if self._can_clone:
+            import fcntl
+
+            try:
+                fcntl.ioctl(writer, _FICLONE, reader)
+                return
+            except OSError:
+                self._can_clone = False
+        try:
+            while os.copy_file_range(reader, writer, _CHUNK):
+                pass
+        except OSError:
+            os.lseek(reader, 0, os.SEEK_SET)
+            os.ftruncate(writer, 0)
+            os.lseek(writer, 0, os.SEEK_SET)
+            while piece := os.read(reader, _CHUNK):
+                os.write(writer, piece)
+
+    def _record_signatures(self, entries: list[_Entry]) -> None:
+        """Give directories their own permissions and times, which filling them changed, and record all signatures."""
+        for entry in reversed(entries):
+            if entry.kind == "directory":
+                self._copy_metadata(entry.source, os.path.join(self._root, entry.path))
+        self._copy_metadata(self._workspace, self._root)
+        for path in (b"", *(entry.path for entry in entries)):
+            with contextlib.suppress(FileNotFoundError):
+                self._copy.files[path] = take_signature(os.lstat(os.path.join(self._root, path)))
+
+    def _copy_metadata(self, source: bytes, target: bytes) -> None:
+        info = os.lstat(source)
+        os.chmod(target, info.st_mode & 0o777 | 0o700)
+        os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def take_signature(info: os.stat_result) -> FileSignature:
+    """Return the signature of a file's status."""
+    return FileSignature(info.st_mode, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)

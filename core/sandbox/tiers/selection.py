@@ -1,0 +1,224 @@
+"""Which tier this machine offers: found by really running commands in it, cached for a day, never lowered silently.
+
+The strongest that holds every attempt of the self-test is taken (SAFETY D15-D20, S12, S18). The report says of each
+stronger one why it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core import __version__
+from core.errors import ToolFailed
+from core.sandbox.box import Box, Tier
+from core.sandbox.tiers import remedies as cures
+from core.sandbox.tiers import self_test
+
+TIERS_BY_STRENGTH = (Tier.NAMESPACES, Tier.BWRAP_OVERLAY, Tier.BWRAP_MOUNTED, Tier.BWRAP_COPY, Tier.LANDLOCK)
+_CACHE_NAME = "box.json"
+_CACHE_SECONDS = 24 * 3600
+
+
+class TierTrial(Struct, frozen=True, kw_only=True):
+    """What came of trying a tier. `errno`: a name such as "EPERM"; `cure`: what the user can do; "" without.
+
+    `too_slow`: it was not done in time, which says something of this moment and not of the machine.
+    """
+
+    tier: Tier
+    ok: bool
+    reason: str = ""
+    errno: str = ""
+    cure: str = ""
+    too_slow: bool = False
+    items: tuple[self_test.SelfTestItem, ...] = ()
+
+
+class TierReport(Struct, frozen=True, kw_only=True):
+    """The tier in force, and what came of each that was tried, strongest first. `cached`: it was found earlier."""
+
+    tier: Tier
+    reasons: tuple[TierTrial, ...] = ()
+    cached: bool = False
+
+    @property
+    def failed_trials(self) -> tuple[TierTrial, ...]:
+        """Why each stronger tier is not used."""
+        return tuple(each for each in self.reasons if not each.ok)
+
+
+class _CachedReport(Struct, frozen=True):
+    key: str
+    at: float
+    report: TierReport
+
+
+class TierUnavailable(Exception):
+    """A tier that can't even be tried: why, and what would help."""
+
+    def __init__(self, reason: str, cure: str, errno: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.cure, self.errno = reason, cure, errno
+
+
+async def open_box(state: Path, *, wanted: Tier | None = None) -> tuple[Box | None, TierReport]:
+    """Open the strongest box of this machine and report how it was found; None for T4, where nothing contains a
+    command.
+
+    `state`: a directory of ours, which commands never see. Reads one file if the tier was found within a day and
+    nothing has changed since; else tries the tiers in turn, at most two seconds each. `wanted`: this tier or none.
+    """
+    if wanted is not None:
+        return await _open_one(state, wanted)
+    kept = await asyncio.to_thread(load_cached_report, state)
+    if kept is not None:
+        with contextlib.suppress(TierUnavailable):
+            box = None if kept.tier is Tier.NONE else make_box(kept.tier, state)
+            return box, msgspec.structs.replace(kept, cached=True)
+    report = await find_tier(state)
+    return (None if report.tier is Tier.NONE else make_box(report.tier, state)), report
+
+
+async def _open_one(state: Path, wanted: Tier) -> tuple[Box | None, TierReport]:
+    if wanted is Tier.NONE:
+        return None, TierReport(tier=Tier.NONE)
+    found = await try_tier(wanted, state)
+    tier = wanted if found.ok else Tier.NONE
+    return (make_box(wanted, state) if found.ok else None), TierReport(tier=tier, reasons=(found,))
+
+
+async def find_tier(state: Path, *, try_all: bool = False) -> TierReport:
+    """Try the tiers in turn, up to the first that holds, and cache the report.
+
+    If a tier was only too slow (a busy machine), nothing is cached: the next start tries again.
+    """
+    reasons: list[TierTrial] = []
+    for tier in TIERS_BY_STRENGTH:
+        reasons.append(await try_tier(tier, state))
+        if reasons[-1].ok and not try_all:
+            break
+    best = next((each.tier for each in reasons if each.ok), Tier.NONE)
+    report = TierReport(tier=best, reasons=tuple(reasons))
+    if not any(each.too_slow for each in reasons):
+        await asyncio.to_thread(_cache_report, state, report)
+    return report
+
+
+async def try_tier(tier: Tier, state: Path) -> TierTrial:
+    """Run the self-test in a box of this tier."""
+    here = cures.read_machine_traits()
+    try:
+        box = make_box(tier, state)
+    except TierUnavailable as why:
+        return TierTrial(tier=tier, ok=False, reason=why.reason, errno=why.errno, cure=why.cure)
+    try:
+        async with asyncio.timeout(self_test.SECONDS + 1):
+            items = await self_test.run_self_test(box, state)
+    except TimeoutError:
+        reason = f"not done within {self_test.SECONDS:g} s; it is tried again at the next start"
+        return TierTrial(tier=tier, ok=False, reason=reason, too_slow=True)
+    except ToolFailed as failure:
+        reason = failure.message
+        return TierTrial(
+            tier=tier, ok=False, reason=reason, errno=cures.find_errno(reason), cure=cures.suggest_remedy(reason, here)
+        )
+    except OSError as error:
+        return TierTrial(tier=tier, ok=False, reason=f"the self-test could not be laid out in {state}: {error}")
+    finally:
+        await box.close()
+    failed = [f"{each.name}: {each.found}" for each in items if not each.held]
+    return TierTrial(tier=tier, ok=not failed, reason="; ".join(failed), items=items)
+
+
+def make_box(tier: Tier, state: Path) -> Box:
+    """Build a box of this tier, untried. Raises `TierUnavailable` if the machine lacks what it is made of."""
+    return _BOX_MAKERS[tier](tier, state)
+
+
+def _make_namespace_box(_tier: Tier, _state: Path) -> Box:
+    if sys.platform != "linux":
+        raise TierUnavailable("only Linux has namespaces", "Use Linux, or WSL 2 on Windows.", "ENOSYS")
+    from core.sandbox.tiers.namespaces import NamespaceBox
+
+    return NamespaceBox()
+
+
+def _make_bwrap_box(tier: Tier, state: Path) -> Box:
+    from core.sandbox.tiers import bwrap
+
+    program = bwrap.find_bwrap(option="--overlay-src" if tier is Tier.BWRAP_OVERLAY else "--bind")
+    if program is None:
+        raise TierUnavailable("bubblewrap is not installed", cures.NO_BWRAP, "ENOENT")
+    options = bwrap.list_options(program)
+    if tier is Tier.BWRAP_OVERLAY and "--overlay-src" not in options:
+        raise TierUnavailable(f"{program} has no option --overlay", cures.OLD_BWRAP)
+    return bwrap.BwrapBox(tier, program, options, state)
+
+
+def _make_landlock_box(_tier: Tier, state: Path) -> Box:
+    if sys.platform != "linux":
+        raise TierUnavailable("only Linux has Landlock", "Use Linux, or WSL 2 on Windows.", "ENOSYS")
+    from core.sandbox.inside import landlock
+    from core.sandbox.tiers import landlock_box as landlocked
+
+    version = landlock.get_abi_version()
+    if version < landlocked.MINIMUM_ABI:
+        what = f"has Landlock of ABI {version} only" if version else "has no Landlock"
+        raise TierUnavailable(f"this kernel {what}", cures.NO_LANDLOCK, "" if version else "ENOSYS")
+    if os.geteuid() == 0:
+        raise TierUnavailable(
+            "as root all that root owns would be within a command's reach", cures.NOT_AS_ROOT, "EPERM"
+        )
+    return landlocked.LandlockBox(state)
+
+
+_BOX_MAKERS: dict[Tier, Callable[[Tier, Path], Box]] = {
+    Tier.NAMESPACES: _make_namespace_box,
+    Tier.BWRAP_OVERLAY: _make_bwrap_box,
+    Tier.BWRAP_MOUNTED: _make_bwrap_box,
+    Tier.BWRAP_COPY: _make_bwrap_box,
+    Tier.LANDLOCK: _make_landlock_box,
+}
+
+
+def _build_cache_key(candidates: Sequence[str] = ()) -> str:
+    """Return what, when it changes, makes a cached report worthless."""
+    from core.sandbox.tiers.bwrap import CANDIDATES
+
+    parts: list[object] = [__version__, sys.version, os.path.realpath(sys.executable), *os.uname(), os.getuid()]
+    parts.append(msgspec.structs.astuple(cures.read_machine_traits()))
+    for each in candidates or CANDIDATES:
+        with contextlib.suppress(OSError):
+            info = Path(each).stat()
+            parts += [each, info.st_mtime_ns, info.st_size]
+    return repr(parts)
+
+
+def load_cached_report(state: Path) -> TierReport | None:
+    """Return what was found within a day on this machine as it is; None: it has to be found again."""
+    try:
+        kept = msgspec.json.decode((state / _CACHE_NAME).read_bytes(), type=_CachedReport)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    age = time.time() - kept.at
+    return kept.report if kept.key == _build_cache_key() and 0 <= age < _CACHE_SECONDS else None
+
+
+def _cache_report(state: Path, report: TierReport) -> None:
+    """Cache a report. One that can't be cached is found again; that is no reason to fail."""
+    data = msgspec.json.encode(_CachedReport(_build_cache_key(), time.time(), report))
+    place = state / f"{_CACHE_NAME}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        place.replace(state / _CACHE_NAME)

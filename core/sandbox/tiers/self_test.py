@@ -1,0 +1,237 @@
+"""Six attempts that a box must hold, really made in a small project of their own (SAFETY S18, D15, D56).
+
+What counts is what the host finds afterwards, not what the attempt reports about itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper
+from core.filesystem.removal import remove_tree
+from core.ids import new_id
+from core.sandbox.box import Box, BoxLimits, BoxRequest
+from core.sandbox.environment import build_environment
+
+SECONDS = 2.0
+_SECRET = "not to be read"
+_SCRIPT = """\
+import _socket, os, sys, time
+private, shared, port, abstract, bystander, token = sys.argv[1:]
+def tried(name, act):
+    try:
+        act()
+    except OSError:
+        return
+    print("reached:" + name)
+def connect(family, address):
+    _socket.socket(family, _socket.SOCK_STREAM).connect(address)
+def write(path, text):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.write(file, text)
+    os.close(file)
+write("changed", b"new"), write("made", b"new"), os.unlink("removed")
+tried("secret", lambda: os.open(private + "/secret", os.O_RDONLY))
+tried("outside", lambda: write(private + "/outside", b"new"))
+tried("tcp", lambda: connect(_socket.AF_INET, ("127.0.0.1", int(port))))
+tried("path", lambda: connect(_socket.AF_UNIX, private + "/socket"))
+tried("shared", lambda: connect(_socket.AF_UNIX, shared + "/socket"))
+tried("abstract", lambda: connect(_socket.AF_UNIX, b"\\0" + abstract.encode()))
+if bystander != "0":
+    tried("kill", lambda: os.kill(int(bystander), 15))
+if os.fork() == 0:
+    os.setsid()
+    os.execv("/bin/sh", ["sh", "-c", "sleep 30 && : " + token])
+print("done")
+"""
+ITEMS = ("outside", "workspace", "network", "sockets", "processes", "survivors")
+
+
+class SelfTestItem(Struct, frozen=True):
+    """One attempt: True in `held` if it was held; `found` says what happened if not."""
+
+    name: str
+    held: bool
+    found: str = ""
+
+
+async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = None) -> tuple[SelfTestItem, ...]:
+    """Run the attempts in the box, in a directory below `state` that is removed afterwards.
+
+    Raises `ToolFailed` if the box can't even start a command; OSError if the test itself can't be laid out.
+    """
+    with _TestBed(state) as ground:
+        said: list[str] = []
+        spec = ground.build_request(build_environment(env if env is not None else os.environ), box.tier)
+        running = await box.start(spec, said.append)
+        ended = await running.wait()
+        output = "".join(said)
+        if ended.end_reason != "exited" or "done" not in output:
+            how = ended.end_reason if ended.end_reason != "exited" else f"exit code {ended.exit_code}"
+            return (
+                SelfTestItem("start", False, f"the attempts did not run to their end: {how}: {output.strip()[-300:]}"),
+            )
+        return tuple(ground.evaluate(set(output.split())))
+
+
+class _TestBed:
+    """A project, a private directory beside it, listening sockets and a bystander process."""
+
+    def __init__(self, state: Path) -> None:
+        self._root = state / new_id("probe")
+        self._layers = self._root
+        self._token = new_id("survivor")
+
+    def __enter__(self) -> _TestBed:
+        self._root.mkdir(mode=0o700, parents=True)
+        for name in ("project", "private", "shared"):
+            (self._root / name).mkdir()
+        if not can_hold_upper(self._root) and SHARED_MEMORY.is_dir():  # where layers are then made, too
+            self._layers = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
+        for name in ("upper", "work"):
+            (self._layers / name).mkdir()
+        for name in ("changed", "removed"):
+            (self._root / "project" / name).write_text("old")
+        (self._root / "private" / "secret").write_text(_SECRET)
+        self._sockets = [socket.socket(), *(socket.socket(socket.AF_UNIX) for _ in range(3))]
+        self._sockets[0].bind(("127.0.0.1", 0))
+        self._bind_path(self._sockets[1], "private")
+        self._bind_path(self._sockets[3], "shared")
+        self._sockets[2].bind(b"\0" + self._token.encode())
+        for each in self._sockets:
+            each.listen(4)
+            each.setblocking(False)
+        self._bystander = subprocess.Popen(["/bin/sleep", "30"], stdin=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bystander.kill()
+        self._bystander.wait()
+        for each in self._sockets:
+            each.close()
+        for place in {self._root, self._layers}:
+            with contextlib.suppress(OSError):
+                remove_tree(place)
+
+    def _bind_path(self, listening: socket.socket, name: str) -> None:
+        """Bind by descriptor: the path itself may be longer than an address can be."""
+        directory = os.open(self._root / name, os.O_PATH | os.O_DIRECTORY)
+        try:
+            listening.bind(f"/proc/self/fd/{directory}/socket")
+        finally:
+            os.close(directory)
+
+    def build_request(self, env: Mapping[str, str], tier: str) -> BoxRequest:
+        private, shared, port = self._root / "private", self._root / "shared", self._sockets[0].getsockname()[1]
+        python = os.path.realpath(sys.executable)
+        # Below ABI 6 Landlock lets signals out; the tier is offered with that told, and asks for every command.
+        bystander = 0 if tier == "T3" and _can_signal_outside() else self._bystander.pid
+        words = [
+            python,
+            "-I",
+            "-S",
+            "-c",
+            _SCRIPT,
+            str(private),
+            str(shared),
+            str(port),
+            self._token,
+            str(bystander),
+            self._token,
+        ]
+        return BoxRequest(
+            workspace=self._root / "project",
+            command=" ".join(map(_quote, words)),
+            env=env,
+            upper=self._layers / "upper",
+            work=self._layers / "work",
+            hidden=(private,),
+            readable=(Path(os.path.realpath(sys.base_prefix)), shared),
+            limits=BoxLimits(seconds=SECONDS),
+        )
+
+    def evaluate(self, output: set[str]) -> Iterator[SelfTestItem]:
+        private, project, upper = self._root / "private", self._root / "project", self._layers / "upper"
+        yield _build_item(
+            "outside",
+            {
+                "a hidden file was read": "reached:secret" in output,
+                "a file outside was written": "reached:outside" in output and (private / "outside").exists(),
+            },
+        )
+        yield _build_item(
+            "workspace",
+            {
+                "the project was changed": sorted(path.name for path in project.iterdir()) != ["changed", "removed"]
+                or (project / "changed").read_text() != "old",
+                "a change was not kept": not all((upper / name).is_file() for name in ("changed", "made")),
+                "a deletion was not kept": not _is_whiteout(upper / "removed"),
+            },
+        )
+        yield _build_item("network", {"a port of the host was reached": _is_reached(self._sockets[0])})
+        yield _build_item(
+            "sockets",
+            {
+                "a unix socket of the host was reached": _is_reached(self._sockets[1]),
+                "a unix socket in a visible directory was reached": _is_reached(self._sockets[3]),
+                "an abstract unix socket of the host was reached": _is_reached(self._sockets[2]),
+            },
+        )
+        yield _build_item("processes", {"a process of the host was ended": self._bystander.poll() is not None})
+        yield _build_item("survivors", {"a process outlived its command": _kill_survivor(self._token)})
+
+
+def _build_item(name: str, failures: Mapping[str, bool]) -> SelfTestItem:
+    found = [what for what, happened in failures.items() if happened]
+    return SelfTestItem(name, not found, "; ".join(found))
+
+
+def _is_reached(listening: socket.socket) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        listening.accept()[0].close()
+        return True
+    return False
+
+
+def _is_whiteout(path: Path) -> bool:
+    try:
+        info = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+
+
+def _kill_survivor(token: str) -> bool:
+    """True if a process has the token among its arguments; it is killed."""
+    found = False
+    for place in Path("/proc").iterdir():
+        if not place.name.isdigit() or int(place.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if token.encode() in (place / "cmdline").read_bytes():
+                found = True
+                os.kill(int(place.name), signal.SIGKILL)
+    return found
+
+
+def _can_signal_outside() -> bool:
+    from core.sandbox.inside.landlock import get_abi_version
+
+    return get_abi_version() < 6
+
+
+def _quote(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)

@@ -1,0 +1,95 @@
+"""The directory of a private session: in memory, gone when the program ends.
+
+It is locked by its process; an unlocked one was left by a process that was killed, and the next start
+removes it. Where no directory of this user lies in memory, one on the disk is used, and the user is told.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from core.errors import StateError
+from core.filesystem.overlay_support import SHARED_MEMORY, find_file_system_type
+from core.filesystem.removal import remove_tree
+from core.sessions.store import is_lock_held
+from core.user_dirs import get_state_dir
+
+PREFIX: Final = "agent-tui-private-"
+_LOCK: Final = "lock"
+
+
+def _find_memory_directories() -> Iterator[Path]:
+    """Iterate over writable directories of this user's, or of everybody's, that lie in memory."""
+    for place in {Path(os.environ.get("XDG_RUNTIME_DIR") or SHARED_MEMORY), SHARED_MEMORY}:
+        if (
+            place.is_absolute()
+            and place.is_dir()
+            and find_file_system_type(place) in {"tmpfs", "ramfs"}
+            and os.access(place, os.W_OK | os.X_OK)
+        ):
+            yield place
+
+
+def _count_free_bytes(place: Path) -> int:
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize
+
+
+class PrivateDirectory:
+    """A private session's directory (0700) at `path`; `in_memory` False: it lies on a disk until `remove`."""
+
+    def __init__(self, path: Path, *, in_memory: bool) -> None:
+        self.path = path
+        self.in_memory = in_memory
+        self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @classmethod
+    def create(cls) -> PrivateDirectory:
+        """Create one in the memory file system with the most room. Raises `StateError`."""
+        for place in sorted(_find_memory_directories(), key=_count_free_bytes, reverse=True):
+            with suppress(OSError):
+                return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)), in_memory=True)
+        try:
+            get_state_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
+            return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=get_state_dir())), in_memory=False)
+        except OSError as problem:
+            raise StateError(
+                f"a private session can't be kept in memory nor in {get_state_dir()}: {problem.strerror}.",
+                hint="Give $XDG_RUNTIME_DIR or /dev/shm room, or set AGENT_TUI_STATE_DIR to a directory of your own.",
+            ) from problem
+
+    def remove(self) -> None:
+        """Remove all of it; the next start removes what can't be removed now."""
+        with suppress(OSError):
+            remove_tree(self.path)
+        os.close(self._lock)
+
+
+def find_private_directory(session: Path) -> Path | None:
+    """Return the private directory that a session's directory lies in; None: the session is kept."""
+    return next((each for each in session.parents if each.name.startswith(PREFIX)), None)
+
+
+def find_abandoned() -> list[Path]:
+    """Return private directories whose process is gone."""
+    found = []
+    for above in {*_find_memory_directories(), get_state_dir()}:
+        with suppress(OSError):
+            ours = filter(_is_ours, above.glob(f"{PREFIX}*"))
+            found += [
+                each for each in ours if not is_lock_held(each / _LOCK, absent=True)
+            ]  # one without a lock is being made
+    return sorted(found)
+
+
+def _is_ours(path: Path) -> bool:
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700

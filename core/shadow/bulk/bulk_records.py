@@ -1,0 +1,109 @@
+"""Records of bulk verdicts on disk: how far each has come, and all that undoing it takes.
+
+`<place>/<verdict>/{verdict.json,upper,prepared,saved}`: `upper` is what was decided, `prepared` what was put of git's
+state, `saved` what was replaced in the project. The file `deciding` names the unfinished verdict.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import StateError
+from core.filesystem.removal import remove_tree
+from core.protocol.review import FileState, VerdictRecord
+from core.shadow.layers.layer_store import KeptTop, LayerStore
+
+Phase = Literal["saving", "applying", "applied", "undoing", "undone"]
+
+
+class BulkDecision(Struct, frozen=True, kw_only=True):
+    """A bulk verdict as it is carried out and can be undone: its part of the kept record, the directories that it made
+    (`made`), and the modes that it changed (`modes`, by path)."""
+
+    verdict: VerdictRecord
+    tops: dict[str, KeptTop]
+    bases: dict[str, FileState]
+    phase: Phase
+    made: tuple[str, ...] = ()
+    modes: dict[str, int] = {}
+
+
+class BulkRecords:
+    """The records of one session's bulk verdicts."""
+
+    def __init__(self, layers: LayerStore) -> None:
+        self._layers = layers
+
+    def get_directory(self, decided: BulkDecision) -> Path:
+        """Return the directory of a verdict."""
+        return self._layers.place / decided.verdict.id
+
+    def get_saved_layer(self, decided: BulkDecision) -> Path:
+        """Return the layer of what was replaced in the project."""
+        return self.get_directory(decided) / "saved"
+
+    def get_prepared_layer(self, decided: BulkDecision) -> Path:
+        """Return the layer of what is put of git's state; other bulks have none."""
+        return self.get_directory(decided) / "prepared"
+
+    @property
+    def _unfinished_path(self) -> Path:
+        return self._layers.place / "deciding"
+
+    def write(self, decided: BulkDecision, *, unfinished: bool = True) -> None:
+        """Write how far a verdict is; an unfinished one is found at the next start. Raises `StateError`."""
+        home = self.get_directory(decided)
+        try:
+            home.mkdir(mode=0o700, exist_ok=True)
+            _write_durably(home / "verdict.json", msgspec.json.encode(decided))
+            if unfinished:
+                _write_durably(self._unfinished_path, decided.verdict.id.encode())
+            else:
+                self._unfinished_path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StateError(f"The verdict can't be noted in {home}: {error.strerror}.") from error
+
+    def forget(self, decided: BulkDecision) -> None:
+        """Remove all that was kept of a verdict."""
+        with suppress(OSError):
+            self._unfinished_path.unlink(missing_ok=True)
+            remove_tree(self.get_directory(decided))
+
+    def read(self, verdict_id: str) -> BulkDecision | None:
+        """Return the record of a verdict; None if there is none or it is damaged."""
+        try:
+            data = (self._layers.place / verdict_id / "verdict.json").read_bytes()
+            return msgspec.json.decode(data, type=BulkDecision)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def write_copy(self, decided: BulkDecision, place: Path) -> None:
+        """Write a copy of the record at another place. Raises OSError."""
+        _write_durably(place / "verdict.json", msgspec.json.encode(decided))
+
+    def read_unfinished(self) -> BulkDecision | None:
+        """Return the verdict that a crash cut off; None if there is none."""
+        try:
+            name = self._unfinished_path.read_bytes().decode("ascii", "replace")
+        except OSError:
+            return None
+        decided = self.read(name)
+        if decided is None:
+            self._unfinished_path.unlink(missing_ok=True)
+        return decided
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    """Replace a file whole and synced. Raises OSError."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

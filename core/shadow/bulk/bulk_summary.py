@@ -1,0 +1,84 @@
+"""The bulks of a session: what the kept layers hold, counted by root."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.events import LayersChanged
+from core.protocol.review import Bulk
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.merged_tree import MergedTree
+
+_BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
+
+
+class _Count(Struct):
+    files: int = 0
+    size: int = 0
+    deleted: int = 0
+    risk: str = ""
+
+
+def build_layers_changed(layers: LayerStore, tree: MergedTree) -> LayersChanged:
+    """Build the event that tells the log what the kept layers hold now."""
+    return LayersChanged(layers=layers.kept.layers, bulks=summarize_bulks(layers.kept, tree))
+
+
+def list_kept_files(kept: KeptLayers, tree: MergedTree) -> Iterator[str]:
+    """Yield every regular file that the kept layers hold outside of git's own directory."""
+    for path, top in kept.tops.items():
+        if top.kind != "git":
+            for below, entry in tree.stack.walk(path):
+                if entry is not None and stat.S_ISREG(entry.stats.st_mode):
+                    yield below
+
+
+def summarize_bulks(kept: KeptLayers, tree: MergedTree) -> tuple[Bulk, ...]:
+    """Return one `Bulk` for each root, in order of their names."""
+    counts: dict[str, _Count] = {}
+    for path, top in kept.tops.items():
+        count = counts.setdefault(top.root, _Count())
+        for each, entry in tree.stack.walk(path):
+            if top.kind != "git" and (inside := _find_repository(each, tree)):
+                count.risk = f"makes git run what it says: git takes {inside} for a repository"
+            if entry is None:
+                count.deleted += 1
+            elif not stat.S_ISDIR(entry.stats.st_mode):
+                count.files += 1
+                count.size += entry.stats.st_size
+    latest = {top.root: top for top in sorted(kept.tops.values(), key=lambda top: top.since)}
+    return tuple(
+        Bulk(
+            root=root,
+            kind=_BULK_KINDS.get(latest[root].kind, "generated"),
+            files=count.files,
+            bytes=count.size,
+            deleted=count.deleted,
+            origin=latest[root].origin,
+            conflict=tree.bulk_conflicts.get(root, ""),
+            risk=count.risk,
+        )
+        for root, count in sorted(counts.items())
+    )
+
+
+def _find_repository(path: str, tree: MergedTree) -> str:
+    """Return the directory without a worktree that this file makes a repository for git; "" = none."""
+    directory, _, name = path.rpartition("/")
+    directory = directory.removesuffix("/hooks") if directory.endswith("/hooks") else directory
+    if not directory or (name not in {"HEAD", "config"} and not path.startswith(f"{directory}/hooks/")):
+        return ""
+    head, *others = (tree.find_node(f"{directory}/{each}") for each in ("HEAD", "objects", "refs"))
+    is_one = head is not None and all(each is not None and each.kind == "directory" for each in others)
+    return directory if is_one else ""
+
+
+def describe_bulk(bulk: Bulk) -> str:
+    """Describe a bulk for the record of its verdict."""
+    what = "git's own state" if bulk.kind == "git" else "generated files"
+    gone = f", {bulk.deleted} removed" if bulk.deleted else ""
+    return f"{what}: {bulk.files} written{gone}"

@@ -1,0 +1,337 @@
+"""Transfer of layers into the workspace, and back: every step relative to descriptors, files by rename.
+
+The steps are planned from the layers and the disk each time, and what is in place already is skipped: so an interrupted
+transfer is finished by running it again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from core.filesystem.open_beneath import open_beneath, open_parent
+from core.filesystem.renaming import make_temporary_name
+from core.protocol.review import FileState
+from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
+from core.shadow.layers.overlayfs import is_whiteout, list_missing_parents, set_opaque
+from core.shadow.paths import list_parents, walk_directory
+from core.workspace import ABSENT, Workspace
+from core.workspace.file_names import to_os_name
+from core.workspace.tree import PERMISSION_BITS, PathKind, sync_directory
+
+_CHUNK = 1 << 20
+_ABSENT_ERRORS = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # the last: a link is where a directory would be
+_MAX_SINGLE_SYNCS = 256
+
+
+class TransferStep(Struct, frozen=True, kw_only=True):
+    """One step: `remove` whatever is at the path, make a `directory` of this mode there, or `put` a file or link."""
+
+    path: str
+    what: Literal["remove", "directory", "put"]
+    mode: int = 0
+    source: LayeredEntry | None = None
+
+
+class LayerTransfer:
+    """Transfers for one workspace and the `session` with this directory. `step` is called between any two effects."""
+
+    def __init__(self, workspace: Workspace, step: Callable[[str], None], session: Path) -> None:
+        self._workspace = workspace
+        self._step = step
+        self._session = os.fsencode(session)
+
+    # planning
+
+    def plan(self, stack: LayerStack, tops: Iterable[str], spared: Callable[[str], bool]) -> list[TransferStep]:
+        """Plan the steps that bring the tops of the stack to the disk: removals, then directories, then files. Nothing
+        `spared` is removed because a directory was replaced."""
+        removals: list[TransferStep] = []
+        directories: dict[str, TransferStep] = {}
+        puts: list[TransferStep] = []
+        for top in tops:
+            for each in list_parents(top):
+                found = stack.find(each)
+                mode = self._workspace.directory_mode
+                if isinstance(found, LayeredEntry):
+                    mode = found.stats.st_mode & PERMISSION_BITS
+                if self.get_kind(each) is None:
+                    directories[each] = TransferStep(path=each, what="directory", mode=mode)
+            for path, entry in stack.walk(top):
+                if entry is None:
+                    removals.append(TransferStep(path=path, what="remove"))
+                elif not entry.is_directory:
+                    puts.append(
+                        TransferStep(path=path, what="put", source=entry, mode=entry.stats.st_mode & PERMISSION_BITS)
+                    )
+                else:
+                    removals += [each for each in self._list_replaced(stack, path) if not spared(each.path)]
+                    directories[path] = TransferStep(
+                        path=path, what="directory", mode=entry.stats.st_mode & PERMISSION_BITS
+                    )
+        removals = [each for each in removals if self.get_kind(each.path) is not None]
+        return [*removals, *(directories[each] for each in sorted(directories)), *sorted(puts, key=_rank_step)]
+
+    def _list_replaced(self, stack: LayerStack, path: str) -> list[TransferStep]:
+        """List the removals of what the disk has in a directory that was removed and made again."""
+        listing = stack.list_directory(path)
+        if not listing.closed or self.get_kind(path) != "directory":
+            return []
+        names = [each.name for each in self._workspace.list_dir(path)]
+        return [TransferStep(path=f"{path}/{name}", what="remove") for name in names if name not in listing.entries]
+
+    def get_kind(self, path: str) -> PathKind | None:
+        """Return the kind of what the disk has there itself; None: nothing."""
+        try:
+            with self._workspace.open_parent(path) as (directory, name):
+                return _classify(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+        except OSError as error:
+            if error.errno not in _ABSENT_ERRORS:
+                raise
+            return None
+
+    def is_done(self, op: TransferStep) -> bool:
+        """True if the disk has the step's result already."""
+        match op.what:
+            case "remove":
+                return self.get_kind(op.path) is None
+            case "directory":
+                return self.get_kind(op.path) == "directory" and self._read_mode(op.path) == op.mode
+            case "put":
+                return op.source is not None and self.read_state(op.path) == fingerprint_entry(op.source)
+
+    def _read_mode(self, path: str) -> int:
+        with self._workspace.open_parent(path) as (directory, name):
+            return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode & PERMISSION_BITS
+
+    def read_state(self, path: str) -> FileState | None:
+        """Return the disk's state there, of any size; None: no file and no link."""
+        try:
+            with self._workspace.open_parent(path) as (directory, name):
+                return fingerprint_file(directory, name)
+        except OSError as error:
+            if error.errno not in _ABSENT_ERRORS:
+                raise
+            return ABSENT
+
+    def is_older(self, path: str, since: int) -> bool:
+        """True if no file or link at or below the path has changed since that time (ns since 1970). Directories do not
+        count: what is accepted in one changes it, too."""
+        for each, kind in walk_directory(self._workspace, path) or [(path, "file")]:
+            if kind == "directory":
+                continue
+            with self._workspace.open_parent(each) as (directory, name):
+                if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= since:
+                    return False
+        return True
+
+    # keeping what goes
+
+    def save(self, op: TransferStep, into: Path, *, renames: bool) -> None:
+        """Copy what the step replaces into a layer; with `renames`, what it removes as a whole is left for `run`."""
+        kind = self.get_kind(op.path)
+        if kind is None or (op.what == "directory" and kind == "directory"):
+            return
+        if op.what == "remove" and renames and kind == "directory":
+            return
+        for path, each in walk_directory(self._workspace, op.path) or [(op.path, kind)]:
+            target = make_room(into, path, self._read_mode)
+            if each == "directory":
+                target.mkdir(exist_ok=True)
+                target.chmod(self._read_mode(path) | 0o700)
+            elif each in {"file", "symlink"}:
+                self._copy_out(path, target)
+
+    def _copy_out(self, path: str, target: Path) -> None:
+        with open_parent(os.fsencode(target)) as into, self._workspace.open_parent(path) as source:
+            copy_file(source, into, sync=False)
+
+    # doing
+
+    def run(self, ops: Iterable[TransferStep], saved: Path, *, renames: bool) -> None:
+        """Carry the steps out. Raises OSError and `PathRefused`; what was done until then stays."""
+        todo = [op for op in ops if not self.is_done(op)]
+        one_by_one = len(todo) <= _MAX_SINGLE_SYNCS
+        modes = {}
+        for op in todo:
+            if op.what == "remove":
+                self._remove(op.path, saved if renames else None)
+            elif op.what == "directory":
+                self._make_directory(op)
+                modes[op.path] = op.mode
+            else:
+                self._put(op, sync=one_by_one)
+            self._step(f"{op.what} {op.path}")
+        for path in sorted(modes, reverse=True):
+            with self._workspace.open_parent(path) as (directory, name):
+                os.chmod(name, modes[path], dir_fd=directory)
+        if not one_by_one:
+            os.sync()
+
+    def _make_directory(self, op: TransferStep) -> None:
+        with self._workspace.open_parent(op.path) as (directory, name):
+            kind = self.get_kind(op.path)
+            if kind not in {None, "directory"}:
+                os.unlink(name, dir_fd=directory)
+            if kind != "directory":
+                os.mkdir(name, 0o700, dir_fd=directory)
+            os.chmod(name, op.mode | 0o700, dir_fd=directory)
+
+    def _put(self, op: TransferStep, *, sync: bool) -> None:
+        assert op.source is not None
+        if self.get_kind(op.path) == "directory":
+            self._remove(op.path, None)
+        temporary = self._name_temporary(op.path)
+        with open_parent(op.source.place) as source, self._workspace.open_parent(op.path) as (directory, target):
+            _unlink(directory, temporary)
+            try:
+                copy_file(source, (directory, temporary), sync=sync)
+                os.rename(temporary, target, src_dir_fd=directory, dst_dir_fd=directory)
+            except OSError:
+                _unlink(directory, temporary)
+                raise
+            if sync:
+                sync_directory(directory)
+
+    def _name_temporary(self, path: str) -> bytes:
+        """Return the name of a file until it is whole: unique to the session, and the same after a crash."""
+        return make_temporary_name(hashlib.sha256(self._session + b"\0" + to_os_name(path)).digest()[:8])
+
+    def clear_temporaries(self, ops: Iterable[TransferStep]) -> None:
+        """Remove what a crash in one of these steps left half written."""
+        for op in ops:
+            with suppress(OSError), self._workspace.open_parent(op.path) as (directory, _):
+                _unlink(directory, self._name_temporary(op.path))
+
+    def _remove(self, path: str, saved: Path | None) -> None:
+        with self._workspace.open_parent(path) as (directory, name):
+            if self.get_kind(path) != "directory":
+                os.unlink(name, dir_fd=directory)
+                return
+            if saved is not None:
+                target = make_room(saved, path, self._read_mode)
+                os.rename(name, os.fsencode(target), src_dir_fd=directory)
+                return
+        for each, kind in reversed(walk_directory(self._workspace, path) or []):
+            with self._workspace.open_parent(each) as (directory, name):
+                if kind == "directory":
+                    os.rmdir(name, dir_fd=directory)
+                else:
+                    os.unlink(name, dir_fd=directory)
+
+    def remove_empty(self, directories: Iterable[str]) -> None:
+        """Remove directories that hold nothing, innermost first."""
+        self._workspace.remove_directories(sorted(directories))
+
+
+def _unlink(directory: int, name: bytes) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
+
+
+def _rank_step(op: TransferStep) -> tuple[int, str]:
+    """Rank a step: git's objects before the references to them, its index last."""
+    inside = f"/{op.path}"
+    if "/.git/" not in inside:
+        return 0, op.path
+    return (0 if "/objects/" in inside else 2 if inside.endswith("/index") else 1), op.path
+
+
+def make_room(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
+    """Make the directories to a path in a layer, with the modes that they have elsewhere; return the path there."""
+    for each in list_missing_parents(layer, path):
+        with open_parent(os.fsencode(layer) + b"/" + to_os_name(each)) as (directory, name):
+            os.mkdir(name, 0o700, dir_fd=directory)
+            os.chmod(name, mode(each) | 0o700, dir_fd=directory)
+    return layer / os.fsdecode(to_os_name(path))
+
+
+def copy_into_layer(workspace: Workspace, rel: str, layer: Path) -> None:
+    """Copy a file or link of the workspace into a layer that hides its place. Raises OSError."""
+    for each in list_parents(rel):
+        place = layer / os.fsdecode(to_os_name(each))
+        is_hidden = os.path.lexists(place) and is_whiteout(place.lstat())
+        if is_hidden:
+            place.unlink()
+        if not os.path.lexists(place):
+            with workspace.open_parent(each) as (directory, name):
+                mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode & PERMISSION_BITS
+            place.mkdir()
+            place.chmod(mode)
+            set_opaque(place, is_hidden)
+    target = layer / os.fsdecode(to_os_name(rel))
+    with open_parent(os.fsencode(target)) as into, workspace.open_parent(rel) as source:
+        copy_file(source, into, sync=False)
+
+
+def _classify(mode: int) -> PathKind:
+    if stat.S_ISDIR(mode):
+        return "directory"
+    if stat.S_ISREG(mode):
+        return "file"
+    return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+def fingerprint_entry(entry: LayeredEntry) -> FileState | None:
+    """Return the state of a layer's file or link; None: it is neither."""
+    with open_parent(entry.place) as (directory, name):
+        return fingerprint_file(directory, name)
+
+
+def fingerprint_file(directory: int, name: bytes) -> FileState | None:
+    """Return the state of a file of any size, or of a link; None: it is neither. Raises OSError."""
+    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        target = os.readlink(name, dir_fd=directory)
+        return FileState(
+            kind="symlink", blob=hashlib.sha256(target).hexdigest(), mode=PERMISSION_BITS, size=len(target)
+        )
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    digest = hashlib.sha256()
+    descriptor = open_beneath(directory, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        while data := os.read(descriptor, _CHUNK):
+            digest.update(data)
+    finally:
+        os.close(descriptor)
+    return FileState(kind="file", blob=digest.hexdigest(), mode=found.st_mode & PERMISSION_BITS, size=found.st_size)
+
+
+def copy_file(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: bool) -> None:
+    """Copy a file (content, permissions, modification time) or a link to a name that is free. Raises OSError."""
+    (from_directory, from_name), (to_directory, to_name) = source, target
+    found = os.stat(from_name, dir_fd=from_directory, follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        os.symlink(os.readlink(from_name, dir_fd=from_directory), to_name, dir_fd=to_directory)
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "no regular file", from_name)
+    reading = open_beneath(from_directory, from_name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        writing = os.open(to_name, flags, 0o600, dir_fd=to_directory)
+        try:
+            while data := os.read(reading, _CHUNK):
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(writing, view) :]
+            os.fchmod(writing, found.st_mode & PERMISSION_BITS)
+            os.utime(writing, ns=(found.st_atime_ns, found.st_mtime_ns))
+            if sync:
+                os.fsync(writing)
+        except OSError:
+            os.unlink(to_name, dir_fd=to_directory)
+            raise
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)

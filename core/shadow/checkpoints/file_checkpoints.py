@@ -1,0 +1,324 @@
+"""Restoring the files of a checkpoint: what was pending is pending again, what was written is reverted.
+
+Writes are reverted one by one, newest first, by three-way merge, so that what the user changed in the meantime stays;
+where that is impossible, the path is left alone as a whole, and named. Carried out by the same journalled promotion as
+verdicts. Running it once more after an interruption comes to the same end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
+from core.protocol.events import (
+    AnyEvent,
+    ChangeProposed,
+    ChangeResolved,
+    ChangeRevised,
+    FileWritten,
+    SkippedPath,
+    VerdictGiven,
+    VerdictUndone,
+)
+from core.protocol.review import Change, FileState, VerdictRecord
+from core.shadow.bulk.bulk_summary import build_layers_changed
+from core.shadow.bulk.bulk_verdicts import BulkVerdicts
+from core.shadow.content.contents import Contents
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.paths import walk_directory
+from core.shadow.promotion.journal import PathWrite
+from core.shadow.promotion.promotion import Promotion, PromotionFailed, arrange_writes
+from core.shadow.review.verdicts import Verdicts
+from core.state.review import ReviewCheckpoint, ReviewState
+from core.workspace import ABSENT, Workspace
+
+EDITED_SINCE = "the file in the project was edited in the same place since; it stays as it is."
+NOT_KEPT = "ignored files no longer available: what commands had left is not kept any more; it stays as it is now."
+BULK_GONE = "it was accepted then and taken back since, and is not kept any more; accept it again if you want it."
+
+
+class RestoreStep(Struct, frozen=True, kw_only=True):
+    """The restore of one path: `change` is pending afterwards instead of `now`, and the disk holds `target` instead of
+    `disk` (equal: nothing is written). `reason`: why the path is left alone, "" = it is not."""
+
+    path: str
+    change: Change | None
+    now: Change | None
+    disk: FileState = ABSENT
+    target: FileState = ABSENT
+    reason: str = ""
+
+
+class RestoreResult(Struct, frozen=True, kw_only=True):
+    """The paths that were restored (`files`), and those that were left alone (`left`)."""
+
+    files: tuple[str, ...]
+    left: tuple[SkippedPath, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreServices:
+    """The services of a shadow that a restore works with."""
+
+    workspace: Workspace
+    contents: Contents
+    promotion: Promotion
+    verdicts: Verdicts
+    bulks: BulkVerdicts
+    state: ReviewState
+    layers: LayerStore
+    seen: MergedTree
+    emit: Callable[[AnyEvent], None]
+
+
+class FileCheckpoints:
+    """The checkpoints of one session, as far as they concern files."""
+
+    def __init__(self, parts: RestoreServices) -> None:
+        self._workspace, self._contents = parts.workspace, parts.contents
+        self._promotion, self._verdicts, self._bulks = parts.promotion, parts.verdicts, parts.bulks
+        self._state, self._layers, self._seen = parts.state, parts.layers, parts.seen
+        self._emit = parts.emit
+
+    def freeze(self, checkpoint: str, order: int) -> bool:
+        """Keep what commands left, for a checkpoint about to be created; `order` grows from one to the next.
+
+        Return True if there was anything to keep.
+        """
+        return self._layers.freeze(checkpoint, order)
+
+    def describe_problem(self, checkpoint: str) -> str:
+        """Describe what of a checkpoint can't be restored, "" = nothing."""
+        return "" if self._read_kept(checkpoint) is not None else NOT_KEPT
+
+    def find_changed_paths(self, checkpoint: str) -> set[str]:
+        """Return the paths whose pending change differs from the checkpoint's, or that were written since."""
+        return {
+            *self._find_changed_pending(self._find_checkpoint(checkpoint)),
+            *self._group_writes(self._find_checkpoint(checkpoint)),
+        }
+
+    def find_changed_bulks(self, checkpoint: str) -> tuple[str, ...]:
+        """Return the roots of the bulks that differ from the checkpoint's."""
+        then, now = (
+            {each.root: each for each in bulks}
+            for bulks in (self._find_checkpoint(checkpoint).bulks, self._state.bulks)
+        )
+        return tuple(sorted(root for root in then.keys() | now.keys() if then.get(root) != now.get(root)))
+
+    def _find_checkpoint(self, checkpoint: str) -> ReviewCheckpoint:
+        point = self._state.checkpoints.get(checkpoint)
+        if point is None:
+            raise CommandRejected(f"there is no checkpoint {checkpoint!r}.", code="checkpoint_unknown")
+        return point
+
+    def _read_kept(self, checkpoint: str) -> KeptLayers | None:
+        return self._layers.read_frozen(checkpoint) if self._find_checkpoint(checkpoint).generated else KeptLayers()
+
+    # what is to be done
+
+    def plan(self, checkpoint: str) -> list[RestoreStep]:
+        """Plan one step for each path that differs by now. Stores content of the user's files, and nothing else."""
+        point = self._find_checkpoint(checkpoint)
+        writes = self._group_writes(point)
+        return [self._plan_step(path, point, writes) for path in sorted({*self._find_changed_pending(point), *writes})]
+
+    def _find_changed_pending(self, point: ReviewCheckpoint) -> set[str]:
+        then, now = point.changes, self._state.changes
+        otherwise = {path for path in then.keys() | now.keys() if then.get(path) != now.get(path)}
+        return otherwise | _find_changed_verdicts(point, self._state)
+
+    def _group_writes(self, point: ReviewCheckpoint) -> dict[str, list[FileWritten]]:
+        found: dict[str, list[FileWritten]] = {}
+        for write in self._state.writes[point.written :]:
+            found.setdefault(write.path, []).append(write)
+        return found
+
+    def _plan_step(
+        self, path: str, point: ReviewCheckpoint, writes: Mapping[str, Sequence[FileWritten]]
+    ) -> RestoreStep:
+        step = RestoreStep(path=path, change=point.changes.get(path), now=self._state.changes.get(path))
+        if path not in writes:
+            return step
+        try:
+            disk = self._read_disk(path, writes)
+        except PathRefused as error:
+            return replace(step, reason=error.message)
+        target: FileState | None = disk
+        for write in reversed(writes[path]):
+            target = self._contents.merge(write.state, target, write.before or ABSENT) if target else None
+        return replace(step, disk=disk, target=target) if target else replace(step, disk=disk, reason=EDITED_SINCE)
+
+    def _read_disk(self, path: str, writes: Collection[str]) -> FileState:
+        try:
+            return self._contents.store(*self._workspace.read_state(path))
+        except PathRefused as error:
+            below = walk_directory(self._workspace, path) if error.code == "not_a_file" else None
+            if below and all(kind == "directory" or each in writes for each, kind in below):
+                return ABSENT  # it gives way to the file that was there
+            raise
+
+    # doing it
+
+    def restore(self, checkpoint: str, fresh: Collection[str] = ()) -> RestoreResult:
+        """Restore pending changes, kept layers and the files on disk.
+
+        `fresh`: roots that were being undone when an earlier attempt was cut off. Raises `StateError` when the session
+        can't be written.
+        """
+        point = self._find_checkpoint(checkpoint)
+        plan = self.plan(checkpoint)
+        left = [SkippedPath(path=each.path, reason=each.reason) for each in plan if each.reason]
+        todo = [each for each in plan if not each.reason]
+        kept = self._read_kept(checkpoint)
+        failed = self._carry_out(todo, point)
+        roots, left_bulks = self._undo_bulks(point)
+        self._workspace.remove_directories(sorted(self._list_made_directories(point)))
+        if kept is not None:
+            left_bulks += self._redo_bulks(point)
+            self._switch_layers(kept, {*roots, *fresh})
+        else:
+            left_bulks.append(SkippedPath(path=", ".join(each.root for each in point.bulks) or ".", reason=NOT_KEPT))
+        self._check_disk(point)
+        missed = {each.path for each in failed}
+        files = tuple(each.path for each in todo if each.path not in missed)
+        return RestoreResult(files=files, left=(*left, *failed, *left_bulks))
+
+    def list_bulk_roots(self, checkpoint: str) -> tuple[str, ...]:
+        """Return the roots of the bulks that a restore undoes on disk."""
+        return tuple(
+            each.path for each in _list_given_since(self._find_checkpoint(checkpoint), self._state) if each.bulk
+        )
+
+    def _carry_out(self, todo: Sequence[RestoreStep], point: ReviewCheckpoint) -> list[SkippedPath]:
+        writing = [each for each in todo if each.target != each.disk]
+        for each in todo:
+            if each.target == each.disk:
+                self._emit_all(self._build_events(each, point))
+        if not writing:
+            return []
+        try:
+            self._promote(writing, point)
+        except (ReviewConflict, PathRefused, PromotionFailed):
+            return self._promote_one_by_one(writing, point)
+        return []
+
+    def _promote(self, steps: Sequence[RestoreStep], point: ReviewCheckpoint) -> None:
+        events = [event for each in steps for event in self._build_events(each, point)]
+        self._promotion.run([self._plan_write(each, point) for each in steps], events, self._emit)
+
+    def _promote_one_by_one(self, steps: Sequence[RestoreStep], point: ReviewCheckpoint) -> list[SkippedPath]:
+        """Promote each step by itself, after they could not be promoted together; return what was left alone."""
+        by_path = {each.path: each for each in steps}
+        left = []
+        for path in [write.path for write in arrange_writes([self._plan_write(each, point) for each in steps])]:
+            try:
+                self._promote([by_path[path]], point)
+            except StateError:
+                raise
+            except AgentTuiError as problem:
+                left.append(SkippedPath(path=path, reason=problem.message))
+        return left
+
+    def _plan_write(self, step: RestoreStep, point: ReviewCheckpoint) -> PathWrite:
+        write = self._promotion.plan_write(step.path, step.disk, step.target, step.now.pending if step.now else None)
+        if step.target.kind != "absent":
+            return write
+        made = {
+            each
+            for record in _list_given_since(point, self._state)
+            if record.path == step.path
+            for each in record.directories
+        }
+        return replace(write, directories=tuple(sorted(made.union(write.directories))))
+
+    def _build_events(self, step: RestoreStep, point: ReviewCheckpoint) -> list[AnyEvent]:
+        path, events = step.path, list[AnyEvent]()
+        if step.target != step.disk:
+            events.append(FileWritten(path=path, state=step.target, before=step.disk))
+        if step.change is None:
+            events += [ChangeResolved(path=path)] if step.now else []
+        elif step.change != step.now:
+            events.append(ChangeRevised(change=step.change) if step.now else ChangeProposed(change=step.change))
+        since = [each for each in _list_given_since(point, self._state) if each.path == path and each.bulk is None]
+        events += [VerdictUndone(id=each.id, path=path) for each in reversed(since)]
+        again = [each for each in _list_undone_since(point, self._state) if each.path == path and each.bulk is None]
+        return [*events, *(VerdictGiven(verdict=each) for each in again)]
+
+    def _emit_all(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self._emit(event)
+
+    def _list_made_directories(self, point: ReviewCheckpoint) -> set[str]:
+        """Return the directories that were made for files accepted since; those that hold something stay."""
+        return {each for record in _list_given_since(point, self._state) for each in record.directories}
+
+    # what commands left
+
+    def _undo_bulks(self, point: ReviewCheckpoint) -> tuple[set[str], list[SkippedPath]]:
+        """Undo the verdicts on bulks since the checkpoint. Return the roots that were, and those that could not be."""
+        roots, left = set[str](), list[SkippedPath]()
+        for record in reversed(_list_given_since(point, self._state)):
+            if record.bulk is None:
+                continue
+            try:
+                self._bulks.undo(record.id, self._emit)
+            except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
+                left.append(SkippedPath(path=record.path, reason=problem.message))
+            else:
+                roots.add(record.path)
+        return roots, left
+
+    def _redo_bulks(self, point: ReviewCheckpoint) -> list[SkippedPath]:
+        """Accept once more what was accepted at the checkpoint and undone since."""
+        left = []
+        for record in _list_undone_since(point, self._state):
+            if record.bulk is None:
+                continue
+            try:
+                if record.verdict == "reject":
+                    self._emit(VerdictGiven(verdict=record))
+                elif not self._bulks.redo(record, self._emit):
+                    left.append(SkippedPath(path=record.path, reason=BULK_GONE))
+            except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
+                left.append(SkippedPath(path=record.path, reason=problem.message))
+        return left
+
+    def _switch_layers(self, kept: KeptLayers, roots: Collection[str]) -> None:
+        """Put the checkpoint's kept layers in force. What was undone on disk only looks newer there."""
+        now = time.time_ns()
+        tops = {path: replace(top, since=now) if top.root in roots else top for path, top in kept.tops.items()}
+        if (kept := replace(kept, tops=tops)) == self._layers.kept:
+            return
+        self._layers.switch_to(kept)
+        self._emit(build_layers_changed(self._layers, self._seen))
+
+    def _check_disk(self, point: ReviewCheckpoint) -> None:
+        """Check what is pending again against the disk: the user may have edited it."""
+        for path in point.changes:
+            if path in self._state.changes:
+                self._verdicts.check_disk(path)
+
+
+def _list_given_since(point: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
+    """List the standing verdicts that were given after a checkpoint, oldest first."""
+    then = {each.id for each in point.verdicts}
+    return [each for each in state.verdicts if each.id not in then]
+
+
+def _list_undone_since(point: ReviewCheckpoint, state: ReviewState) -> list[VerdictRecord]:
+    """List the verdicts that stood at a checkpoint and do not any more, oldest first."""
+    now = {each.id for each in state.verdicts}
+    return [each for each in point.verdicts if each.id not in now]
+
+
+def _find_changed_verdicts(point: ReviewCheckpoint, state: ReviewState) -> set[str]:
+    return {
+        each.path for each in (*_list_given_since(point, state), *_list_undone_since(point, state)) if each.bulk is None
+    }

@@ -1,0 +1,99 @@
+"""A content-addressed store of bytes (sha256): the past and present states of every change."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from core.errors import ContentLost, StateError
+from core.shadow.content.parallel_sync import run_for_each
+
+
+class BlobStore:
+    """Files `<directory>/<2 hex>/<62 hex>`, mode 0600, each written whole or not at all.
+
+    A blob is in the file system's cache when `put` returns, so the death of this process does not lose it; `sync` makes
+    it survive the machine's, and is called before anything in the user's project depends on it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._present: set[str] = set()
+        self._synced: set[str] = set()
+
+    def put(self, data: bytes) -> str:
+        """Store `data` and return its sha256 in hex. `StateError` when the state directory can't take it."""
+        sha = hashlib.sha256(data).hexdigest()
+        if sha in self._present:
+            return sha
+        path = self._get_path(sha)
+        try:
+            if not path.exists():
+                self._write(path, data)
+        except OSError as error:
+            raise StateError(
+                f"The session can't store a file's content in {self.directory}: {error.strerror}.",
+                hint="Make room or make the directory writable, then try again.",
+            ) from error
+        self._present.add(sha)
+        return sha
+
+    def get(self, sha: str) -> bytes:
+        """Return the bytes of a blob. Raises `ContentLost` if it is missing or damaged.
+
+        A damaged one is moved aside (`.<62 hex>.damaged`), so that the same content can be stored again.
+        """
+        path = self._get_path(sha)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            self._present.discard(sha)
+            raise ContentLost(f"Stored content {sha[:12]} can't be read: {error.strerror}.") from error
+        if hashlib.sha256(data).hexdigest() != sha:
+            self._present.discard(sha)
+            self._synced.discard(sha)
+            with suppress(OSError):
+                path.replace(path.with_name(f".{path.name}.damaged"))
+            raise ContentLost(f"Stored content {sha[:12]} is damaged.")
+        return data
+
+    def require(self, shas: Iterable[str]) -> None:
+        """Raise `ContentLost` if one of the blobs is missing."""
+        for sha in shas:
+            if not self._get_path(sha).exists():
+                raise ContentLost(f"Stored content {sha[:12]} is gone.")
+
+    def sync(self, shas: Iterable[str]) -> None:
+        """Make blobs durable. Raises OSError."""
+        new = [sha for sha in shas if sha not in self._synced]
+        run_for_each([self._get_path(sha) for sha in new], _fsync)
+        run_for_each(sorted({self._get_path(sha).parent for sha in new}), _fsync)
+        self._synced.update(new)
+
+    def _get_path(self, sha: str) -> Path:
+        return self.directory / sha[:2] / sha[2:]
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            temporary.replace(path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

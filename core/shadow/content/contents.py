@@ -1,0 +1,165 @@
+"""The content of a path as a state and its bytes: storing, merging and comparing two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import ContentLost
+from core.languages import detect_language
+from core.protocol.review import Change, FileState, Hunk, Operation
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible, split_lines
+from core.shadow.diff.text_lines import is_binary
+from core.shadow.diff.three_way_merge import merge_three_way
+from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
+
+_NOT_PROTECTED = FileRisk("")
+
+
+@contextmanager
+def explain_lost_content(path: str) -> Iterator[None]:
+    """Raise `ContentLost` with the name of the file whose stored bytes are lost, and what can be done about it."""
+    try:
+        yield
+    except ContentLost as error:
+        raise ContentLost(
+            f"{path}: {error.message[0].lower()}{error.message[1:]}",
+            hint="It can't be shown or accepted any more: reject the file, and have the change made again.",
+        ) from error
+
+
+class ChangeSides(Struct, frozen=True, kw_only=True):
+    """A path's base and what is proposed instead."""
+
+    base: FileState
+    pending: FileState
+
+
+class Contents:
+    """States whose bytes are kept in a `BlobStore`. `risks_by_path`: why a path is protected for more than its name;
+    see `Risks`."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self.risks_by_path: dict[str, str] = {}
+
+    def read(self, state: FileState) -> bytes:
+        """Return the bytes of a state; none for an absent path."""
+        return b"" if state.kind == "absent" else self._blobs.get(state.blob)
+
+    def store(self, state: FileState, data: bytes | None) -> FileState:
+        """Store the bytes of a state that was read from disk, and return the state."""
+        if data is not None:
+            self._blobs.put(data)
+        return state
+
+    def store_file(self, data: bytes, mode: int) -> FileState:
+        """Store the bytes of a file, and return its state."""
+        return FileState(kind="file", blob=self._blobs.put(data), mode=mode, size=len(data))
+
+    def merge(
+        self, base: FileState, ours: FileState, theirs: FileState, *, prefer_ours: bool = False
+    ) -> FileState | None:
+        """Merge three states: their bytes by lines, their modes, and whether they exist at all. None: they clash."""
+        if theirs in (ours, base):
+            return ours
+        if ours == base:
+            return theirs
+        if not (base.kind == ours.kind == theirs.kind == "file"):
+            return ours if prefer_ours else None
+        merged = merge_three_way(self.read(base), self.read(ours), self.read(theirs), prefer_ours=prefer_ours)
+        if merged is None:
+            return None
+        return self.store_file(merged, ours.mode if ours.mode != base.mode else theirs.mode)
+
+    def build_change(
+        self, path: str, sides: ChangeSides, known: Iterable[Hunk] = (), moved: tuple[str, FileState] | None = None
+    ) -> Change:
+        """Build the change between two states, compared anew; hunks of equal content keep their `known` ids and todos.
+
+        `moved`: the old path and state of which the new file is a rename; see `Change.moved`.
+        """
+        moved = moved if sides.base.kind == "absent" and sides.pending.kind == "file" else None
+        counted = replace(sides, base=moved[1]) if moved else sides
+        old, new = self.read(counted.base), self.read(sides.pending)
+        earlier = tuple(each for each in known if not each.moves)
+        found = _compute_hunks(counted, old, new, earlier) if not moved or old != new else ()
+        found = assign_todo((*(_build_rename_hunk(path, moved[0]) if moved else ()), *found), earlier)
+        before = old if counted is sides else b""
+        lever = (find_link_risk(path, new) if sides.pending.kind == "symlink" else None) or find_file_risk(
+            path, before, new
+        )
+        lever = lever or _NOT_PROTECTED
+        if not lever.is_protected and path in self.risks_by_path:
+            lever = FileRisk(self.risks_by_path[path], is_protected=True)
+        return Change(
+            path=path,
+            operation="rename" if moved else _classify_operation(sides),
+            base=sides.base,
+            pending=sides.pending,
+            renamed_from=moved[0] if moved else "",
+            source=moved[1] if moved else None,
+            hunks=found,
+            added=sum(each.new_lines for each in found),
+            removed=sum(each.old_lines for each in found),
+            binary=is_binary(old) or is_binary(new),
+            language=detect_language(path),
+            protected=lever.is_protected,
+            risk=lever.risk,
+        )
+
+
+def assign_todo(found: tuple[Hunk, ...], known: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
+    """Return the hunks with the todos they were made for: those that were `known` keep theirs, others get `todo`."""
+    todos = {each.id: each.todo for each in known}
+    if not todo and not any(todos.values()):
+        return found
+    return tuple(replace(each, todo=todos.get(each.id, todo)) for each in found)
+
+
+def narrow_change(change: Change, sides: ChangeSides, left: tuple[Hunk, ...]) -> Change:
+    """Return the change after a verdict (or its undoing) moved one side, with the hunks that are pending now."""
+    is_rename = change.source is not None and sides.base.kind == "absent" and sides.pending.kind == "file"
+    return replace(
+        change,
+        operation="rename" if is_rename else _classify_operation(sides),
+        renamed_from=change.renamed_from if is_rename else "",
+        source=change.source if is_rename else None,
+        base=sides.base,
+        pending=sides.pending,
+        hunks=left,
+        added=sum(each.new_lines for each in left),
+        removed=sum(each.old_lines for each in left),
+        check=change.check if sides.pending == change.pending else None,
+        broken="",
+    )
+
+
+def _classify_operation(sides: ChangeSides) -> Operation:
+    base, pending = sides.base, sides.pending
+    if base.kind == "absent":
+        return "create" if pending.kind != "absent" else "edit"
+    if pending.kind == "absent":
+        return "delete"
+    return "mode" if base.blob == pending.blob and base.kind == pending.kind and base.mode != pending.mode else "edit"
+
+
+def _build_rename_hunk(path: str, old: str) -> tuple[Hunk, ...]:
+    """Build the hunk that is the rename itself."""
+    return tuple(replace(each, moves=True) for each in build_whole_hunk(["rename", old, path]))
+
+
+def _compute_hunks(sides: ChangeSides, old: bytes, new: bytes, known: Iterable[Hunk]) -> tuple[Hunk, ...]:
+    if sides.base == sides.pending:
+        return ()
+    text = "symlink" not in {sides.base.kind, sides.pending.kind} and not is_binary(old) and not is_binary(new)
+    if text and old != new and is_divisible(old, new):
+        return compute_hunks(old, new, known)
+    identity = [f"{each.kind} {each.blob} {each.mode:o}" for each in (sides.base, sides.pending)]
+    if text and old != new:
+        return build_whole_hunk(identity, len(split_lines(old)), len(split_lines(new)))
+    return build_whole_hunk(identity)

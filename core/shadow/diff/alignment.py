@@ -1,0 +1,247 @@
+"""Line alignment of two files: patience first, then the rarest line, then Myers for small remainders.
+
+Lines that occur once on both sides are paired along the longest increasing run (patience diff, B. Cohen); between them,
+around the rarest common line (histogram diff of JGit); small remainders by the greedy algorithm of Myers ("An O(ND)
+Difference Algorithm", 1986). Regions where all of that would find only noise are replaced as a whole. Last, regions
+that can slide are put where a reader expects them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TypeVar
+
+# old[a0:a1] becomes new[b0:b1]; between two regions there is at least one common line.
+Region = tuple[int, int, int, int]
+_Item = TypeVar("_Item", bound=Hashable)
+
+_MAX_RARE_PAIRS = 64  # pairs of occurrences that are still looked at
+_MAX_MYERS_LINES = 2_000  # lines of both sides together that Myers is asked for
+_MAX_MYERS_EDITS = 100  # edits that Myers may find before it gives up
+_WINDOW_SIZES = (16, 8, 4)  # lines; the widest first: the surest
+_NOISE_LINES, _NOISE_EDITS = 2, 8
+_MAX_SLIDE = 100
+
+
+def find_regions(old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
+    """Return the maximal regions that differ, in order."""
+    return _slide_regions(_join_across_noise(find_pieces(old, new), old), old, new)
+
+
+def find_pieces(old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
+    """Return every region that differs, in order, however few lines separate two of them."""
+    numbers: dict[bytes, int] = {}
+    a = [numbers.setdefault(line, len(numbers)) for line in old]
+    b = [numbers.setdefault(line, len(numbers)) for line in new]
+    return list(_find_gaps(sorted(_find_matches(a, b)), len(a), len(b)))
+
+
+def _find_gaps(blocks: list[tuple[int, int, int]], a_end: int, b_end: int) -> Iterator[Region]:
+    a = b = 0
+    for i, j, length in (*blocks, (a_end, b_end, 0)):
+        if i > a or j > b:
+            yield a, i, b, j
+        a, b = i + length, j + length
+
+
+def _find_matches(a: list[int], b: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield blocks (i, j, length) with a[i:i+length] == b[j:j+length]; they do not cross, and come in no particular
+    order."""
+    todo = [(0, len(a), 0, len(b))]
+    while todo:
+        a0, a1, b0, b1 = todo.pop()
+        start = a0
+        while a0 < a1 and b0 < b1 and a[a0] == b[b0]:
+            a0, b0 = a0 + 1, b0 + 1
+        if a0 > start:
+            yield start, b0 - (a0 - start), a0 - start
+        end = a1
+        while a0 < a1 and b0 < b1 and a[a1 - 1] == b[b1 - 1]:
+            a1, b1 = a1 - 1, b1 - 1
+        if a1 < end:
+            yield a1, b1, end - a1
+        if a0 == a1 or b0 == b1:
+            continue
+        i, j = a0, b0
+        anchors = _find_anchors(a, b, (a0, a1, b0, b1))
+        for x, y in anchors:
+            yield x, y, 1
+            if x > i or y > j:
+                todo.append((i, x, j, y))
+            i, j = x + 1, y + 1
+        if anchors:
+            todo.append((i, a1, j, b1))
+
+
+def _find_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, int]]:
+    """Return pairs of equal lines, increasing on both sides, to divide the box at; empty if it differs as a whole."""
+    a0, a1, b0, b1 = box
+    of_a, of_b = _index_positions(a[a0:a1], a0), _index_positions(b[b0:b1], b0)
+    common = of_a.keys() & of_b.keys()
+    if not common:
+        return []
+    unique = [(of_b[each][0], of_a[each][0]) for each in common if len(of_a[each]) == 1 == len(of_b[each])]
+    if unique:
+        return _find_longest_increasing(sorted(unique))
+    count, rarest = min((len(of_a[each]) * len(of_b[each]), each) for each in common)
+    if count <= _MAX_RARE_PAIRS:
+        pairs = [(x, y) for x in of_a[rarest] for y in of_b[rarest]]
+        return [max(pairs, key=lambda pair: _measure_run(a, b, box, pair))]
+    if a1 - a0 + b1 - b0 <= _MAX_MYERS_LINES and (found := _diff_myers(a[a0:a1], b[b0:b1], a0, b0)):
+        return found
+    return _find_window_anchors(a, b, box)
+
+
+def _find_window_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, int]]:
+    """Return anchors made of windows of several lines that occur once on both sides, for text without rare lines."""
+    a0, a1, b0, b1 = box
+    for size in _WINDOW_SIZES:
+        of_a = _index_positions([*zip(*(a[a0 + by : a1] for by in range(size)), strict=False)])
+        of_b = _index_positions([*zip(*(b[b0 + by : b1] for by in range(size)), strict=False)])
+        once = [
+            (b0 + of_b[each][0], a0 + of_a[each][0])
+            for each in of_a.keys() & of_b.keys()
+            if len(of_a[each]) == 1 == len(of_b[each])
+        ]
+        if once:
+            return _find_longest_increasing(sorted(once))
+    return []
+
+
+def _index_positions(lines: Sequence[_Item], first: int = 0) -> dict[_Item, list[int]]:
+    """Map each item to its positions, counted from `first`."""
+    places: dict[_Item, list[int]] = {}
+    for index, line in enumerate(lines, first):
+        places.setdefault(line, []).append(index)
+    return places
+
+
+def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest run of (b, a) pairs, sorted by b, whose a increases too, as (a, b)."""
+    tops: list[int] = []
+    piles: list[int] = []
+    previous: list[int] = []
+    for index, (_, x) in enumerate(pairs):
+        pile = bisect_left(tops, x)
+        previous.append(piles[pile - 1] if pile else -1)
+        if pile == len(tops):
+            tops.append(x)
+            piles.append(index)
+        else:
+            tops[pile], piles[pile] = x, index
+    run, index = [], piles[-1]
+    while index >= 0:
+        run.append((pairs[index][1], pairs[index][0]))
+        index = previous[index]
+    return run[::-1]
+
+
+def _measure_run(a: list[int], b: list[int], box: Region, pair: tuple[int, int]) -> int:
+    """Count the equal lines around a pair without a break."""
+    a0, a1, b0, b1 = box
+    x, y = pair
+    while x > a0 and y > b0 and a[x - 1] == b[y - 1]:
+        x, y = x - 1, y - 1
+    length = 0
+    while x + length < a1 and y + length < b1 and a[x + length] == b[y + length]:
+        length += 1
+    return length
+
+
+def _diff_myers(a: list[int], b: list[int], a0: int, b0: int) -> list[tuple[int, int]]:
+    """Return the pairs of a shortest edit script; empty if it is longer than `_MAX_MYERS_EDITS`."""
+    furthest = {1: 0}
+    trace: list[dict[int, int]] = []
+    for distance in range(_MAX_MYERS_EDITS + 1):
+        trace.append(dict(furthest))
+        for k in range(-distance, distance + 1, 2):
+            down = k == -distance or (k != distance and furthest.get(k - 1, -1) < furthest.get(k + 1, -1))
+            x = furthest[k + 1] if down else furthest[k - 1] + 1
+            y = x - k
+            while x < len(a) and y < len(b) and a[x] == b[y]:
+                x, y = x + 1, y + 1
+            furthest[k] = x
+            if x >= len(a) and y >= len(b):
+                return [(a0 + i, b0 + j) for i, j in _trace_back(trace, len(a), len(b))]
+    return []
+
+
+def _trace_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+    pairs: list[tuple[int, int]] = []
+    for distance in range(len(trace) - 1, -1, -1):
+        furthest, k = trace[distance], x - y
+        down = k == -distance or (k != distance and furthest.get(k - 1, -1) < furthest.get(k + 1, -1))
+        back_k = k + 1 if down else k - 1
+        back_x = furthest[back_k] if distance else 0
+        back_y = back_x - back_k if distance else 0
+        while x > back_x and y > back_y:
+            x, y = x - 1, y - 1
+            pairs.append((x, y))
+        x, y = back_x, back_y
+    return pairs[::-1]
+
+
+def _join_across_noise(found: list[Region], old: Sequence[bytes]) -> list[Region]:
+    """Join two rewritten regions that only a line or two without a letter keep apart (blank lines, brackets)."""
+    joined: list[Region] = []
+    for region in found:
+        last = joined[-1] if joined else None
+        if last and _is_rewrite(last) and _is_rewrite(region) and _is_noise(old[last[1] : region[0]]):
+            joined[-1] = (last[0], region[1], last[2], region[3])
+        else:
+            joined.append(region)
+    return joined
+
+
+def _is_rewrite(region: Region) -> bool:
+    a0, a1, b0, b1 = region
+    return min(a1 - a0, b1 - b0) >= _NOISE_EDITS
+
+
+def _is_noise(lines: Sequence[bytes]) -> bool:
+    return len(lines) <= _NOISE_LINES and not any(_is_word(line) for line in lines)
+
+
+def _is_word(line: bytes) -> bool:
+    return any(byte > 127 or chr(byte).isalnum() for byte in line)
+
+
+def _slide_regions(found: list[Region], old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
+    """Move pure insertions and removals among equal lines to where they read best."""
+    placed: list[Region] = []
+    for index, (a0, a1, b0, b1) in enumerate(found):
+        if a0 != a1 and b0 != b1:
+            placed.append((a0, a1, b0, b1))
+            continue
+        lines, start, end = (new, b0, b1) if a0 == a1 else (old, a0, a1)
+        above = a0 - (placed[-1][1] if placed else -1)
+        following = found[index + 1][0] if index + 1 < len(found) else len(old) + 1
+        shift = _find_best_shift(lines, start, end, (min(above - 1, _MAX_SLIDE), min(following - a1 - 1, _MAX_SLIDE)))
+        placed.append((a0 + shift, a1 + shift, b0 + shift, b1 + shift))
+    return placed
+
+
+def _find_best_shift(lines: Sequence[bytes], start: int, end: int, room: tuple[int, int]) -> int:
+    up = down = 0
+    while up < room[0] and lines[start - up - 1] == lines[end - up - 1]:
+        up += 1
+    while down < room[1] and end + down < len(lines) and lines[start + down] == lines[end + down]:
+        down += 1
+    if not up and not down:
+        return 0
+    return min(range(-up, down + 1), key=lambda by: (_rate_cut(lines, start + by) + _rate_cut(lines, end + by), -by))
+
+
+def _rate_cut(lines: Sequence[bytes], at: int) -> int:
+    """Rate how badly a file is cut before line `at`: low after a blank line and before little indentation."""
+    if at in {0, len(lines)}:
+        return -1
+    after_blank = not lines[at - 1].strip()
+    line = lines[at]
+    stripped = line.lstrip()
+    if not stripped:
+        return 3 + 2 * after_blank
+    indent = len(line[: len(line) - len(stripped)].expandtabs(4))
+    closes = stripped[:1] in {b"}", b")", b"]"} or stripped.startswith((b"end", b"else"))
+    return 2 * indent - after_blank + 2 * closes

@@ -1,0 +1,160 @@
+"""A change as lines to look at: context, removed, added and gaps; decoded, clipped, with changed words marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk
+from core.secrets import mask_secrets
+from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, has_bom, split_lines
+from core.shadow.diff.word_marks import compute_marks
+
+MAX_LINES = 200_000
+RENAMED_ONLY = "renamed, content unchanged"
+MAX_WIDTH = 2_000  # characters of one line
+MARKED_PAIRS = 1_500  # removed/added pairs of one diff that are compared word by word
+
+
+class _Side(Struct, frozen=True):
+    lines: list[bytes]
+    encoding: Encoding
+    usual_ending: str
+
+    def read_line(self, number: int) -> tuple[str, str]:
+        """Return line `number` (from 1) as shown, and its ending where that is worth showing."""
+        text, ending = decode_line(self.lines[number - 1], self.encoding)
+        if len(text) > MAX_WIDTH:
+            text = f"{text[:MAX_WIDTH]}… [{len(text) - MAX_WIDTH:,} more characters]"
+        return text, "" if ending == self.usual_ending else ending
+
+
+def build_diff(change: Change, old: bytes, new: bytes, *, context: int = 3, note: str = "") -> ChangeDiff:
+    """Return `change` with its lines; `context` unchanged lines around hunks, -1 = all of them."""
+    notes = [note, *_describe_states(change, old, new)]
+    if all(each.moves for each in change.hunks) and change.hunks:
+        return ChangeDiff(change=change, lines=(), note="; ".join(filter(None, (RENAMED_ONLY, *notes))))
+    if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
+        return ChangeDiff(change=change, lines=(), note="; ".join(filter(None, notes)))
+    usual = "crlf" if (old or new).count(b"\r\n") * 2 > (old or new).count(b"\n") else "lf"
+    if detect_encoding(old or new) != "utf-8":
+        usual = _find_utf16_newline(old or new)
+    before = _Side(split_lines(old), detect_encoding(old), usual)
+    after = _Side(split_lines(new), detect_encoding(new), usual)
+    found = list(islice(_build_lines(change.hunks, before, after, context), MAX_LINES + 1))
+    truncated = len(found) > MAX_LINES
+    if truncated:
+        notes.append(f"only the first {MAX_LINES:,} lines are shown")
+    return ChangeDiff(
+        change=change,
+        lines=tuple(_mark_words(found[:MAX_LINES])),
+        truncated=truncated,
+        note="; ".join(filter(None, notes)),
+    )
+
+
+def build_excerpt(change: Change, chosen: tuple[Hunk, ...], old: bytes, new: bytes, *, limit: int = 40) -> str:
+    """Return the lines of some hunks as `-` and `+` lines, at most `limit` of them, with keys masked."""
+    if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
+        return ""
+    before = _Side(split_lines(old), detect_encoding(old), "lf")
+    after = _Side(split_lines(new), detect_encoding(new), "lf")
+    rows = (row for index, hunk in enumerate(chosen) for row in _build_hunk_lines(index, hunk, before, after))
+    shown = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
+    return "\n".join((*shown[:limit], "…") if len(shown) > limit else shown)
+
+
+def _find_utf16_newline(data: bytes) -> str:
+    return decode_line(split_lines(data)[0], detect_encoding(data))[1]
+
+
+def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
+    base, pending = change.counted_state, change.pending
+    if change.binary:
+        yield f"binary file, {base.size:,} → {pending.size:,} bytes"
+    if base.kind == "file" == pending.kind and base.mode != pending.mode:
+        yield f"mode {base.mode:04o} → {pending.mode:04o}"
+    if base.kind == "absent" and pending.kind == "file" and pending.mode & 0o111:
+        yield f"mode {pending.mode:04o}"
+    for name, state, data in (("from", base, old), ("to", pending, new)):
+        if state.kind == "symlink":
+            yield f"symbolic link {name} {data.decode('utf-8', 'replace')}"
+    if old and new and has_bom(old) != has_bom(new):
+        yield "byte order mark " + ("added" if has_bom(new) else "removed")
+    if old and new and detect_encoding(old) != detect_encoding(new):
+        yield f"encoding {detect_encoding(old)} → {detect_encoding(new)}"
+    if change.operation in {"create", "delete"} and not (old or new) and not change.binary:
+        yield "empty file"
+
+
+def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: int) -> Iterator[DiffLine]:
+    old = new = 1
+    for index, hunk in enumerate(hunks):
+        if hunk.moves:
+            continue
+        is_first = all(each.moves for each in hunks[:index])
+        yield from _build_context(before, old, new, hunk.old_start - old, _count_context(context, first=is_first))
+        yield from _build_hunk_lines(index, hunk, before, after)
+        old, new = hunk.old_start + hunk.old_lines, hunk.new_start + hunk.new_lines
+    yield from _build_context(before, old, new, len(before.lines) + 1 - old, _count_context(context, last=True))
+
+
+def _count_context(context: int, *, first: bool = False, last: bool = False) -> tuple[int, int]:
+    """Return how many unchanged lines to show at the start and at the end of an unchanged stretch."""
+    shown = context if context >= 0 else MAX_LINES
+    return 0 if first else shown, 0 if last else shown
+
+
+def _build_context(side: _Side, old: int, new: int, count: int, shown: tuple[int, int]) -> Iterator[DiffLine]:
+    head, tail = min(shown[0], count), shown[1]
+    tail = max(min(tail, count - head), 0)
+    left_out = count - head - tail
+    if left_out == 1:
+        head, left_out = head + 1, 0  # a gap line would take as much room
+    for offset in range(count):
+        if head <= offset < head + left_out:
+            if offset == head:
+                yield DiffLine(kind="gap", old=old + offset, new=new + offset, text=_format_gap(left_out))
+            continue
+        text, eol = side.read_line(old + offset)
+        yield DiffLine(kind="context", old=old + offset, new=new + offset, text=text, eol=eol)
+
+
+def _format_gap(count: int) -> str:
+    return f"{count:,} unchanged lines"
+
+
+def _build_hunk_lines(index: int, hunk: Hunk, before: _Side, after: _Side) -> Iterator[DiffLine]:
+    for number in range(hunk.old_start, hunk.old_start + hunk.old_lines):
+        text, eol = before.read_line(number)
+        yield DiffLine(kind="removed", old=number, new=0, text=text, hunk=index, eol=eol)
+    for number in range(hunk.new_start, hunk.new_start + hunk.new_lines):
+        text, eol = after.read_line(number)
+        yield DiffLine(kind="added", old=0, new=number, text=text, hunk=index, eol=eol)
+
+
+def _mark_words(rows: list[DiffLine]) -> list[DiffLine]:
+    """Mark the changed words of removed and added lines that stand for each other, in place."""
+    budget, start = MARKED_PAIRS, 0
+    while start < len(rows) and budget > 0:
+        removed = _count_run(rows, start, "removed")
+        added = _count_run(rows, start + removed, "added")
+        pairs = min(removed, added, budget)
+        for offset in range(pairs):
+            one, other = start + offset, start + removed + offset
+            ours, theirs = compute_marks(rows[one].text, rows[other].text)
+            if ours or theirs:
+                rows[one], rows[other] = replace(rows[one], marks=ours), replace(rows[other], marks=theirs)
+        budget -= pairs
+        start += removed + added or 1
+    return rows
+
+
+def _count_run(rows: list[DiffLine], start: int, kind: str) -> int:
+    end = start
+    while end < len(rows) and rows[end].kind == kind:
+        end += 1
+    return end - start

@@ -1,0 +1,253 @@
+"""Exact hunks over bytes: all of them give the pending bytes, none the base, any subset a file in between.
+
+A change keeps its hunks by position. A verdict takes some of them out and shifts the rest, so the rest stays the very
+same; lines are compared anew only when the content itself has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from core.protocol.review import Hunk, Verdict
+from core.shadow.diff.alignment import Region, find_regions
+from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, is_binary, split_lines
+
+__all__ = [
+    "apply_hunks",
+    "build_whole_hunk",
+    "compute_hunks",
+    "halve_hunk",
+    "is_divisible",
+    "reinsert_hunks",
+    "remove_hunks",
+    "replace_hunk",
+    "select_hunks",
+    "split_lines",
+]
+
+_MAX_GAP = 2  # unchanged lines that two hunks of one region may have between them
+
+
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+
+def compute_hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tuple[Hunk, ...]:
+    """Return the differences, in order. `known`: hunks of an earlier comparison, whose ids go to those of equal
+    content; what was split into several of them stays so."""
+    old, new = split_lines(base), split_lines(pending)
+    earlier = tuple(known)
+    found = [each for region in find_regions(old, new) for each in _split_as_before(region, earlier, old, new)]
+    names = _HunkIds(earlier)
+    return _make_ids_unique(_build_hunk(names, region, old, new) for region in found)
+
+
+def replace_hunk(
+    every: Sequence[Hunk], hunk: Hunk, parts: Sequence[Region], old: Sequence[bytes], new: Sequence[bytes]
+) -> tuple[Hunk, ...]:
+    """Return the hunks with `parts` in the place of one; the others keep their ids and move along.
+
+    `old`, `new`: the lines of its two sides, the new ones as they are to be; `parts` are regions of these.
+    """
+    at = every.index(hunk)
+    grown = len(new) - hunk.new_lines
+    after = [replace(each, new_start=each.new_start + grown) for each in every[at + 1 :]]
+    names = _HunkIds((), taken=(each.id for each in (*every[:at], *after)))
+    inner = (
+        _build_hunk(names, part, old, new, (hunk.old_start - 1, hunk.new_start - 1))
+        for part in parts
+        if old[part[0] : part[1]] != new[part[2] : part[3]]
+    )
+    return (*every[:at], *(replace(each, yours=hunk.yours) for each in inner), *after)
+
+
+def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], at: int, encoding: Encoding) -> list[Region]:
+    """Cut the lines of a hunk's two sides before line `at` (0-indexed) of each. A last line without an ending stays in
+    the second part, so that nothing ever comes to stand on the same line behind it."""
+    a, b = (
+        min(at, len(side) - (1 if side and decode_line(side[-1], encoding)[1] == "none" else 0)) for side in (old, new)
+    )
+    return [(0, a, 0, b), (a, len(old), b, len(new))]
+
+
+def _build_hunk(
+    names: _HunkIds, region: Region, old: Sequence[bytes], new: Sequence[bytes], above: tuple[int, int] = (0, 0)
+) -> Hunk:
+    a0, a1, b0, b1 = region
+    return Hunk(
+        id=names.assign(_hash_lines(old[a0:a1], new[b0:b1]), above[0] + a0 + 1),
+        old_start=above[0] + a0 + 1,
+        old_lines=a1 - a0,
+        new_start=above[1] + b0 + 1,
+        new_lines=b1 - b0,
+    )
+
+
+def _split_as_before(
+    region: Region, known: Sequence[Hunk], old: Sequence[bytes], new: Sequence[bytes]
+) -> Iterator[Region]:
+    """Yield the region in the parts into which the user had split it, if all of them are still the same."""
+    for run in _find_runs(known):
+        first, last = run[0], run[-1]
+        parts = [_shift_region(each, region[0] + 1 - first.old_start, region[2] + 1 - first.new_start) for each in run]
+        reaches = (last.old_start + last.old_lines - first.old_start, last.new_start + last.new_lines - first.new_start)
+        if reaches == (region[1] - region[0], region[3] - region[2]) and _is_same_run(run, parts, old, new):
+            yield from parts
+            return
+    yield region
+
+
+def _is_same_run(run: Sequence[Hunk], parts: Sequence[Region], old: Sequence[bytes], new: Sequence[bytes]) -> bool:
+    """True if these regions have the content of these hunks, and only equal lines between them."""
+    between = all(old[one[1] : other[0]] == new[one[3] : other[2]] for one, other in pairwise(parts))
+    return between and all(
+        _hash_lines(old[a0:a1], new[b0:b1]) == each.id.partition(".")[0]
+        for each, (a0, a1, b0, b1) in zip(run, parts, strict=True)
+    )
+
+
+def _shift_region(hunk: Hunk, old: int, new: int) -> Region:
+    a, b = hunk.old_start - 1 + old, hunk.new_start - 1 + new
+    return a, a + hunk.old_lines, b, b + hunk.new_lines
+
+
+def _find_runs(known: Sequence[Hunk]) -> list[list[Hunk]]:
+    """Return groups of consecutive hunks so close together that a new comparison would join them."""
+    runs: list[list[Hunk]] = []
+    for one, other in pairwise(known):
+        apart = other.old_start - one.old_start - one.old_lines
+        if not 0 <= apart <= _MAX_GAP or apart != other.new_start - one.new_start - one.new_lines:
+            continue
+        if runs and runs[-1][-1] is one:
+            runs[-1].append(other)
+        else:
+            runs.append([one, other])
+    return runs
+
+
+def _make_ids_unique(found: Iterable[Hunk]) -> tuple[Hunk, ...]:
+    """Give a later hunk of the same id another one."""
+    given: dict[str, Hunk] = {}
+    for each in found:
+        name, number = each.id, 0
+        while name in given:
+            number += 1
+            name = f"{each.id.partition('.')[0]}.{number}"
+        given[name] = each if name == each.id else replace(each, id=name)
+    return tuple(given.values())
+
+
+def build_whole_hunk(identity: Sequence[str], old_lines: int = 0, new_lines: int = 0) -> tuple[Hunk, ...]:
+    """Build the one hunk of a change that can't be divided; its id is made of what it changes (hashes, modes)."""
+    name = _hash_lines([each.encode() for each in identity], [])
+    return (Hunk(id=name, old_start=1, old_lines=old_lines, new_start=1, new_lines=new_lines),)
+
+
+def is_divisible(base: bytes, pending: bytes) -> bool:
+    """True if any subset of the hunks makes sense: text on both sides, in encodings that can stand in one file."""
+    if is_binary(base) or is_binary(pending):
+        return False
+    return not base or not pending or detect_encoding(base) == detect_encoding(pending)
+
+
+def apply_hunks(base: bytes, pending: bytes, ids: Collection[str]) -> bytes:
+    """Return `base` with the named hunks of `compute_hunks(base, pending)` applied."""
+    return select_hunks(base, pending, [each for each in compute_hunks(base, pending) if each.id in ids])
+
+
+def select_hunks(base: bytes, pending: bytes, chosen: Sequence[Hunk]) -> bytes:
+    """Return `base` with the chosen hunks (in order, by position) taken from `pending`."""
+    old, new = split_lines(base), split_lines(pending)
+    parts: list[bytes] = []
+    at = 0
+    for each in chosen:
+        start = each.old_start - 1
+        parts += old[at:start]
+        parts += new[each.new_start - 1 : each.new_start - 1 + each.new_lines]
+        at = start + each.old_lines
+    return b"".join((*parts, *old[at:]))
+
+
+def remove_hunks(all_hunks: Sequence[Hunk], done: Collection[str], verdict: Verdict) -> tuple[Hunk, ...]:
+    """Return what stays pending after a verdict: an accepted hunk moves the base's lines, a rejected one the
+    pending's."""
+    rest: list[Hunk] = []
+    shift = 0
+    for each in all_hunks:
+        if each.id in done:
+            shift += each.new_lines - each.old_lines
+        else:
+            rest.append(_shift_hunk(each, shift, verdict))
+    return tuple(rest)
+
+
+def reinsert_hunks(rest: Sequence[Hunk], returned: Sequence[Hunk], verdict: Verdict) -> tuple[Hunk, ...]:
+    """Return the hunks as they were before `verdict` took `returned` out; the inverse of `remove_hunks`."""
+    waiting = list(returned)
+    found: list[Hunk] = []
+    shift = 0
+    for each in rest:
+        while waiting and _is_before(waiting[0], _shift_hunk(each, -shift, verdict), verdict):
+            shift += waiting[0].new_lines - waiting[0].old_lines
+            found.append(waiting.pop(0))
+        found.append(_shift_hunk(each, -shift, verdict))
+    return _make_ids_unique((*found, *waiting))
+
+
+def _is_before(first: Hunk, second: Hunk, verdict: Verdict) -> bool:
+    """True if the first hunk comes before the second.
+
+    Compared on the side that the verdict left as it was; hunks that touch may begin at the same line there, and then
+    the other side tells: where that is the same too, the second has been moved up by the first.
+    """
+    if second.moves:
+        return False
+    one, other = (first.new_start, first.old_start), (second.new_start, second.old_start)
+    return one <= other if verdict == "accept" else one[::-1] <= other[::-1]
+
+
+def _shift_hunk(hunk: Hunk, shift: int, verdict: Verdict) -> Hunk:
+    if verdict == "accept":
+        return replace(hunk, old_start=hunk.old_start + shift)
+    return replace(hunk, new_start=hunk.new_start - shift)
+
+
+class _HunkIds:
+    """Assign hunk ids: `<12 hex of the content>`, with `.n` where the same content occurs again."""
+
+    def __init__(self, known: Iterable[Hunk], taken: Iterable[str] = ()) -> None:
+        self._known: dict[str, list[Hunk]] = {}
+        for each in known:
+            self._known.setdefault(each.id.partition(".")[0], []).append(each)
+        self._taken = {*taken, *(each.id for group in self._known.values() for each in group)}
+
+    def assign(self, content: str, old_start: int) -> str:
+        """Return the id for a hunk of this content: that of the nearest known one, else a new one."""
+        if group := self._known.get(content):
+            nearest = min(group, key=lambda hunk: abs(hunk.old_start - old_start))
+            group.remove(nearest)
+            return nearest.id
+        number, found = 0, content
+        while found in self._taken:
+            number += 1
+            found = f"{content}.{number}"
+        self._taken.add(found)
+        return found
+
+
+def _hash_lines(removed: Iterable[bytes], added: Iterable[bytes]) -> str:
+    found = hashlib.sha256()
+    _update_hash(found, b"-", removed)
+    _update_hash(found, b"+", added)
+    return found.hexdigest()[:12]
+
+
+def _update_hash(into: _Hash, sign: bytes, lines: Iterable[bytes]) -> None:
+    for line in lines:
+        into.update(sign + b"%d:" % len(line))
+        into.update(line)

@@ -1,0 +1,71 @@
+"""Bytes as lines: split without decoding, and decoded for display only.
+
+A line ends after "\\n" (also as part of "\\r\\n"); a lone "\\r" stays inside a line. UTF-16 text with a byte order mark
+is split at its two-byte newline. Joining the lines always gives the bytes back, whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
+
+_SNIFFED_BYTES = 8_000  # bytes looked at for a NUL, as git does
+_UTF16_NEWLINE: dict[Encoding, bytes] = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
+_BOMS: dict[Encoding, bytes] = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
+
+
+def detect_encoding(data: bytes) -> Encoding:
+    """Return the encoding by byte order mark, UTF-8 without one. UTF-32 counts as binary."""
+    if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):
+        return "utf-16-le"
+    return "utf-16-be" if data.startswith(b"\xfe\xff") else "utf-8"
+
+
+def is_binary(data: bytes) -> bool:
+    """True if the bytes are no text: a NUL near the beginning."""
+    return detect_encoding(data) == "utf-8" and b"\0" in data[:_SNIFFED_BYTES]
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Split into lines with their endings; `b"".join(split_lines(data)) == data`."""
+    encoding = detect_encoding(data)
+    if encoding != "utf-8":
+        return list(_split_utf16(data, _UTF16_NEWLINE[encoding]))
+    lines = data.split(b"\n")
+    last = lines.pop()
+    whole = [line + b"\n" for line in lines]
+    return [*whole, last] if last else whole
+
+
+def _split_utf16(data: bytes, newline: bytes) -> Iterator[bytes]:
+    """Yield UTF-16 lines. A newline counts where a code unit begins: the halves of two neighbours can look like
+    one."""
+    start = at = 0
+    while (at := data.find(newline, at)) >= 0:
+        if at % 2:
+            at += 1
+            continue
+        at += 2
+        yield data[start:at]
+        start = at
+    if start < len(data):
+        yield data[start:]
+
+
+def has_bom(data: bytes) -> bool:
+    return data.startswith(_BOMS[detect_encoding(data)])
+
+
+def decode_line(line: bytes, encoding: Encoding) -> tuple[str, str]:
+    """Return a line as (text without its ending, "crlf", "lf" or "none"); a line that is no UTF-8 is read as
+    Latin-1."""
+    try:
+        text = line.decode(encoding)
+    except UnicodeDecodeError:
+        text = line.decode("latin-1") if encoding == "utf-8" else line.decode(encoding, "replace")
+    text = text.removeprefix("\ufeff")
+    if text.endswith("\r\n"):
+        return text[:-2], "crlf"
+    return (text[:-1], "lf") if text.endswith("\n") else (text, "none")

@@ -1,0 +1,296 @@
+"""Turn a command's layer into pending changes and kept layers, without losing anything between the two."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, PathRefused, StateError
+from core.filesystem.removal import remove_path
+from core.protocol.events import AnyEvent, EffectsRecorded
+from core.protocol.review import Change, FileState, Origin
+from core.shadow.bulk.bulk_summary import build_layers_changed
+from core.shadow.bulk.layer_transfer import fingerprint_file
+from core.shadow.content.contents import Contents
+from core.shadow.effects.layer_sorting import LayerSorting
+from core.shadow.effects.path_classes import PathClasses
+from core.shadow.layers.layer_scan import LayerEntry, scan_layer
+from core.shadow.layers.layer_store import CommandLayer, KeptLayers, KeptTop, LayerStore
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.pending_layer import PendingLayer
+from core.shadow.layers.prune import prune_directories, prune_kept
+from core.shadow.paths import AnyAncestor
+from core.shadow.review.proposals import PathEffect, Proposals
+from core.workspace import ABSENT, Workspace
+from core.workspace.file_names import to_os_name
+from core.workspace.tree import PERMISSION_BITS, read_state_at
+
+CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
+
+
+class Absorber:
+    """Absorb the layers of one session's commands."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        contents: Contents,
+        layers: LayerStore,
+        tree: MergedTree,
+        editing: Proposals,
+        classes: Callable[[CommandLayer], PathClasses],
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._layers = layers
+        self._tree = tree
+        self._editing = editing
+        self._classes = classes
+
+    def absorb(
+        self,
+        layer: CommandLayer,
+        origin: Origin,
+        started_ns: int,
+        pending: PendingLayer,
+        emit: Callable[[AnyEvent], None],
+    ) -> EffectsRecorded:
+        """Absorb one layer; see `Shadow.absorb`."""
+        if not self._layers.is_open(layer.id):
+            raise StateError(f"The layer {layer.id} is not open.", code="layer_closed")
+        try:
+            with self._tree.cache_lookups():
+                sorting = LayerSorting(layer.upper, scan_layer(layer.upper), self._tree, self._classes(layer))
+                sorting.sort()
+                left = self._collect_effects(layer, sorting, origin, started_ns)
+                for each in left:
+                    if each.path in sorting.puts and not self._is_hidden_without_layer(each, sorting):
+                        pending.adopt(each.path, each.wanted, sorting.get_path(each.path))
+                sorting.clear_layer()
+                kept, count = self._build_kept(layer, sorting, origin, started_ns)
+        except OSError as error:
+            raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
+        done = self._record_effects(left)
+        self._keep_layer(layer, kept, tuple(sorting.tops), emit)
+        self._drop_replaced(sorting, emit)
+        effects = _build_effects(origin, left, done, count, tuple(sorting.describe_dropped()))
+        emit(effects)
+        return effects
+
+    def _is_hidden_without_layer(self, left: PathEffect, sorting: LayerSorting) -> bool:
+        """True if the project holds what the command left, but the layer's directory would hide it."""
+        try:
+            return sorting.is_closed(left.path) and self._tree.read_disk_state(left.path) == left.wanted
+        except PathRefused:
+            return False
+
+    def _keep_layer(
+        self, layer: CommandLayer, kept: KeptLayers, touched: tuple[str, ...], emit: Callable[[AnyEvent], None]
+    ) -> None:
+        before = self._layers.kept
+        if kept != before:
+            self._layers.write_record(kept)
+        is_kept = layer.id in kept.layers
+        self._layers.close(layer.id, keep=is_kept)
+        if not is_kept:
+            return
+        self._layers.squash()
+        self._record_kept(prune_kept(self._layers, self._tree, touched))
+        if before.layers or self._layers.kept.layers:
+            emit(build_layers_changed(self._layers, self._tree))
+
+    def _record_kept(self, kept: KeptLayers) -> None:
+        """Write the record, and close layers that it no longer names."""
+        before = self._layers.kept
+        if not kept.tops and not self._layers.open_layers:
+            kept = replace(kept, layers=())
+        if kept != before:
+            self._layers.write_record(kept)
+        for each in set(before.layers) - set(kept.layers):
+            self._layers.close(each, keep=False)
+
+    def _drop_replaced(self, sorting: LayerSorting, emit: Callable[[AnyEvent], None]) -> None:
+        """Drop what was kept of directories that are gone: their modes, and everything below one that became a
+        file."""
+        kept = self._layers.kept
+        is_below = AnyAncestor(sorting.replaced.__contains__)
+        dropped = {
+            path
+            for path, top in kept.tops.items()
+            if (top.kind == "directory" and path in sorting.gone) or path in sorting.replaced or is_below(path)
+        }
+        if not dropped:
+            return
+        tops = {path: top for path, top in kept.tops.items() if path not in dropped}
+        self._layers.unshare()
+        for layer in self._layers.list_uppers():
+            for path in dropped:
+                if kept.tops[path].kind != "directory":
+                    remove_path(layer / os.fsdecode(to_os_name(path)))
+                prune_directories(layer, path)
+        self._record_kept(replace(self._layers.kept, tops=tops))
+        emit(build_layers_changed(self._layers, self._tree))
+
+    # reviewed files
+
+    def _collect_effects(
+        self, layer: CommandLayer, sorting: LayerSorting, origin: Origin, started_ns: int
+    ) -> list[PathEffect]:
+        """Collect the effects on reviewed paths, deletions first."""
+        states: dict[str, FileState] = {path: self._read_state(sorting, found) for path, found in sorting.puts.items()}
+        wanted = dict.fromkeys(sorting.deletes, ABSENT) | states
+        deletions_first = sorted(wanted, key=lambda path: (wanted[path].kind != "absent", path))
+        found = []
+        for path in deletions_first:
+            then, doubt = self._read_previous(path, layer, sorting, started_ns)
+            found.append(PathEffect(path=path, then=then, wanted=wanted[path], origin=origin, doubt=doubt))
+        found = [each for each in found if each.wanted != each.then]
+        renames = {new: self._editing.find_original_path(old) for new, old in _find_renames(found).items()}
+        return [replace(each, renamed_from=renames.get(each.path, "")) for each in found]
+
+    def _read_state(self, sorting: LayerSorting, found: LayerEntry) -> FileState:
+        place = sorting.get_path(found.path)
+        directory = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if found.kind == "file" and found.mode & 0o7400 != 0o400:
+                place.chmod(found.mode & 0o777 | 0o400)
+            state, data = read_state_at(directory, os.fsencode(place.name), found.path)
+        finally:
+            os.close(directory)
+        if found.kind == "file":
+            state = replace(state, mode=found.mode & PERMISSION_BITS)
+            place.chmod(state.mode)
+        return self._contents.store(state, data)
+
+    def _read_previous(
+        self, path: str, layer: CommandLayer, sorting: LayerSorting, started_ns: int
+    ) -> tuple[FileState, str]:
+        """Return the state that the command found at a path, and why that is uncertain ("" = it is not)."""
+        if path in layer.pending_states:
+            return layer.pending_states[path], ""
+        if path in sorting.replaced:
+            return ABSENT, ""
+        try:
+            then = self._tree.read_disk_state(path) if path in sorting.unhidden else self._tree.read_state_below(path)
+        except PathRefused as error:
+            return ABSENT, error.message
+        return then, CHANGED_DURING_COMMAND if self._is_newer(path, started_ns) else ""
+
+    def _is_newer(self, path: str, started_ns: int) -> bool:
+        """True if the workspace's own file changed after the command began (`started_ns`, ns since 1970)."""
+        if self._tree.stack and self._tree.stack.find(path) is not None:
+            return False
+        try:
+            with self._workspace.open_parent(path) as (directory, name):
+                return os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= started_ns
+        except OSError:
+            return False
+
+    def _record_effects(self, left: list[PathEffect]) -> dict[str, Change | None]:
+        """Record each effect; map its path to the pending change, or to None where nothing is pending."""
+        done: dict[str, Change | None] = {}
+        for each in left:
+            try:
+                done[each.path] = self._editing.record_effect(each)
+            except StateError:
+                raise
+            except AgentTuiError:
+                done[each.path] = None
+            if each.wanted.kind == "absent" and done[each.path] is None:
+                self._tree.forget(each.path)
+        return done
+
+    # what stays in the layer
+
+    def _build_kept(
+        self, layer: CommandLayer, sorting: LayerSorting, origin: Origin, started_ns: int
+    ) -> tuple[KeptLayers, int]:
+        """Return the record with this layer in it, and the number of files that the layer keeps."""
+        kept = self._layers.kept
+        gone = {path: mode for path, mode in kept.gone.items() if path not in sorting.returned} | sorting.gone
+        tops = {
+            path: replace(top, origin=origin, since=started_ns)
+            for path, top in sorting.tops.items()
+            if os.path.lexists(sorting.get_path(path))
+        }
+        if not tops:
+            return replace(kept, gone=gone), 0
+        entries = scan_layer(layer.upper).entries
+        # What gives way to a directory that is decided by itself is a reviewed file: its deletion is a change.
+        replacing = {path for path, top in tops.items() if top.kind == "directory"}
+        paths = [each.path for each in entries if each.path not in replacing]
+        bases = {path: base for path in paths if (base := self._read_base(path)) is not None}
+        found = replace(
+            kept,
+            layers=(*kept.layers, layer.id),
+            tops=_merge_tops(kept.tops, tops),
+            bases=bases | kept.bases,
+            gone=gone,
+        )
+        return found, sum(each.kind != "directory" for each in entries)
+
+    def _read_base(self, path: str) -> FileState | None:
+        """Return the workspace's state where the layer replaces it; of git's index its bytes are stored too."""
+        try:
+            if path.endswith(".git/index"):
+                return self._none_if_absent(self._contents.store(*self._workspace.read_state(path)))
+            with self._workspace.open_parent(path) as (directory, name):
+                return fingerprint_file(directory, name)
+        except (OSError, PathRefused):
+            return None
+
+    def _none_if_absent(self, state: FileState) -> FileState | None:
+        return state if state.kind != "absent" else None
+
+
+def _merge_tops(old: Mapping[str, KeptTop], new: Mapping[str, KeptTop]) -> dict[str, KeptTop]:
+    """Merge kept tops so that none lies in another; an older one keeps its time."""
+    found = dict(old)
+    for path, top in new.items():
+        since = min(top.since, found[path].since) if path in found else top.since
+        found[path] = replace(top, since=since)
+    is_below = AnyAncestor(found.__contains__)
+    return {path: top for path, top in found.items() if not is_below(path)}
+
+
+def _find_renames(left: list[PathEffect]) -> dict[str, str]:
+    """Map each created path to the removed one whose content and mode it alone shares."""
+    removed: dict[tuple[str, int], list[str]] = {}
+    created: dict[tuple[str, int], list[str]] = {}
+    for each in left:
+        if each.wanted.kind == "absent" and each.then.kind == "file" and each.then.size:
+            removed.setdefault((each.then.blob, each.then.mode), []).append(each.path)
+        elif each.then.kind == "absent" and each.wanted.kind == "file" and each.wanted.size:
+            created.setdefault((each.wanted.blob, each.wanted.mode), []).append(each.path)
+    pairs = ((created[key], removed[key]) for key in created.keys() & removed.keys())
+    return {to[0]: from_[0] for to, from_ in pairs if len(to) == len(from_) == 1}
+
+
+def _build_effects(
+    origin: Origin, left: list[PathEffect], done: Mapping[str, Change | None], generated: int, notes: tuple[str, ...]
+) -> EffectsRecorded:
+    """Build the `effects.recorded` event of a command."""
+
+    def paths(*operations: str) -> tuple[str, ...]:
+        return tuple(each.path for each in left if _get_operation(each) in operations)
+
+    resolved = [path for path, change in done.items() if change is None]
+    if resolved:
+        notes = (*notes, f"{', '.join(resolved[:5])}: back to what the project has.")
+    return EffectsRecorded(
+        call=origin.call,
+        command=origin.command,
+        created=paths("create"),
+        edited=paths("edit"),
+        deleted=paths("delete"),
+        generated=generated,
+        notes=notes,
+    )
+
+
+def _get_operation(left: PathEffect) -> str:
+    if left.wanted.kind == "absent":
+        return "delete"
+    return "create" if left.then.kind == "absent" else "edit"

@@ -1,0 +1,82 @@
+"""The ignore rules and git's index of the tree that a command left: they decide what is reviewed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from core.errors import PathRefused
+from core.git.index import NO_TRACKED_PATHS, TrackedPaths, parse_index
+from core.shadow.effects.path_classes import PathClasses
+from core.shadow.layers.layer_store import CommandLayer
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.overlayfs import is_whiteout
+from core.workspace import IgnoreRules, Workspace
+from core.workspace.file_names import to_os_name
+
+_MAX_RULES_BYTES = 1_000_000  # bytes of a file with rules
+_MAX_INDEX_BYTES = 256 << 20
+
+
+class TrackedTree:
+    """The tracked paths of one session's tree. The parsed index is cached until its file changes."""
+
+    def __init__(self, workspace: Workspace, tree: MergedTree) -> None:
+        self._workspace = workspace
+        self._tree = tree
+        self._known: tuple[tuple[str, int, int, int], TrackedPaths] | None = None
+
+    def build_classes(self, layer: CommandLayer) -> PathClasses:
+        """Build the classes of paths in the tree with `layer` on top."""
+        rules = IgnoreRules(self._workspace, lambda rel: self._read_rules(layer.upper, rel))
+        return PathClasses(rules.open_snapshot(), lambda: self._read_tracked(layer.upper))
+
+    def _read_rules(self, upper: Path, rel: str) -> bytes | None:
+        place = os.fsencode(upper) + b"/" + to_os_name(rel)
+        try:
+            found = os.lstat(place)
+            if not stat.S_ISREG(found.st_mode):
+                return None if is_whiteout(found) else b""
+            return Path(os.fsdecode(place)).read_bytes()[:_MAX_RULES_BYTES]
+        except OSError:
+            pass
+        node = self._tree.find_node(rel)
+        try:
+            return self._tree.read(rel, node, _MAX_RULES_BYTES) if node is not None and node.kind == "file" else None
+        except PathRefused:
+            return None
+
+    def _read_tracked(self, upper: Path) -> TrackedPaths:
+        place = upper / ".git" / "index"
+        if not place.is_file():
+            found = self._tree.find_below_pending(".git/index")
+            place = Path(os.fsdecode(found.layered.place)) if found and found.layered else self._find_disk_index()
+        try:
+            stats = place.stat()
+        except OSError:
+            return NO_TRACKED_PATHS
+        signature = (str(place), stats.st_mtime_ns, stats.st_size, stats.st_ino)
+        if self._known is None or self._known[0] != signature:
+            self._known = (signature, _read_index_file(place))
+        return self._known[1]
+
+    def _find_disk_index(self) -> Path:
+        """Return the path of the workspace's index; for a worktree, of the one that its `.git` file leads to."""
+        git = self._workspace.root / ".git"
+        if not git.is_file():
+            return git / "index"
+        try:
+            line = git.read_bytes()[:4096].removeprefix(b"gitdir:").strip()
+        except OSError:
+            return git / "index"
+        return git.parent / os.fsdecode(line) / "index"
+
+
+def _read_index_file(place: Path) -> TrackedPaths:
+    try:
+        if place.stat().st_size > _MAX_INDEX_BYTES:
+            return NO_TRACKED_PATHS
+        return parse_index(place.read_bytes()) or NO_TRACKED_PATHS
+    except OSError:
+        return NO_TRACKED_PATHS

@@ -1,0 +1,217 @@
+"""The layer of what is taken over of git's state: references and index as they may be, and the objects they need.
+
+Objects of the project are never removed, and of new ones come only those that something accepted leads to. What is
+neither known nor needed stays out: logs begin anew where commands left them, and no text of an unfinished commit comes
+along.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from core.filesystem.open_beneath import DIRECTORY
+from core.git.history import list_references
+from core.shadow.bulk.layer_transfer import copy_file
+from core.shadow.effects.path_classes import is_git_protected
+from core.shadow.gitstate.outcome import STASH, GitOutcome
+from core.shadow.gitstate.repository_copy import UNDER_WAY, RepositoryCopy
+from core.shadow.layers.layer_stack import LayeredEntry
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.overlayfs import is_opaque, make_whiteout, set_opaque
+from core.workspace import Workspace
+from core.workspace.file_names import to_os_name
+
+_TAKEN_OVER = re.compile(
+    r"(?:HEAD|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|description|info/(?:exclude|sparse-checkout|refs)"
+    r"|MERGE_HEAD|MERGE_MSG|MERGE_MODE|SQUASH_MSG|CHERRY_PICK_HEAD|REVERT_HEAD|BISECT_[A-Z_]+"
+    r"|refs/.*|hooks/[a-z-]+\.sample)\Z"
+)
+_DIRECTORIES = re.compile(r"(?:info|hooks|branches|refs|refs/.*)\Z")
+_QUIETLY_LEFT = re.compile(
+    r"(?:objects|logs)(?:/|\Z)|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|gc\.pid|gc\.log)\Z|.*\.lock\Z"
+)
+_KEPT_ANYWAY = {"refs", "logs", "objects", "config", "config.worktree", "hooks", "info", "modules", "worktrees", "lfs"}
+
+
+class GitLayer:
+    """Write the layer of one repository below `place`; `left_out`: what was not taken over."""
+
+    def __init__(
+        self, workspace: Workspace, tree: MergedTree, laid: RepositoryCopy, outcome: GitOutcome, place: Path
+    ) -> None:
+        self._workspace = workspace
+        self._tree = tree
+        self._laid = laid
+        self._outcome = outcome
+        self._place = place
+        self.left_out: list[str] = []
+
+    def write(self) -> None:
+        """Write the layer. Raises OSError and `GitFailed`."""
+        rel = self._laid.rel
+        self._get_path("").mkdir(mode=0o700, parents=True)
+        for path, entry in self._tree.stack.walk(rel):
+            self._take_entry(path.removeprefix(rel).lstrip("/"), entry)
+        if self._tree.stack.list_directory(rel).closed:
+            self._hide_the_rest()
+        self._write_references()
+        self._write_index()
+        self._write_logs()
+        self._write_objects()
+        found = self._tree.stack.find(rel)
+        if isinstance(found, LayeredEntry):
+            self._get_path("").chmod(stat.S_IMODE(found.stats.st_mode) | 0o700)
+
+    def _get_path(self, inside: str) -> Path:
+        return self._place / os.fsdecode(to_os_name(f"{self._laid.rel}/{inside}".rstrip("/")))
+
+    # what is taken as it is
+
+    def _take_entry(self, inside: str, entry: LayeredEntry | None) -> None:
+        if not inside or is_git_protected(f"{self._laid.rel}/{inside}"):
+            return
+        if entry is not None and entry.is_directory:
+            if _DIRECTORIES.match(inside):
+                self._make_directory(inside, entry)
+        elif _TAKEN_OVER.match(inside) or (entry is None and inside in UNDER_WAY):
+            if entry is None:
+                self._add_whiteout(inside)
+            elif stat.S_ISREG(entry.stats.st_mode):
+                self._copy_file(entry, inside)
+        elif not _QUIETLY_LEFT.match(inside):
+            self.left_out.append(inside)
+
+    def _make_directory(self, inside: str, entry: LayeredEntry) -> None:
+        target = self._make_parents(inside)
+        target.mkdir(exist_ok=True)
+        target.chmod(stat.S_IMODE(entry.stats.st_mode) | 0o700)
+        if inside.startswith("refs"):
+            set_opaque(target, is_opaque(entry.place))
+
+    def _make_parents(self, inside: str) -> Path:
+        target = self._get_path(inside)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    def _copy_file(self, entry: LayeredEntry, inside: str) -> None:
+        target = self._make_parents(inside)
+        above, _, name = entry.place.rpartition(b"/")
+        source, into = os.open(above, DIRECTORY), os.open(target.parent, DIRECTORY)
+        try:
+            copy_file((source, name), (into, os.fsencode(target.name)), sync=False)
+        finally:
+            os.close(source)
+            os.close(into)
+
+    def _add_whiteout(self, inside: str) -> None:
+        target = self._make_parents(inside)
+        if not os.path.lexists(target):
+            make_whiteout(target)
+
+    def _hide_the_rest(self) -> None:
+        """The directory was made again: what commands saw nothing of goes, but for objects and what makes git run."""
+        rel = self._laid.rel
+        if (self._workspace.root / rel).is_dir():
+            listed = self._tree.stack.list_directory(rel).entries
+            for each in self._workspace.list_dir(rel):
+                if each.name not in listed and each.name not in _KEPT_ANYWAY:
+                    self._add_whiteout(each.name)
+        for name in ("refs", "logs"):
+            self._get_path(name).mkdir(mode=0o755, exist_ok=True)
+            set_opaque(self._get_path(name), True)
+
+    # what is made
+
+    def _write_references(self) -> None:
+        """References that name another commit than commands had them name."""
+        made = self._outcome.made
+        packed = self._get_path("packed-refs")
+        if packed.is_file() and made:
+            text = packed.read_bytes()
+            for old, new in made.items():
+                text = text.replace(old.encode(), new.encode()) if new else text
+            packed.write_bytes(text)
+        for name, oid in list_references(self._laid.now).items():
+            final = self._outcome.after.get(name, "")
+            if final == oid:
+                continue
+            self._drop(name)
+            if final and final != self._outcome.before.get(name):
+                self._make_parents(name).write_text(f"{final}\n")
+        detached = not self._laid.head.startswith(b"ref: ")
+        if detached and (head := self._outcome.after.get("HEAD")) and self._get_path("HEAD").is_file():
+            self._get_path("HEAD").write_text(f"{head}\n")
+
+    def _drop(self, inside: str) -> None:
+        if os.path.lexists(self._get_path(inside)):
+            self._get_path(inside).unlink()
+
+    def _write_index(self) -> None:
+        """The index, without what was taken out of it."""
+        now = self._laid.now.directory / "index"
+        if self._get_path("index").is_file() and now.is_file():
+            self._get_path("index").write_bytes(now.read_bytes())
+
+    def _write_logs(self) -> None:
+        """One line for every reference that moves; the stash is its log."""
+        before, after = self._outcome.before, self._outcome.after
+        none = "0" * (64 if self._laid.hash_name == "sha256" else 40)
+        for name in {*before, *after}:
+            inside = f"logs/{name}"
+            source = self._laid.now.directory / inside
+            if name not in after:
+                if self._tree.find_on_disk(f"{self._laid.rel}/{inside}") and not source.exists():
+                    self._add_whiteout(inside)
+                continue
+            if before.get(name) == after[name] or not source.is_file():
+                continue
+            if name == STASH:
+                self._make_parents(inside).write_bytes(source.read_bytes())
+                continue
+            _, has_more, rest = source.read_bytes().rstrip(b"\n").rpartition(b"\n")[2].partition(b"> ")
+            person = _parse_person(source.read_bytes())
+            line = f"{before.get(name, none)} {after[name]} ".encode() + person + b"> " + rest + b"\n"
+            self._make_parents(inside).write_bytes(self._read_old_log(inside) + (line if has_more else b""))
+
+    def _read_old_log(self, inside: str) -> bytes:
+        rel = f"{self._laid.rel}/{inside}"
+        node = self._tree.find_on_disk(rel)
+        return self._workspace.read_bytes(rel) if node is not None and node.kind == "file" else b""
+
+    def _write_objects(self) -> None:
+        """All that is new and accepted: as it lies there, else as one pack."""
+        room = self._laid.now
+        before = set(self._outcome.before.values())
+        wanted = {*self._outcome.after.values(), *self._outcome.others, *self._outcome.loose} - before
+        if not wanted:
+            return
+        asked = [*sorted(wanted), *(f"^{oid}" for oid in sorted(before))]
+        lines = "".join(f"{each}\n" for each in asked).encode()
+        listed = room.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
+        names = [line.split(b" ")[0].decode() for line in listed.splitlines()]
+        loose = [self._laid.now.directory / "objects" / name[:2] / name[2:] for name in names]
+        if all(each.is_file() for each in loose):
+            for each in loose:
+                target = self._make_parents(f"objects/{each.parent.name}/{each.name}")
+                target.write_bytes(each.read_bytes())
+                target.chmod(0o444)
+        else:
+            self._write_pack("".join(f"{name}\n" for name in names).encode())
+
+    def _write_pack(self, names: bytes) -> None:
+        packs = self._make_parents("objects/pack/x").parent
+        self._laid.now.run("pack-objects", "-q", str(packs / "pack"), stdin=names, seconds=120.0)
+        for each in packs.iterdir():
+            if each.suffix not in {".pack", ".idx"}:
+                each.unlink()
+        for each in (packs.parent, packs):
+            each.chmod(0o755)
+
+
+def _parse_person(log: bytes) -> bytes:
+    """Return whom a log's last line names, without the end of the address."""
+    last = log.rstrip(b"\n").rpartition(b"\n")[2]
+    return b" ".join(last.partition(b"> ")[0].split(b" ")[2:])

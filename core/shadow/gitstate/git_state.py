@@ -1,0 +1,121 @@
+"""A pending state of git: its preview, and the layer that is taken over when it is accepted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.errors import AgentTuiError, ReviewConflict
+from core.git.repository import GitFailed
+from core.protocol.review import GitPreview
+from core.shadow.content.contents import Contents
+from core.shadow.gitstate.accepted_content import AcceptedContent
+from core.shadow.gitstate.git_layer import GitLayer
+from core.shadow.gitstate.outcome import GitOutcome, compute_outcome
+from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
+from core.shadow.layers.layer_stack import LayeredEntry
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.overlayfs import make_whiteout
+from core.state.review import ReviewState
+from core.workspace import Workspace
+from core.workspace.file_names import to_os_name
+
+GIT_REFUSED = "git_refused"
+MAX_PREVIEW_CHARS = 400_000  # characters of commits
+HINT = (
+    "Accept the hunks that belong to it, or have the agent commit again what you accepted; "
+    "rejecting the state of git leaves your repository as it is."
+)
+_FORMAT = "commit %H%nAuthor: %an <%ae>%nDate:   %ad%n%n%w(0,4,4)%B"
+
+
+class GitState:
+    """The states of git of one session; the verdicts of its `state` are what was accepted."""
+
+    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree, state: ReviewState) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._tree = tree
+        self._state = state
+
+    def prepare(self, rel: str, place: Path) -> tuple[str, ...]:
+        """Write the layer of what is taken over of the directory `rel` below `place`. Return what differs from what
+        commands left. Raises `ReviewConflict` if it can't be taken over, and OSError."""
+        if self._is_removal(rel):
+            target = place / os.fsdecode(to_os_name(rel))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            make_whiteout(target)
+            return ()
+        try:
+            self._refuse_strange(rel)
+            with copy_repository(self._workspace, self._tree, rel) as laid:
+                outcome = compute_outcome(laid, self._open_accepted(laid))
+                if outcome.refused:
+                    raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
+                prepared = GitLayer(self._workspace, self._tree, laid, outcome, place)
+                prepared.write()
+                return (*outcome.notes, *_describe_left_out(prepared.left_out))
+        except GitFailed as problem:
+            raise ReviewConflict(
+                f"{rel} can't be accepted: {problem.message}", hint=HINT, code=GIT_REFUSED
+            ) from problem
+
+    def preview(self, rel: str) -> GitPreview:
+        """Return what accepting would do: references that move, commits with message and diff, and what stands against
+        it."""
+        if self._is_removal(rel):
+            return GitPreview(root=rel, moves=("The whole repository is removed.",))
+        try:
+            self._refuse_strange(rel)
+            with copy_repository(self._workspace, self._tree, rel) as laid:
+                return _build_preview(laid, compute_outcome(laid, self._open_accepted(laid)))
+        except (AgentTuiError, OSError) as problem:
+            return GitPreview(root=rel, refused=str(problem))
+
+    def _open_accepted(self, laid: RepositoryCopy) -> AcceptedContent:
+        return AcceptedContent(self._workspace, self._contents, self._tree, self._state, laid)
+
+    def _is_removal(self, rel: str) -> bool:
+        return self._tree.stack.find(rel) == "hidden"
+
+    def _refuse_strange(self, rel: str) -> None:
+        found = self._tree.stack.find(rel)
+        if rel.rpartition("/")[2] != ".git" or not isinstance(found, LayeredEntry) or not found.is_directory:
+            raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
+
+
+def _build_preview(laid: RepositoryCopy, outcome: GitOutcome) -> GitPreview:
+    moves = []
+    for name in sorted({*outcome.before, *outcome.after}):
+        old, new = outcome.before.get(name, ""), outcome.after.get(name, "")
+        if old != new:
+            moves.append(f"{name}: {old[:10] or 'new'} → {new[:10] or 'removed'}")
+    become = outcome.list_resulting()
+    text = _render_commits(laid, become) if become else ""
+    return GitPreview(
+        root=laid.rel,
+        moves=tuple(moves),
+        commits=len(outcome.fresh),
+        text=text[:MAX_PREVIEW_CHARS],
+        clipped=len(text) > MAX_PREVIEW_CHARS,
+        refused=outcome.refused,
+        notes=outcome.notes,
+    )
+
+
+def _render_commits(laid: RepositoryCopy, oids: list[str]) -> str:
+    asked = "".join(f"{each}\n" for each in oids).encode()
+    show = ("log", "--no-walk=unsorted", "--stdin", "--no-color", "--no-show-signature", f"--format={_FORMAT}")
+    safe = ("--no-ext-diff", "--no-textconv", "--no-renames", "-m", "--first-parent")
+    try:
+        found = laid.now.run(*show, "--patch", *safe, stdin=asked, seconds=20.0)
+    except GitFailed:  # too much to show
+        found = laid.now.run(*show, "--stat=120", *safe, stdin=asked, seconds=20.0)
+    return found.decode("utf-8", "replace")
+
+
+def _describe_left_out(paths: list[str]) -> Iterator[str]:
+    if paths:
+        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        yield f"not taken over, since it is no state that is known: {', '.join(sorted(paths)[:3])}{more}"

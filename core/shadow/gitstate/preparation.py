@@ -1,0 +1,90 @@
+"""Preparing a state of git before its verdict: it runs git many times, and changes nothing else.
+
+So it may run in a thread while the session goes on. What it was made from is compared when the verdict is given: if
+that has changed, it is made once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.filesystem.removal import remove_tree
+from core.protocol.review import Change, VerdictRecord
+from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords
+from core.shadow.gitstate.git_state import GitState
+from core.shadow.layers.layer_store import KeptLayers, KeptTop, LayerStore
+from core.state.review import ReviewState
+
+
+class PreparationBasis(Struct, frozen=True):
+    """The state of a session that the preparation depends on, except for the project."""
+
+    kept: KeptLayers
+    changes: Mapping[str, Change]
+    verdicts: tuple[VerdictRecord, ...]
+
+
+class PreparedGitState(Struct, frozen=True):
+    """A prepared state of git: `name`, the id that the verdict gets; `basis`, what it was made from; `notes`, what
+    differs from what commands left."""
+
+    name: str
+    basis: PreparationBasis
+    notes: tuple[str, ...]
+
+
+class GitPreparation:
+    """Prepare the states of git of one session."""
+
+    def __init__(self, layers: LayerStore, notes: BulkRecords, git: GitState, state: ReviewState) -> None:
+        self._layers = layers
+        self._notes = notes
+        self._git = git
+        self._state = state
+
+    def build(self, tops: Mapping[str, KeptTop], name: str) -> PreparedGitState | None:
+        """Build the layer of what is taken over, in the directory of the verdict `name`; None if it is no state of
+        git.
+
+        Raises `ReviewConflict` if it may not be taken over, and OSError; nothing is left then.
+        """
+        gits = _find_repositories(tops)
+        if not gits:
+            return None
+        moment = self._capture_basis()
+        home = self._layers.reserve(name)
+        try:
+            (home / "prepared").mkdir(mode=0o700)
+            notes = tuple(note for path in gits for note in self._git.prepare(path, home / "prepared"))
+        except BaseException:
+            self._layers.close(name, keep=False)
+            raise
+        self._layers.close(name, keep=True)
+        return PreparedGitState(name, moment, notes)
+
+    def apply_to(self, decided: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
+        """Return the decision with what was prepared, or is now if something has changed since. Raises as `build`."""
+        if not _find_repositories(decided.tops):
+            return decided
+        if ready is None or ready.basis != self._capture_basis():
+            self.drop(decided.verdict.id)
+            ready = self.build(decided.tops, decided.verdict.id)
+        assert ready is not None
+        excerpt = "; ".join([decided.verdict.excerpt, *ready.notes])
+        return replace(decided, verdict=replace(decided.verdict, excerpt=excerpt))
+
+    def drop(self, name: str) -> None:
+        """Remove what was prepared for a verdict."""
+        with suppress(OSError):
+            remove_tree(self._layers.place / name)
+
+    def _capture_basis(self) -> PreparationBasis:
+        return PreparationBasis(self._layers.kept, dict(self._state.changes), tuple(self._state.verdicts))
+
+
+def _find_repositories(tops: Mapping[str, KeptTop]) -> list[str]:
+    return [path for path, top in tops.items() if top.kind == "git"]

@@ -1,0 +1,130 @@
+"""A copy of a repository as commands left it, laid out so that git can be asked about it.
+
+Objects are taken in by their content: one that is not what its name says, or stands for one that the project has, is
+left out. So what git says afterwards is true, whatever was written below `.git/objects`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.git.layout import RepositoryLayout, find_layout
+from core.git.repository import GitFailed, GitRepository, find_git, open_repository, read_settings
+from core.git.safe_config import render_config
+from core.git.temporary_directories import make_temporary_directory
+from core.shadow.layers.layer_stack import LayeredEntry
+from core.shadow.layers.merged_tree import MergedTree
+from core.workspace import Workspace
+
+_LOOSE = re.compile(r"[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?\Z")
+_COPIED = re.compile(r"(?:HEAD|packed-refs|index|sharedindex\..*|shallow|[A-Z]+(?:_[A-Z]+)*_HEAD)\Z")
+UNDER_WAY = ("rebase-merge", "rebase-apply", "sequencer")
+_MAX_FILE_BYTES = 1 << 20
+_MAX_INDEX_BYTES = 1 << 28
+_MAX_DIRECTORIES = 100_000
+
+
+class RepositoryCopy(Struct, frozen=True):
+    """A repository at `rel`: `now`, with what commands left; `before`, the project's own, None if it has none. `head`
+    of `now`; `hash_name`, the algorithm of its object names; `under_way`, directories of a rebase that commands
+    began."""
+
+    rel: str
+    now: GitRepository
+    before: GitRepository | None
+    places: RepositoryLayout | None
+    head: bytes
+    hash_name: str
+    under_way: tuple[str, ...] = ()
+
+
+@contextmanager
+def copy_repository(workspace: Workspace, tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
+    """Copy the repository in the directory `rel`, which is named `.git`. Raises `GitFailed` if git can't read it."""
+    root = (workspace.root / rel).parent
+    with make_temporary_directory() as directory, open_repository(root) as before:
+        nowhere = directory / "tree"
+        nowhere.mkdir()
+        now = GitRepository(find_git(root), directory, root if root.is_dir() else nowhere)
+        places = find_layout(root) if before else None
+        if before is None and os.path.lexists(root / ".git" / "HEAD"):
+            raise GitFailed(f"{rel} of the project is no repository of its own.")
+        head = _read_file(tree, f"{rel}/HEAD")
+        users, own = read_settings(now, _read_file(tree, f"{rel}/config"))
+        (now.directory / "config").write_text(
+            render_config(users, own, head), encoding="utf-8", errors="surrogateescape"
+        )
+        hashes = "sha256" if ("extensions.objectformat", "sha256") in own else "sha1"
+        _copy_files(tree, rel, now.directory)
+        _copy_objects(tree, rel, now, places, hashes)
+        begun = tuple(each for each in UNDER_WAY if isinstance(tree.stack.find(f"{rel}/{each}"), LayeredEntry))
+        yield RepositoryCopy(rel, now, before, places, head, hashes, begun)
+
+
+def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> bytes:
+    node = tree.find_node(rel)
+    return tree.read(rel, node, limit) if node is not None and node.kind == "file" else b""
+
+
+def _copy_files(tree: MergedTree, rel: str, directory: Path) -> None:
+    """Copy what is small: references, index, and what stands beside them."""
+    for each in ("refs/heads", "refs/tags", "objects/pack", "objects/info", "info"):
+        (directory / each).mkdir(parents=True, exist_ok=True)
+    for name, kind in tree.list_names(rel).items():
+        if kind == "file" and _COPIED.match(name):
+            (directory / name).write_bytes(_read_file(tree, f"{rel}/{name}", _MAX_INDEX_BYTES))
+    waiting, count = ["refs", "logs", "info"], 0
+    while waiting and (count := count + 1) < _MAX_DIRECTORIES:
+        inside = waiting.pop()
+        (directory / inside).mkdir(parents=True, exist_ok=True)
+        for name, kind in tree.list_names(f"{rel}/{inside}").items():
+            if kind == "directory":
+                waiting.append(f"{inside}/{name}")
+            elif kind == "file" and f"{inside}/{name}" != "info/attributes":
+                (directory / inside / name).write_bytes(_read_file(tree, f"{rel}/{inside}/{name}"))
+
+
+def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, places: RepositoryLayout | None, hashes: str) -> None:
+    objects = now.directory / "objects"
+    if places is not None:
+        (objects / "info" / "alternates").write_bytes(os.fsencode(places.common / "objects") + b"\n")
+    for path, entry in tree.stack.walk(f"{rel}/objects"):
+        if entry is None or not stat.S_ISREG(entry.stats.st_mode):
+            continue
+        name, source = path.removeprefix(f"{rel}/objects/"), Path(os.fsdecode(entry.place))
+        if name.startswith("pack/pack-") and name.endswith(".pack"):
+            with suppress(GitFailed):
+                target = objects / name
+                target.symlink_to(source)
+                now.run("index-pack", "-o", str(target.with_suffix(".idx")), str(target), seconds=60.0)
+        elif _LOOSE.match(name) and not _is_known(places, name) and _is_intact(source, name, hashes):
+            (objects / name).parent.mkdir(exist_ok=True)
+            (objects / name).symlink_to(source)
+
+
+def _is_known(places: RepositoryLayout | None, name: str) -> bool:
+    return places is not None and os.path.lexists(places.common / "objects" / name)
+
+
+def _is_intact(source: Path, name: str, hashes: str) -> bool:
+    """True if a loose object is what its name says."""
+    digest, unpacked = hashlib.new(hashes), zlib.decompressobj()
+    try:
+        with source.open("rb") as file:
+            while data := file.read(_MAX_FILE_BYTES):
+                while data:
+                    digest.update(unpacked.decompress(data, _MAX_FILE_BYTES))
+                    data = unpacked.unconsumed_tail
+        digest.update(unpacked.flush())
+    except (OSError, zlib.error):
+        return False
+    return unpacked.eof and digest.hexdigest() == name.replace("/", "")

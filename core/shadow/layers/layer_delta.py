@@ -1,0 +1,124 @@
+"""The difference between two stacks of layers, written as a layer of its own by hard links.
+
+Nothing is read but names and stats: files that are the same have the same inode, or, where they had to be copied, the
+same size, mode and time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from core.shadow.layers.checkpoint_records import link_entry
+from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
+from core.shadow.layers.overlayfs import is_opaque, make_whiteout, set_opaque
+from core.workspace.file_names import to_os_name
+
+_NOTHING: Final = LayerStack(())
+_UNKNOWN: Final = object()  # a stack says nothing of a name
+_Entry = LayeredEntry | None | object
+
+
+class LayerDelta:
+    """The difference from `begun` to `now`; `paths` are the files, links and removals that differ."""
+
+    def __init__(self, begun: LayerStack, now: LayerStack) -> None:
+        self._begun = begun
+        self._now = now
+        self._found: dict[str, LayeredEntry | None] = {}
+        self._opaque: dict[str, None] = {}
+        self._compare(".", begun)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(self._found)
+
+    def exclude(self, path: str) -> None:
+        """Exclude a path and everything below it."""
+        kept = {each: entry for each, entry in self._found.items() if each != path and not each.startswith(f"{path}/")}
+        self._found = kept
+
+    def write_to(self, upper: Path) -> None:
+        """Write the difference into an empty layer. Raises OSError."""
+        for path, entry in self._found.items():
+            place = upper / os.fsdecode(to_os_name(path))
+            self._make_parents(path, upper)
+            if entry is None:
+                make_whiteout(place)
+            elif entry.is_directory:
+                self._make_directory(place, entry)
+            else:
+                link_entry(Path(os.fsdecode(entry.place)), place)
+        for path in self._opaque:
+            place = upper / os.fsdecode(to_os_name(path))
+            if place.is_dir():
+                set_opaque(place, True)
+
+    def _make_parents(self, path: str, upper: Path) -> None:
+        """Make the directories that lead to a path, with their modes of now."""
+        above = path.split("/")[:-1]
+        for count in range(1, len(above) + 1):
+            rel = "/".join(above[:count])
+            place = upper / os.fsdecode(to_os_name(rel))
+            if not place.is_dir():
+                found = self._now.find(rel)
+                if isinstance(found, LayeredEntry):
+                    self._make_directory(place, found)
+                else:
+                    place.mkdir()
+
+    def _make_directory(self, place: Path, entry: LayeredEntry) -> None:
+        if not place.is_dir():
+            place.mkdir(mode=0o700)
+        place.chmod(stat.S_IMODE(entry.stats.st_mode) | 0o700)
+
+    # comparing
+
+    def _compare(self, path: str, begun: LayerStack) -> None:
+        """Compare a directory of both; `begun` is empty where nothing of the earlier stack counts any more."""
+        waiting = [(path, begun)]
+        while waiting:
+            waiting += self._compare_directory(*waiting.pop())
+
+    def _compare_directory(self, path: str, begun: LayerStack) -> Iterator[tuple[str, LayerStack]]:
+        before, after = begun.list_directory(path), self._now.list_directory(path)
+        if path != "." and after.closed and not before.closed and self._is_opaque_now(path):
+            self._opaque[path] = None
+            begun, before = _NOTHING, _NOTHING.list_directory(path)
+        for name in sorted({*before.entries, *after.entries}):
+            rel = name if path == "." else f"{path}/{name}"
+            old: _Entry = before.entries.get(name, _UNKNOWN)
+            new: _Entry = after.entries.get(name, _UNKNOWN)
+            both_directories = _is_directory(old) and _is_directory(new)
+            if not _is_same(old, new) and not (new is _UNKNOWN and old is None):
+                self._found[rel] = new if isinstance(new, LayeredEntry) else None
+            if _is_directory(new):
+                yield rel, begun if both_directories else _NOTHING
+
+    def _is_opaque_now(self, path: str) -> bool:
+        found = self._now.find(path)
+        return isinstance(found, LayeredEntry) and is_opaque(found.place)
+
+
+def _is_directory(entry: _Entry) -> bool:
+    return isinstance(entry, LayeredEntry) and entry.is_directory
+
+
+def _is_same(old: _Entry, new: _Entry) -> bool:
+    if not isinstance(old, LayeredEntry) or not isinstance(new, LayeredEntry):
+        return old is new
+    one, other = old.stats, new.stats
+    if stat.S_IFMT(one.st_mode) != stat.S_IFMT(other.st_mode):
+        return False
+    if stat.S_ISDIR(one.st_mode):
+        return stat.S_IMODE(one.st_mode) == stat.S_IMODE(other.st_mode)
+    if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino):
+        return True
+    return _get_marks(one) == _get_marks(other)
+
+
+def _get_marks(found: os.stat_result) -> tuple[int, int, int]:
+    return stat.S_IMODE(found.st_mode), found.st_size, found.st_mtime_ns

@@ -1,0 +1,65 @@
+"""The location of layers: the session's own directory if its file system can be an upper one, else memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from core.errors import StateError
+from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper, find_file_system_type
+from core.filesystem.removal import remove_tree
+
+_REFERENCE = "place"
+
+
+def find_location(layers: Path) -> Path:
+    """Return the directory in which layers are made, for a session whose layers belong into `layers` (made if
+    missing).
+
+    If that can't hold uppers, a file in it names the directory in memory. Raises `StateError` if there is none.
+    """
+    try:
+        layers.mkdir(mode=0o700, exist_ok=True)
+        if known := _read_reference(layers):
+            return known
+        if can_hold_upper(layers):
+            return layers
+        return _make_in_memory(layers)
+    except OSError as error:
+        raise StateError(
+            f"Layers for commands can't be made in {layers}: {error.strerror}.",
+            hint="Make room or set AGENT_TUI_STATE_DIR to a directory of your own on a local disk.",
+        ) from error
+
+
+def _read_reference(layers: Path) -> Path | None:
+    """Return the directory in memory of an earlier start, if it is still there and ours."""
+    try:
+        place = Path(os.fsdecode((layers / _REFERENCE).read_bytes()))
+        found = place.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
+    return place if ours and place.parent == SHARED_MEMORY else None
+
+
+def _make_in_memory(layers: Path) -> Path:
+    if not SHARED_MEMORY.is_dir():
+        raise StateError(
+            f"No file system here can hold the layers of commands: {layers} is on "
+            f"{find_file_system_type(layers) or 'one'} "
+            f"that can't, and there is no {SHARED_MEMORY}.",
+            hint="Set AGENT_TUI_STATE_DIR to a directory on a local disk or a volume.",
+        )
+    place = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
+    (layers / _REFERENCE).write_bytes(os.fsencode(place))
+    return place
+
+
+def remove_location(layers: Path) -> None:
+    """Remove what a session has in memory; for when the session itself is removed."""
+    place = _read_reference(layers)
+    if place is not None:
+        remove_tree(place)

@@ -1,0 +1,93 @@
+"""The entries of a layer, read from the directory itself, without a mount and without opening a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.filesystem.directory_cursor import DirectoryCursor
+from core.shadow.layers.overlayfs import is_opaque, is_whiteout, make_passable
+from core.workspace.file_names import from_os_name
+
+LayerEntryKind = Literal["file", "symlink", "directory", "whiteout", "special"]
+_MAX_PATH_BYTES = 3800  # bytes of a path: the kernel takes 4096, and ours stand deeper than a workspace's
+_MAX_FULL_PATH_BYTES = 4000  # ... with that of the layer: other layers' are a little longer
+
+
+class LayerEntry(Struct, frozen=True, gc=False):
+    """One entry of a layer. `mode` without the type; `size` in bytes; `blocks`: bytes on disk, its share of a file
+    with
+    several names; `opaque`: a directory that replaces one."""
+
+    path: str
+    kind: LayerEntryKind
+    mode: int
+    size: int
+    blocks: int = 0
+    opaque: bool = False
+
+
+class LayerScan(Struct, frozen=True):
+    """All entries of a layer, every directory before its content; `too_deep` are the paths longer than the system
+    takes, below which nothing was read."""
+
+    entries: list[LayerEntry]
+    too_deep: list[str]
+
+
+def scan_layer(layer: Path) -> LayerScan:
+    """Read the entries of a layer. Directories that their owner may not read are made readable. Raises OSError."""
+    found = LayerScan([], [])
+    longest = min(_MAX_PATH_BYTES, _MAX_FULL_PATH_BYTES - len(os.fsencode(layer)))
+    waiting = [(b"", -1)]
+    with DirectoryCursor(layer) as descent:
+        while waiting:
+            above, number = waiting.pop()
+            directory = _open_directory(descent, above, layer)
+            if number >= 0 and is_opaque(directory):
+                found.entries[number] = replace(found.entries[number], opaque=True)
+            with os.scandir(directory) as entries:
+                below = [_add_entry(each, above, longest, found) for each in sorted(entries, key=_get_name)]
+            waiting += [each for each in reversed(below) if each is not None]
+    return found
+
+
+def _open_directory(descent: DirectoryCursor, path: bytes, layer: Path) -> int:
+    try:
+        return descent.open_at(path)
+    except PermissionError:
+        make_passable(layer / os.fsdecode(path))
+    return descent.open_at(path)
+
+
+def _get_name(entry: os.DirEntry[str]) -> bytes:
+    return os.fsencode(entry.name)
+
+
+def _add_entry(entry: os.DirEntry[str], above: bytes, longest: int, into: LayerScan) -> tuple[bytes, int] | None:
+    """Add an entry; return the path and number of a directory."""
+    name = os.fsencode(entry.name)
+    path = above + b"/" + name if above else name
+    if len(path) > longest:
+        into.too_deep.append(from_os_name(path))
+        return None
+    stats = entry.stat(follow_symlinks=False)
+    kind = _classify(stats)
+    blocks = stats.st_blocks * 512 // (1 if kind == "directory" else stats.st_nlink)
+    into.entries.append(LayerEntry(from_os_name(path), kind, stat.S_IMODE(stats.st_mode), stats.st_size, blocks))
+    return (path, len(into.entries) - 1) if kind == "directory" else None
+
+
+def _classify(stats: os.stat_result) -> LayerEntryKind:
+    if stat.S_ISREG(stats.st_mode):
+        return "file"
+    if stat.S_ISDIR(stats.st_mode):
+        return "directory"
+    if stat.S_ISLNK(stats.st_mode):
+        return "symlink"
+    return "whiteout" if is_whiteout(stats) else "special"

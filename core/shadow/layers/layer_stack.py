@@ -1,0 +1,188 @@
+"""Several layers as one: what a stack of overlayfs layers shows of a path, without a mount.
+
+As the kernel does it: the topmost layer that has a name wins, directories are merged, a whiteout or anything else that
+is no directory hides what the layers below have at and below its place, an opaque directory what is below it. A
+`LayerStack` is short-lived: it caches what it has found of a directory, so that a tree costs what it holds, however
+deep it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from core.filesystem.directory_cursor import DirectoryCursor
+from core.shadow.layers.overlayfs import is_opaque, is_whiteout
+from core.workspace.file_names import from_os_name, to_os_name
+
+HIDDEN: Final = "hidden"
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}  # the last: no layer keeps a path of that length
+
+
+class LayeredEntry(Struct, frozen=True):
+    """An entry of the stack: the layer that shows it, its path there, and its stats."""
+
+    layer: Path
+    place: bytes
+    stats: os.stat_result
+
+    @property
+    def is_directory(self) -> bool:
+        return stat.S_ISDIR(self.stats.st_mode)
+
+
+class StackListing(Struct, frozen=True):
+    """The stack's entries in a directory, by name (None: a whiteout); `closed`: nothing below the stack shows."""
+
+    entries: dict[str, LayeredEntry | None]
+    closed: bool
+
+
+class _LayerDirectory(Struct, frozen=True, gc=False):
+    """A directory in a layer, from its top (None: it has none there); `closed`: what lower layers have there is
+    hidden."""
+
+    path: bytes | None
+    closed: bool
+
+
+class _Layer:
+    """One layer, which lies `at` a path."""
+
+    def __init__(self, at: Path) -> None:
+        self.at = at
+        self._top = os.fsencode(at)
+        self._known = {".": _LayerDirectory(b"", closed=False)}
+        self._open = DirectoryCursor(at)
+
+    def find_directory(self, rel: str) -> _LayerDirectory:
+        """Return what the layer has of a directory and its parents."""
+        missing = []
+        while (found := self._known.get(rel)) is None:
+            missing.append(rel)
+            rel = rel.rpartition("/")[0] or "."
+        for each in reversed(missing):
+            found = self._known[each] = self._descend(found, to_os_name(each.rpartition("/")[2]))
+        return found
+
+    def _descend(self, above: _LayerDirectory, name: bytes) -> _LayerDirectory:
+        if above.path is None:
+            return above
+        stats = self._read_stats(above.path, name)
+        if stats is None:
+            return _LayerDirectory(None, above.closed)
+        if not stat.S_ISDIR(stats.st_mode):
+            return _LayerDirectory(None, closed=True)
+        path = above.path + b"/" + name if above.path else name
+        return _LayerDirectory(path, above.closed or self._is_opaque(path))
+
+    def _is_opaque(self, path: bytes) -> bool:
+        try:
+            return is_opaque(self._open.open_at(path))
+        except PermissionError:
+            return False
+
+    def _read_stats(self, directory: bytes, name: bytes) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self._open.open_at(directory), follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                raise
+            return None
+
+    def find_entry(self, rel: str) -> LayeredEntry | Literal["hidden"] | None:
+        """Return the layer's entry at a path; HIDDEN: nothing is there; None: it says nothing."""
+        directory, _, name = rel.rpartition("/")
+        above = self.find_directory(directory or ".")
+        if above.path is not None:
+            stats = self._read_stats(above.path, to_os_name(name))
+            if stats is not None:
+                return HIDDEN if is_whiteout(stats) else self._build_entry(above.path, to_os_name(name), stats)
+        return HIDDEN if above.closed else None
+
+    def _build_entry(self, directory: bytes, name: bytes, stats: os.stat_result) -> LayeredEntry:
+        return LayeredEntry(self.at, b"/".join(each for each in (self._top, directory, name) if each), stats)
+
+    def forget(self, rel: str) -> None:
+        """Remove the layer's entry at a path, unless that is a directory."""
+        directory, _, name = rel.rpartition("/")
+        above = self.find_directory(directory or ".")
+        if above.path is not None:
+            stats = self._read_stats(above.path, to_os_name(name))
+            if stats is not None and not stat.S_ISDIR(stats.st_mode):
+                os.unlink(to_os_name(name), dir_fd=self._open.open_at(above.path))
+
+    def list_entries(self, directory: bytes) -> Iterator[tuple[str, LayeredEntry | None]]:
+        """Yield the entries of one of its directories, by name (None: a whiteout)."""
+        with os.scandir(self._open.open_at(directory)) as entries:
+            for each in entries:
+                stats, name = each.stat(follow_symlinks=False), os.fsencode(each.name)
+                yield from_os_name(name), None if is_whiteout(stats) else self._build_entry(directory, name, stats)
+
+
+class LayerStack:
+    """Layers, topmost first."""
+
+    def __init__(self, layers: Sequence[Path]) -> None:
+        self._layers = tuple(_Layer(each) for each in layers)
+
+    def __bool__(self) -> bool:
+        return bool(self._layers)
+
+    def find(self, rel: str) -> LayeredEntry | Literal["hidden"] | None:
+        """Return the entry at a path; HIDDEN: the stack says that nothing is there; None: it says nothing."""
+        for layer in self._layers:
+            found = layer.find_entry(rel)
+            if found is not None:
+                return found
+        return None
+
+    def list_directory(self, rel: str) -> StackListing:
+        """Return the stack's entries in a directory; "." is the top."""
+        entries: dict[str, LayeredEntry | None] = {}
+        for layer in self._layers:
+            here = layer.find_directory(rel)
+            if here.path is not None:
+                for each in layer.list_entries(here.path):
+                    entries.setdefault(*each)
+            if here.closed:
+                return StackListing(entries, closed=True)
+        return StackListing(entries, closed=False)
+
+    def walk(self, rel: str) -> Iterator[tuple[str, LayeredEntry | None]]:
+        """Yield everything that the stack shows at and below a path, directories first; None: nothing is there."""
+        found = self.find(rel)
+        if found is None:
+            return
+        yield rel, None if found == HIDDEN else found
+        if found != HIDDEN and found.is_directory:
+            yield from self._walk_below(rel)
+
+    def _walk_below(self, rel: str) -> Iterator[tuple[str, LayeredEntry | None]]:
+        waiting = [rel]
+        while waiting:
+            above = waiting.pop()
+            for name, entry in sorted(self.list_directory(above).entries.items()):
+                path = f"{above}/{name}"
+                yield path, entry
+                if entry is not None and entry.is_directory:
+                    waiting.append(path)
+
+    def find_hiding_layer(self, rel: str) -> Path | None:
+        """Return the layer that says of a path that nothing is there; None: none does."""
+        for layer in self._layers:
+            found = layer.find_entry(rel)
+            if found is not None:
+                return layer.at if found == HIDDEN else None
+        return None
+
+    def forget(self, rel: str) -> None:
+        """Remove a file, link or whiteout from every layer, so that the workspace shows. Raises OSError."""
+        for layer in self._layers:
+            layer.forget(rel)

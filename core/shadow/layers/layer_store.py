@@ -1,0 +1,383 @@
+"""The layers of a session: the one that each command writes, and those that are kept beside the review.
+
+`<place>/<id>/{upper,work,lock}` for a layer. A lock (flock) says that its command may still run; a directory without
+one that the record does not name was left by a crash. The record of the kept layers is replaced whole, and is what
+counts: the event log follows it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import StateError
+from core.filesystem.removal import remove_path, remove_tree
+from core.ids import new_id
+from core.protocol.review import FileState, Origin
+from core.shadow.layers.checkpoint_records import CheckpointRecords, link_tree
+from core.shadow.layers.layer_location import find_location
+from core.shadow.layers.layer_scan import scan_layer
+from core.shadow.layers.overlayfs import merge_down
+
+QUOTA = 5 << 30  # bytes of all layers of a session
+MIN_FREE_BYTES = 64 << 20  # bytes that stay free on the disk
+MAX_UNDO_BYTES = 1 << 30  # bytes that are kept to undo verdicts on bulks; that of the latest is kept in any case
+_RECORD = "kept.json"
+
+
+class CommandLayer(Struct, frozen=True, kw_only=True):
+    """A fresh layer for one command. `pending_states`: what was pending when it was opened, by path; `capacity`: the
+    bytes that the command may write, by the quota of the session and the free space of its disk."""
+
+    id: str
+    upper: Path
+    work: Path
+    pending_states: Mapping[str, FileState]
+    capacity: int = QUOTA
+
+
+class KeptTop(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place in the kept layers that is decided as one with everything below it; `root` names the bulk it belongs to.
+
+    `since`: nothing that the workspace has there may have changed after that time (ns since 1970).
+    """
+
+    root: str
+    kind: str = "generated"
+    since: int = 0
+    origin: Origin | None = None
+
+
+class KeptLayers(Struct, frozen=True, kw_only=True):
+    """The record of the kept layers: their ids, lowest first; the tops in them by path; the workspace's states where
+    they replace something; and the directories that commands removed, with their modes."""
+
+    layers: tuple[str, ...] = ()
+    tops: dict[str, KeptTop] = {}
+    bases: dict[str, FileState] = {}
+    gone: dict[str, int] = {}
+
+
+class LayerStore:
+    """The layers of one session, made in `directory` or where that says. Nothing is made before it is needed. `quota`:
+    the bytes that all of them may take."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._locks: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
+        self._place: Path | None = None
+        self.quota = QUOTA
+        self.kept = self._read_record()
+        self.checkpoint_records = CheckpointRecords(directory.with_name("checkpoints"))
+
+    @property
+    def place(self) -> Path:
+        if self._place is None:
+            self._place = find_location(self._directory)
+        return self._place
+
+    @property
+    def exists(self) -> bool:
+        """True if the session ever had a layer."""
+        return self._directory.is_dir()
+
+    @property
+    def open_layers(self) -> tuple[str, ...]:
+        """The layers whose commands are not finished."""
+        return tuple(self._locks)
+
+    def get_upper(self, layer: str) -> Path:
+        return self.place / layer / "upper"
+
+    def list_uppers(self) -> tuple[Path, ...]:
+        """Return the kept layers, topmost first."""
+        return tuple(self.get_upper(each) for each in reversed(self.kept.layers))
+
+    # the life of a layer
+
+    def create(self, pending_states: Mapping[str, FileState]) -> CommandLayer:
+        """Make a fresh, locked layer. Raises `StateError` if the session is over its quota or the disk is full."""
+        room = self._compute_capacity()
+        name = new_id("layer")
+        home = self.place / name
+        try:
+            home.mkdir(mode=0o700)
+            for each in ("upper", "work"):
+                (home / each).mkdir(mode=0o755 if each == "upper" else 0o700)
+            self._locks[name] = _lock(home / "lock")
+        except OSError as error:
+            with suppress(OSError):
+                remove_tree(home)
+            raise StateError(f"A layer can't be made in {self.place}: {error.strerror}.") from error
+        return CommandLayer(
+            id=name, upper=home / "upper", work=home / "work", pending_states=pending_states, capacity=room
+        )
+
+    def reserve(self, name: str) -> Path:
+        """Make and lock a directory of this name beside the layers: no layer is moved until it is closed. Raises
+        OSError."""
+        home = self.place / name
+        home.mkdir(mode=0o700)
+        self._locks[name] = _lock(home / "lock")
+        return home
+
+    def close(self, layer: str, *, keep: bool) -> None:
+        """Finish a layer: its directory stays if it is kept or a checkpoint names it, else it is removed."""
+        if (descriptor := self._locks.pop(layer, None)) is not None:
+            os.close(descriptor)
+        self._sizes.pop(layer, None)
+        home = self.place / layer
+        with suppress(OSError):  # what can't be removed now is swept at the next start
+            if keep:
+                remove_tree(home / "work")
+                (home / "lock").unlink(missing_ok=True)
+            elif layer not in self.checkpoint_records.layers:
+                remove_tree(home)
+
+    def is_open(self, layer: str) -> bool:
+        return layer in self._locks
+
+    # the record
+
+    def write_record(self, kept: KeptLayers) -> None:
+        """Replace the record, durably. Raises `StateError` and leaves the old one."""
+        path = self._directory / _RECORD
+        temporary = path.with_suffix(".tmp")
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(kept))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            raise StateError(f"The record of kept layers {path} can't be written: {error.strerror}.") from error
+        self.kept = kept
+
+    def _read_record(self) -> KeptLayers:
+        path = self._directory / _RECORD
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=KeptLayers)
+        except FileNotFoundError:
+            return KeptLayers()
+        except (OSError, msgspec.MsgspecError) as error:
+            raise StateError(
+                f"The record of kept layers {path} can't be read: {error}.",
+                hint="Move it away to go on without what commands left behind; reviewed changes are not in it.",
+            ) from error
+
+    # checkpoints
+
+    def freeze(self, checkpoint: str, order: int) -> bool:
+        """Keep the kept layers for a checkpoint. Return True if there is anything in them."""
+        if self.kept == KeptLayers():
+            return False
+        try:
+            self.checkpoint_records.add(checkpoint, order, self._directory / _RECORD, self.kept.layers)
+        except OSError:
+            return True  # without its record, the checkpoint can say that there was something
+        return True
+
+    def unfreeze(self, checkpoint: str) -> None:
+        """Release what `freeze` kept, for a temporary checkpoint."""
+        path = self.checkpoint_records.find_path(checkpoint)
+        names = self.checkpoint_records.layers_by_record[path.name] if path else ()
+        self.checkpoint_records.drop(checkpoint)
+        for each in set(names) - set(self.kept.layers):
+            self.close(each, keep=False)
+
+    def read_frozen(self, checkpoint: str) -> KeptLayers | None:
+        """Return the record that a checkpoint keeps; None if it, or a layer that it names, is no longer there."""
+        path = self.checkpoint_records.find_path(checkpoint)
+        try:
+            kept = msgspec.json.decode(path.read_bytes(), type=KeptLayers) if path else None
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return kept if kept and all(self.get_upper(each).is_dir() for each in kept.layers) else None
+
+    def unshare(self) -> None:
+        """Copy the kept layers that a checkpoint names, before anything in them is changed. Raises `StateError`."""
+        shared = self.checkpoint_records.layers.intersection(self.kept.layers)
+        if not shared:
+            return
+        names = {each: new_id("layer") if each in shared else each for each in self.kept.layers}
+        try:
+            for each in shared:
+                (self.place / names[each]).mkdir(mode=0o700)
+                link_tree(self.get_upper(each), self.get_upper(names[each]))
+        except OSError as error:
+            raise StateError(f"Kept layers can't be copied in {self.place}: {error.strerror}.") from error
+        self.write_record(msgspec.structs.replace(self.kept, layers=tuple(names.values())))
+        self._sizes.clear()
+
+    def switch_to(self, kept: KeptLayers) -> None:
+        """Put another record in force; layers that only the old one named are removed."""
+        old = self.kept.layers
+        self.write_record(kept)
+        for each in set(old) - set(kept.layers):
+            self.close(each, keep=False)
+
+    def squash(self) -> bool:
+        """Move all kept layers into the lowest one. False: a command runs over them, or there is nothing to do.
+
+        An interruption at any point leaves layers that show the same.
+        """
+        names = self.kept.layers
+        if len(names) < 2 or self._locks:
+            return False
+        self.unshare()
+        names = self.kept.layers
+        try:
+            for name in names[1:]:
+                merge_down(self.get_upper(name), self.get_upper(names[0]))
+        except OSError as error:
+            raise StateError(f"Kept layers can't be joined in {self.place}: {error.strerror}.") from error
+        self.write_record(msgspec.structs.replace(self.kept, layers=names[:1]))
+        self._sizes.clear()
+        for name in names[1:]:
+            self.close(name, keep=False)
+        return True
+
+    def sweep(self, keep: Iterable[str]) -> int:
+        """Remove the directories of layers that nobody names and no process has locked. Return how many."""
+        if not self._directory.is_dir():
+            return 0
+        kept = {*self.kept.layers, *self.checkpoint_records.layers, *keep}
+        gone = 0
+        for home in self.place.iterdir():
+            if home.name.startswith("ready-"):
+                remove_path(home)
+            if home.name in kept or not home.is_dir() or not _is_unlocked(home / "lock"):
+                continue
+            with suppress(OSError):
+                remove_tree(home)
+                gone += 1
+        return gone
+
+    def find_missing(self) -> tuple[str, ...]:
+        """Return the kept layers that are no longer there: memory does not outlast the machine."""
+        return tuple(each for each in self.kept.layers if not self.get_upper(each).is_dir())
+
+    # room
+
+    def measure(self) -> int:
+        """Return the bytes on disk of all layers that no command runs in."""
+        for home in self.place.iterdir():
+            if home.is_dir() and home.name not in self._locks:
+                self._measure_directory(home.name)
+        return sum(size for name, size in self._sizes.items() if (self.place / name).is_dir())
+
+    def forget_size(self, name: str) -> None:
+        """Forget the measured size of a directory that has changed."""
+        self._sizes.pop(name, None)
+
+    def prune_undo(self, most: int | None = None, *, spare: int = 1) -> None:
+        """Remove what undoing verdicts on bulks needs, the oldest first, until it is at most `most` bytes (None:
+        `MAX_UNDO_BYTES`); that of the `spare` latest is kept. Raises OSError."""
+        sizes = {name: self._measure_directory(name) for name in self._list_undo_directories()}
+        for name in list(sizes)[: len(sizes) - spare]:
+            if sum(sizes.values()) <= (MAX_UNDO_BYTES if most is None else most):
+                return
+            with suppress(OSError):
+                remove_tree(self.place / name)
+                del sizes[name]
+
+    def _list_undo_directories(self) -> list[str]:
+        """List the directories that verdicts on bulks have of their own, the latest last; see `BulkRecords`,
+        `BulkRedo`."""
+        homes = [each for kind in ("verdict_*", "again-verdict_*") for each in self.place.glob(kind)]
+        return [each.name for each in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
+
+    def _measure_directory(self, name: str) -> int:
+        if name not in self._sizes:
+            self._sizes[name] = sum(each.blocks for each in scan_layer(self.place / name).entries)
+        return self._sizes[name]
+
+    def _compute_capacity(self) -> int:
+        """Return the bytes that one more layer may take. Raises `StateError` if there are none."""
+        try:
+            free = get_free_bytes(self.place)
+            used = self.measure()
+        except OSError as error:
+            raise StateError(f"The layers in {self.place} can't be measured: {error.strerror}.") from error
+        if free < MIN_FREE_BYTES:
+            raise StateError(
+                f"No command can run: only {free >> 20} MB are free where its changes would go ({self.place}).",
+                hint=f"Make room; {MIN_FREE_BYTES >> 20} MB are always left free.",
+                code="disk_full",
+            )
+        if used > self.quota and (used := self._free_space()) > self.quota:
+            raise StateError(
+                f"No command can run: the session's commands have left {used / (1 << 30):.1f} GiB behind, "
+                f"{self.quota / (1 << 30):.3g} GiB is the limit.",
+                hint="Accept or reject the generated files in the review.",
+                code="layers_full",
+            )
+        return min(free - MIN_FREE_BYTES, self.quota - used)
+
+    def _free_space(self) -> int:
+        """Free space: the oldest checkpoints lose their layers, as many as it takes, then what only undoing needs.
+        Return the size of what is left."""
+        for name, layers in list(self.checkpoint_records.layers_by_record.items()):
+            if set(layers) <= set(self.kept.layers):
+                continue
+            self.checkpoint_records.drop_file(name)
+            for each in set(layers) - set(self.kept.layers) - self._locks.keys():
+                self.close(each, keep=False)
+            self._sizes.clear()
+            if self.measure() <= self.quota:
+                break
+        if (over := self.measure() - self.quota) > 0:
+            undo = sum(self._measure_directory(name) for name in self._list_undo_directories())
+            self.prune_undo(max(0, undo - over), spare=0)
+        return self.measure()
+
+
+def get_free_bytes(directory: Path) -> int:
+    """Return the bytes that an ordinary user may still write on the disk of a directory. Raises OSError."""
+    room = os.statvfs(directory)
+    return room.f_bavail * room.f_frsize
+
+
+def measure_tree(directory: Path) -> int:
+    """Return the bytes on disk below a directory that is being written to; what can't be read does not count."""
+    found, waiting = 0, [os.fspath(directory)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for each in entries:
+                stats = each.stat(follow_symlinks=False)
+                found += stats.st_blocks * 512
+                waiting += [each.path] if stat.S_ISDIR(stats.st_mode) else []
+    return found
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_unlocked(path: Path) -> bool:
+    """True if no process holds the lock."""
+    try:
+        os.close(_lock(path))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

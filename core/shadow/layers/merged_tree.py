@@ -1,0 +1,382 @@
+"""The merged tree, as the agent sees it: pending changes over what commands left behind over the workspace.
+
+Commands see the same, mounted. Paths are workspace-relative; `find_node` and `list_names` follow no link,
+`resolve_links` does.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.errors import PathRefused
+from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
+from core.protocol.review import Change, FileState
+from core.shadow.bulk.layer_transfer import copy_into_layer
+from core.shadow.content.contents import Contents
+from core.shadow.layers.layer_stack import HIDDEN, LayeredEntry, LayerStack
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.paths import AnyAncestor, collect_directories, walk_directory
+from core.state.review import ReviewState
+from core.workspace import ABSENT, DirectoryEntry, Workspace
+from core.workspace.file_names import from_os_name, to_os_name
+from core.workspace.tree import MAX_EDITED_BYTES, PERMISSION_BITS, PathKind, read_state_at
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class TreeNode(Struct, frozen=True, kw_only=True):
+    """An entry of the merged tree: with `pending` from a pending change, with `layered` from a kept layer, else from
+    disk."""
+
+    kind: PathKind
+    mode: int
+    size: int = 0
+    pending: FileState | None = None
+    layered: LayeredEntry | None = None
+
+
+class _TreeCache:
+    """What was found in a tree that does not change meanwhile. `covered`: True for paths below a pending file or link;
+    `shows`: by removed directory, True if it has content again; `moment`: the version of the review and the record of
+    the layers that it is about."""
+
+    def __init__(self, moment: tuple[int, KeptLayers], stack: LayerStack, holds: Callable[[str], bool]) -> None:
+        self.moment = moment
+        self.stack = stack
+        self.covered = AnyAncestor(holds)
+        self.shows: dict[str, bool] = {}
+
+
+class _ThreadCache(threading.local):
+    """Per thread: the depth of `MergedTree.cache_lookups`, and its cache."""
+
+    depth = 0
+    look: _TreeCache | None = None
+
+
+class MergedTree:
+    """The merged tree. `shown` returns the state of a pending change that the agent sees."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        contents: Contents,
+        state: ReviewState,
+        layers: LayerStore,
+        shown: Callable[[Change], FileState],
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._state = state
+        self._layers = layers
+        self._shown = shown
+        self._live: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._still = _ThreadCache()
+
+    @contextmanager
+    def cache_lookups(self) -> Iterator[None]:
+        """Cache lookups for a walk of the tree: nothing writes to the kept layers meanwhile. (The project may
+        change.)"""
+        self._still.depth += 1
+        try:
+            yield
+        finally:
+            self._still.depth -= 1
+            if not self._still.depth:
+                self._still.look = None
+
+    @property
+    def _cache(self) -> _TreeCache:
+        version, kept = self._state.version, self._layers.kept
+        known = self._still.look
+        if known is not None and known.moment[0] == version and known.moment[1] is kept:
+            return known
+        look = _TreeCache(
+            (version, kept), LayerStack(self._layers.list_uppers() if kept.layers else ()), self._is_pending_file
+        )
+        if self._still.depth:
+            self._still.look = look
+        return look
+
+    def _is_pending_file(self, path: str) -> bool:
+        """True if a path itself is a pending file or link."""
+        change = self._state.changes.get(path)
+        return change is not None and self._shown(change).kind != "absent"
+
+    @property
+    def is_workspace_only(self) -> bool:
+        """True if the workspace is all there is to see."""
+        return not self._state.changes and not self._layers.kept.layers
+
+    @property
+    def directory_mode(self) -> int:
+        """The mode of a new directory."""
+        return self._workspace.directory_mode
+
+    @property
+    def stack(self) -> LayerStack:
+        """The kept layers."""
+        return self._cache.stack
+
+    @property
+    def bulk_conflicts(self) -> Mapping[str, str]:
+        """The known conflict of each bulk, by its root, "" = none."""
+        return {each.root: each.conflict for each in self._state.bulks}
+
+    def forget(self, rel: str, *, shows: bool = True) -> None:
+        """Remove a file, link or whiteout from the kept layers. With `shows`, the workspace's file or link shows then,
+        even if the layers hide its directory. Raises OSError."""
+        if not self._layers.kept.layers or self.stack.find(rel) is None:
+            return
+        self._still.look = None
+        self._layers.unshare()
+        LayerStack(self._layers.list_uppers()).forget(rel)
+        layer = self.stack.find_hiding_layer(rel) if shows else None
+        node = self.find_on_disk(rel) if layer else None
+        if layer and node and node.kind in {"file", "symlink"}:
+            copy_into_layer(self._workspace, rel, layer)
+
+    def resolve_links(self, rel: str) -> str:
+        """Return `rel` with the links of the merged tree followed. Raises `PathRefused` if one leads out."""
+        if self.is_workspace_only:
+            return self._workspace.resolve(rel)
+        with self.cache_lookups():
+            return self._workspace.resolve(rel, self._read_link)
+
+    def resolve_parent_links(self, rel: str) -> str:
+        """Return `rel` with the links of its directory followed, but not the last part."""
+        directory, _, name = rel.rpartition("/")
+        above = self.resolve_links(directory or ".")
+        return name if above == "." else f"{above}/{name}"
+
+    def _read_link(self, path: bytes) -> bytes | None:
+        rel = from_os_name(path)
+        node = self.find_node(rel)
+        if node is None or node.kind != "symlink":
+            return None
+        if node.pending is not None:
+            return self._contents.read(node.pending)
+        try:
+            if node.layered is not None:
+                return os.fsencode(Path(os.fsdecode(node.layered.place)).readlink())
+            with self._workspace.open_parent(rel) as (directory, name):
+                return os.readlink(name, dir_fd=directory)
+        except OSError:
+            return None
+
+    # one path
+
+    def find_node(self, rel: str) -> TreeNode | None:
+        """Return what is at a path itself; None: nothing."""
+        if rel == ".":
+            return self.find_on_disk(rel)
+        change = self._state.changes.get(rel)
+        state = self._shown(change) if change else None
+        if state is not None and state.kind != "absent":
+            return TreeNode(kind=state.kind, mode=state.mode, size=state.size, pending=state)
+        if self._state.changes and self._cache.covered(rel):
+            return None
+        if rel in self.list_live_directories():
+            below = self.find_below_pending(rel)
+            mode = below.mode if below and below.kind == "directory" else self._workspace.directory_mode
+            return TreeNode(kind="directory", mode=mode)
+        if state is not None and not self.is_kept_directory(rel):
+            return None
+        node = self.find_below_pending(rel)
+        is_gone = node is not None and node.kind == "directory" and rel in self._layers.kept.gone
+        return None if is_gone and not self._has_content(rel) else node
+
+    def is_kept_directory(self, rel: str) -> bool:
+        """True if a kept layer has a directory there, whatever the workspace has."""
+        found = self.stack.find(rel)
+        return isinstance(found, LayeredEntry) and found.is_directory
+
+    def list_live_directories(self) -> frozenset[str]:
+        """Return the directories that pending files and links need."""
+        if self._live[0] != self._state.version:
+            live = (path for path, change in self._state.changes.items() if change.pending.kind != "absent")
+            self._live = (self._state.version, frozenset(collect_directories(live)))
+        return self._live[1]
+
+    def find_below_pending(self, rel: str) -> TreeNode | None:
+        """Return what is at a path without the pending changes; None: nothing."""
+        found = self.stack.find(rel)
+        if found == HIDDEN:
+            return None
+        return self.find_on_disk(rel) if found is None else _build_node(found.stats, found)
+
+    def find_on_disk(self, rel: str) -> TreeNode | None:
+        """Return what the workspace itself has at a path; None: nothing."""
+        try:
+            with self._workspace.open_parent(rel) as (directory, name):
+                return _build_node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
+        except OSError:
+            return None
+
+    def is_pending(self, rel: str) -> bool:
+        """True if a change is pending at the path."""
+        return rel in self._state.changes
+
+    def list_pending_below(self, rel: str) -> list[str]:
+        """Return the pending files and links at and below a path."""
+        return [path for path in self.list_pending_files() if path == rel or path.startswith(f"{rel}/")]
+
+    def list_pending_files(self) -> list[str]:
+        """Return all pending files and links."""
+        return [path for path, change in self._state.changes.items() if change.pending.kind != "absent"]
+
+    def walk_disk(self, rel: str) -> list[tuple[str, TreeNode]]:
+        """Return a directory of the workspace itself and everything below it; empty if there is none."""
+        node = self.find_on_disk(rel)
+        if node is None or node.kind != "directory":
+            return []
+        found = [(each, self.find_on_disk(each)) for each, _ in walk_directory(self._workspace, rel) or ()]
+        return [(each, below) for each, below in found if below is not None]
+
+    # directories
+
+    def list_names(self, rel: str) -> dict[str, PathKind]:
+        """Return the entries of a directory with their kinds; empty if it is no directory."""
+        found = self._list_with_removed(rel)
+        hidden = [each for each, path in self._filter_removed(rel, found) if not self._has_content(path)]
+        return {name: kind for name, kind in found.items() if name not in hidden} if hidden else found
+
+    def _filter_removed(self, rel: str, names: Mapping[str, PathKind]) -> list[tuple[str, str]]:
+        """Filter the entries for directories that commands removed; return their names and paths."""
+        prefix, gone = "" if rel == "." else f"{rel}/", self._layers.kept.gone
+        paths = ((each, prefix + each) for each, kind in names.items() if kind == "directory") if gone else ()
+        return [(each, path) for each, path in paths if path in gone]
+
+    def _has_content(self, rel: str) -> bool:
+        """True if a removed directory has content again, itself or further down."""
+        known = self._cache.shows
+        waiting = [] if rel in known else [rel]
+        while waiting:
+            path = waiting[-1]
+            names = self._list_with_removed(path)
+            below = [each for _, each in self._filter_removed(path, names)]
+            unknown = [each for each in below if each not in known] if len(below) == len(names) else []
+            if unknown:
+                waiting += unknown
+                continue
+            known[path] = len(below) < len(names) or any(known[each] for each in below)
+            waiting.pop()
+        return known[rel]
+
+    def _list_with_removed(self, rel: str) -> dict[str, PathKind]:
+        """Return `list_names` with directories that were removed and are empty."""
+        found = self._list_below_pending(rel)
+        for name, entry in self.list_pending_in(rel).items():
+            if entry is not None:
+                found[name] = entry.kind
+            elif found.get(name) != "directory":
+                found.pop(name, None)
+        return found
+
+    def _list_below_pending(self, rel: str) -> dict[str, PathKind]:
+        listing = self.stack.list_directory(rel)
+        found: dict[str, PathKind] = {}
+        change = self._state.changes.get(rel)
+        if change is not None and self._shown(change).kind != "absent":
+            return found
+        if not listing.closed:
+            node = self.find_on_disk(rel)
+            if node is not None and node.kind == "directory":
+                found = {each.name: each.kind for each in self._workspace.list_dir(rel)}
+        for name, entry in listing.entries.items():
+            if entry is None:
+                found.pop(name, None)
+            else:
+                found[name] = _classify(entry.stats.st_mode)
+        return found
+
+    def list_pending_in(self, rel: str) -> Mapping[str, DirectoryEntry | None]:
+        """Return what pending changes put into a directory, by name; None: they remove it."""
+        prefix = "" if rel == "." else f"{rel}/"
+        found: dict[str, DirectoryEntry | None] = {}
+        for path, change in self._state.changes.items():
+            if not path.startswith(prefix):
+                continue
+            name, slash, _ = path[len(prefix) :].partition("/")
+            kind = change.pending.kind
+            if slash and kind != "absent":
+                found[name] = DirectoryEntry(name=name, kind="directory")
+            elif not slash and (kind != "absent" or name not in found):
+                found[name] = None if kind == "absent" else DirectoryEntry(name=name, kind=kind)
+        return found
+
+    # content
+
+    def read(self, rel: str, node: TreeNode, limit: int) -> bytes:
+        """Return at most `limit` bytes of the file that `find_node(rel)` found, or the target of a link. Raises
+        `PathRefused`."""
+        if node.kind == "symlink":
+            return self._read_link(to_os_name(rel)) or b""
+        if node.pending is not None:
+            return self._contents.read(node.pending)[:limit]
+        if node.layered is not None:
+            return self.read_layered(node.layered, rel, limit)
+        return self._workspace.read_bytes(rel, limit)
+
+    def read_layered(self, found: LayeredEntry, rel: str, limit: int) -> bytes:
+        """Return at most `limit` bytes of a regular file of a kept layer. Raises `PathRefused`."""
+        top = os.open(found.layer, DIRECTORY)
+        try:
+            descriptor = open_beneath(top, to_os_name(rel), _READ)
+        except OSError as error:
+            raise PathRefused(f"{rel!r}: {error.strerror}.") from error
+        finally:
+            os.close(top)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise PathRefused(f"{rel!r} is not a regular file.", code="not_a_file")
+            return file.read(limit)
+
+    def read_state_below(self, rel: str) -> FileState:
+        """Return the state without pending changes, its bytes stored. Raises `PathRefused` for no file or link, or too
+        large a file."""
+        found = self.stack.find(rel)
+        if found == HIDDEN:
+            return ABSENT
+        return self.read_disk_state(rel) if found is None else self._contents.store(*read_layered_state(found, rel))
+
+    def read_disk_state(self, rel: str) -> FileState:
+        """Return the workspace's own state at a path, its bytes stored; behind a link there is nothing."""
+        try:
+            return self._contents.store(*self._workspace.read_state(rel))
+        except PathRefused as error:
+            if error.code == "path_escapes":
+                return ABSENT
+            raise
+
+
+def read_layered_state(found: LayeredEntry, rel: str) -> tuple[FileState, bytes | None]:
+    """Return the state of a kept layer's entry, and its bytes. Raises `PathRefused`."""
+    try:
+        with open_parent(found.place) as (directory, name):
+            return read_state_at(directory, name, rel)
+    except OSError as error:
+        raise PathRefused(f"{rel!r}: {error.strerror}.") from error
+
+
+def _build_node(stats: os.stat_result, layered: LayeredEntry | None = None) -> TreeNode:
+    mode = stats.st_mode & PERMISSION_BITS
+    return TreeNode(kind=_classify(stats.st_mode), mode=mode, size=stats.st_size, layered=layered)
+
+
+def _classify(mode: int) -> PathKind:
+    if stat.S_ISDIR(mode):
+        return "directory"
+    if stat.S_ISREG(mode):
+        return "file"
+    return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+__all__ = ["MAX_EDITED_BYTES", "MergedTree", "TreeNode", "read_layered_state"]

@@ -1,0 +1,254 @@
+"""The pending layer: all pending changes as one overlayfs layer, so that commands see them.
+
+It is derived from the review and never counts for more than that. It is brought up to date by replacing what differs,
+never by writing into a file; while a command runs over it, a new one is made beside it, of hard links. A record says
+what it holds, and is missing while it is being worked on: then, and after the machine itself was restarted, it is
+built anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import ContentLost, StateError
+from core.filesystem.open_beneath import open_parent
+from core.filesystem.removal import remove_path, remove_tree
+from core.protocol.review import FileState
+from core.shadow.content.contents import Contents, explain_lost_content
+from core.shadow.layers.layer_store import LayerStore
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.overlayfs import make_passable, make_whiteout
+from core.shadow.paths import AnyAncestor, collect_directories
+from core.workspace.file_names import to_os_name
+
+_RECORD = "pending.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class PendingRecord(Struct, frozen=True, kw_only=True):
+    """The content of the layer `name`: files, links and whiteouts (absent), and its directories with their modes."""
+
+    name: str = ""
+    boot: str = ""
+    nodes: dict[str, FileState] = {}
+    directories: dict[str, int] = {}
+
+
+class PendingLayer:
+    """The pending layer of one session."""
+
+    def __init__(self, layers: LayerStore, contents: Contents, tree: MergedTree) -> None:
+        self._layers = layers
+        self._contents = contents
+        self._tree = tree
+        self._held: PendingRecord | None = None
+        self._ready: dict[str, tuple[FileState, Path]] = {}
+
+    @property
+    def name(self) -> str:
+        """The directory in the layers' place that is in use, "" before the first one."""
+        return self._held.name if self._held else self._read_record().name
+
+    def sync(self, shown: Mapping[str, FileState]) -> Path | None:
+        """Return the layer's directory, brought up to date with `shown` (visible states by path); None if nothing is
+        pending. Raises `StateError` if it can't be written."""
+        with self._tree.cache_lookups():
+            nodes, directories = self._plan_nodes(shown)
+        if self._held is None:
+            if not nodes:
+                return None
+            self._held = self._read_record()
+        held = self._held
+        if (nodes, directories) != (held.nodes, held.directories) or not held.name:
+            try:
+                self._held = self._replace(held, nodes, directories)
+            except ContentLost:
+                self._held = PendingRecord()
+                raise
+            except OSError as error:
+                self._held = PendingRecord()
+                raise StateError(
+                    f"The pending changes can't be laid out in {self._layers.place}: {error.strerror}.",
+                    hint="Make room, then try again.",
+                ) from error
+        return self._layers.place / self._held.name if nodes else None
+
+    def adopt(self, path: str, state: FileState, source: Path) -> None:
+        """Take a file of a command's layer over as the pending one at `path`: it keeps its times."""
+        place = self._layers.place / f"ready-{len(self._ready)}"
+        with suppress(OSError):
+            remove_path(place)
+            source.rename(place)
+            self._ready[path] = (state, place)
+
+    # what it has to hold
+
+    def _plan_nodes(self, shown: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
+        live = {path for path, state in shown.items() if state.kind != "absent"}
+        needed = collect_directories(live)
+        is_in_live = AnyAncestor(live.__contains__)
+        gone = self._find_removed(needed, live)
+        outermost = self._build_outermost_lookup(gone)
+        nodes = {path: shown[path] for path in live}
+        for path, state in shown.items():
+            if state.kind == "absent" and path not in needed and not is_in_live(path):
+                hidden = outermost(path)
+                if self._has_directory(hidden) and not self._tree.is_kept_directory(hidden):
+                    nodes[hidden] = state
+        is_in_gone = AnyAncestor(gone.__contains__)
+        nodes |= {each: FileState(kind="absent", mode=0) for each in gone if not is_in_gone(each)}
+        return nodes, {each: self._get_mode(each) for each in collect_directories(nodes)}
+
+    def _build_outermost_lookup(self, gone: set[str]) -> Callable[[str], str]:
+        """Build a function that returns the outermost removed directory of a path, or the path itself."""
+        is_in_gone = AnyAncestor(gone.__contains__)
+
+        def found(path: str) -> str:
+            while is_in_gone(path):
+                path = path.rpartition("/")[0]
+            return path
+
+        return found
+
+    def _has_directory(self, path: str) -> bool:
+        """True if there is a directory for the path to be hidden in."""
+        directory = path.rpartition("/")[0]
+        node = self._tree.find_below_pending(directory) if directory else None
+        return not directory or (node is not None and node.kind == "directory")
+
+    def _find_removed(self, needed: set[str], live: set[str]) -> set[str]:
+        """Return the removed directories: nothing in them is left, and nothing has taken their place."""
+        is_in_live = AnyAncestor(live.__contains__)
+        found = set()
+        for each in self._layers.kept.gone:
+            if each in needed or each in live or is_in_live(each):
+                continue
+            below = self._tree.find_below_pending(each)
+            if below is not None and below.kind == "directory" and self._tree.find_node(each) is None:
+                found.add(each)
+        return found
+
+    def _get_mode(self, directory: str) -> int:
+        below = self._tree.find_below_pending(directory)
+        return below.mode if below and below.kind == "directory" else self._tree.directory_mode
+
+    # bringing it about
+
+    def _read_record(self) -> PendingRecord:
+        try:
+            held = msgspec.json.decode((self._layers.place / _RECORD).read_bytes(), type=PendingRecord)
+        except (OSError, msgspec.MsgspecError):
+            return PendingRecord()
+        return held if held.boot == _read_boot_id() and (self._layers.place / held.name).is_dir() else PendingRecord()
+
+    def _replace(self, held: PendingRecord, nodes: dict[str, FileState], directories: dict[str, int]) -> PendingRecord:
+        place = self._layers.place
+        (place / _RECORD).unlink(missing_ok=True)
+        if held.name and not self._layers.open_layers:
+            name = held.name
+        else:
+            name = f"pending-{os.urandom(6).hex()}"
+            (place / name).mkdir(mode=0o755)
+            held = self._link_kept(held, name, nodes)
+        _LayerDraft(place / name, held, self._contents, self._ready).write(nodes, directories)
+        for _, left in self._ready.values():
+            remove_path(left)
+        self._ready.clear()
+        found = PendingRecord(name=name, boot=_read_boot_id(), nodes=nodes, directories=directories)
+        temporary = place / f"{_RECORD}.tmp"
+        temporary.write_bytes(msgspec.json.encode(found))
+        temporary.replace(place / _RECORD)
+        self._layers.forget_size(name)
+        if not self._layers.open_layers:
+            for each in place.glob("pending-*"):
+                if each.name != name and each.is_dir():
+                    remove_tree(each)
+        return found
+
+    def _link_kept(self, held: PendingRecord, name: str, nodes: Mapping[str, FileState]) -> PendingRecord:
+        """Make a new layer with hard links of what the old one holds and is still wanted."""
+        if not held.name:
+            return PendingRecord(name=name)
+        old, new = self._layers.place / held.name, self._layers.place / name
+        same = {path: state for path, state in held.nodes.items() if nodes.get(path) == state}
+        directories = collect_directories(same)
+        for each in sorted(directories):
+            with open_parent(_join_path(new, each)) as (above, own):
+                os.mkdir(own, 0o700, dir_fd=above)
+        for path in same:
+            os.link(_join_path(old, path), _join_path(new, path), follow_symlinks=False)
+        return PendingRecord(name=name, nodes=same, directories=dict.fromkeys(directories, 0o700))
+
+
+class _LayerDraft:
+    """A layer's directory while it is changed from one content to another."""
+
+    def __init__(
+        self, top: Path, held: PendingRecord, contents: Contents, ready: Mapping[str, tuple[FileState, Path]]
+    ) -> None:
+        self._top = top
+        self._held = held
+        self._contents = contents
+        self._ready = ready
+
+    def write(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
+        """Remove, then make, then set the modes. Raises OSError."""
+        self._clear(nodes, directories)
+        for each in sorted(set(directories) - set(self._held.directories)):
+            with open_parent(_join_path(self._top, each)) as (above, name):
+                os.mkdir(name, dir_fd=above)
+        for path, state in nodes.items():
+            if self._held.nodes.get(path) != state:
+                with explain_lost_content(path):
+                    self._put(path, state)
+        for each, mode in directories.items():
+            if self._held.directories.get(each) != mode or mode & 0o700 != 0o700:
+                with open_parent(_join_path(self._top, each)) as (above, name):
+                    os.chmod(name, mode, dir_fd=above)
+
+    def _clear(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
+        """Remove what is not wanted, or is of another kind."""
+        for each in [each for each, mode in self._held.directories.items() if mode & 0o700 != 0o700]:
+            make_passable(self._get_path(each))
+        for path, state in self._held.nodes.items():
+            if path not in nodes or nodes[path].kind != state.kind:
+                self._get_path(path).unlink()
+        for each in sorted(set(self._held.directories) - set(directories), reverse=True):
+            with open_parent(_join_path(self._top, each)) as (above, name):
+                os.rmdir(name, dir_fd=above)
+
+    def _get_path(self, path: str) -> Path:
+        return Path(os.fsdecode(_join_path(self._top, path)))
+
+    def _put(self, path: str, state: FileState) -> None:
+        target = self._get_path(path)
+        temporary = self._top.with_name(f"{self._top.name}.new")
+        remove_path(temporary)
+        ready = self._ready.get(path)
+        if state.kind == "absent":
+            make_whiteout(temporary)
+        elif ready and ready[0] == state:
+            temporary = ready[1]
+        elif state.kind == "symlink":
+            temporary.symlink_to(os.fsdecode(self._contents.read(state)))
+        else:
+            temporary.write_bytes(self._contents.read(state))
+            temporary.chmod(state.mode)
+        temporary.replace(target)
+
+
+def _join_path(layer: Path, path: str) -> bytes:
+    return os.fsencode(layer) + b"/" + to_os_name(path)
+
+
+def _read_boot_id() -> str:
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,221 @@
+"""The write of one path in a promotion: new content replaces the old in one step, which is checked afterwards.
+
+The new file and the old one exchange their names: whatever a user's program wrote until that moment is still there,
+under the temporary name, and is compared with what the change was made from. A temporary name is removed only when its
+content is known: the new, or the old one. Any other bytes are somebody's work: they go back to where they were, and if
+that place is taken, to a name beside it (`.kept-<8 hex>`) that the user is told of.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+from core.errors import ContentLost, PathRefused, ReviewConflict
+from core.filesystem.renaming import NameInDirectory, exchange_names, move_to_free_name
+from core.protocol.review import FileState
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.promotion.journal import PathWrite
+from core.workspace import ABSENT, Workspace
+from core.workspace import file_names as names
+from core.workspace.tree import read_state_at, sync_directory, write_new_file
+
+TemporaryContent = Literal["nothing", "new", "old", "other"]
+
+
+class FileSwaps:
+    """Carry out single writes of a transaction. `step` is called between any two effects."""
+
+    def __init__(self, workspace: Workspace, blobs: BlobStore, step: Callable[[str], None]) -> None:
+        self._workspace = workspace
+        self._blobs = blobs
+        self._step = step
+
+    def prepare(self, write: PathWrite) -> None:
+        """Write the new content beside its target. Raises OSError."""
+        self._write_content(write, write.after)
+
+    def _write_content(self, write: PathWrite, state: FileState) -> None:
+        data = self._blobs.get(state.blob)
+        with self._workspace.open_parent(write.temporary_path) as (directory, temporary):
+            if state.kind == "symlink":
+                os.symlink(data, temporary, dir_fd=directory)
+                return
+            write_new_file(directory, temporary, data, state.mode)
+            if write.aside is None:
+                _keep_owner(directory, names.to_os_name(write.path.rpartition("/")[2]), temporary)
+
+    @contextmanager
+    def _open_places(self, write: PathWrite) -> Iterator[tuple[NameInDirectory, NameInDirectory]]:
+        """Open the temporary name and the target. Raises OSError."""
+        with (
+            self._workspace.open_parent(write.temporary_path) as temporary,
+            self._workspace.open_parent(write.path) as target,
+        ):
+            yield temporary, target
+
+    def swap(self, write: PathWrite) -> None:
+        """Exchange old and new content. Raises `ReviewConflict` if the disk holds something else than `write.before`,
+        and leaves it; `PathRefused`, OSError."""
+        with self._workspace.open_parent(write.path) as target:
+            if _read_state(target, write.path) != write.before:
+                raise build_moved_on_error(write)
+        self._step(f"verified {write.path}")
+        with self._open_places(write) as (temporary, target):
+            if write.after.kind == "absent":
+                if write.before.kind != "absent":
+                    self._take_out(write, temporary, target)
+            elif write.before.kind == "absent":
+                _move_in(temporary, target, write)
+            elif exchange_names(temporary, target):
+                self._undo_if_other(write, temporary, target)
+            elif _read_state(target, write.path) != write.before:
+                raise build_moved_on_error(write)
+            else:
+                os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
+
+    def _take_out(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+        try:
+            move_to_free_name(target, temporary)
+        except FileNotFoundError:
+            raise build_moved_on_error(write) from None
+        if not _has_state(temporary, write.path, write.before):
+            with suppress(FileExistsError):  # else `discard` keeps it
+                move_to_free_name(temporary, target)
+            raise build_moved_on_error(write)
+
+    def _undo_if_other(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+        if _has_state(temporary, write.path, write.before):
+            return
+        exchange_names(temporary, target)
+        if not _has_state(temporary, write.path, write.after):
+            exchange_names(temporary, target)  # written to twice meanwhile: the later of the two keeps the name
+        raise build_moved_on_error(write)
+
+    def is_untouched(self, write: PathWrite) -> bool:
+        """True if what was replaced is unchanged: a program that had it open may write to it even then."""
+        if write.before.kind == "absent":
+            return True
+        try:
+            with self._workspace.open_parent(write.temporary_path) as temporary:
+                state = _read_state(temporary, write.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except (OSError, PathRefused):
+            return False
+        return state in {ABSENT, write.after} or _is_same_content(state, write.before)
+
+    def restore(self, write: PathWrite) -> None:
+        """Restore the file before a write that the disk shows. What others make of it meanwhile is left. Raises
+        OSError, `ReviewConflict`."""
+        with self._open_places(write) as (temporary, target):
+            if write.before.kind == "absent":
+                self._take_out_again(write, temporary, target)
+            elif write.after.kind == "absent":
+                _move_in(temporary, target, write)
+            else:
+                self._exchange_back(write, temporary, target)
+            sync_directory(target[0])
+
+    def _take_out_again(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+        if self._classify_temporary(write, temporary) == "new":
+            os.unlink(temporary[1], dir_fd=temporary[0])
+        with suppress(FileNotFoundError):
+            move_to_free_name(target, temporary)
+            if not _has_state(temporary, write.path, write.after):
+                move_to_free_name(temporary, target)
+
+    def _exchange_back(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+        held = self._classify_temporary(write, temporary)
+        if held == "new":
+            os.unlink(temporary[1], dir_fd=temporary[0])
+        if held in {"new", "nothing"}:
+            self._write_content(write, write.before)
+        if exchange_names(temporary, target):
+            if not _has_state(temporary, write.path, write.after):
+                exchange_names(temporary, target)
+        elif _read_state(target, write.path) == write.after:
+            os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
+
+    def _classify_temporary(self, write: PathWrite, temporary: NameInDirectory) -> TemporaryContent:
+        """Classify the content of the temporary name. "new": also a part of the new content, from an interrupted
+        write."""
+        try:
+            state, data = read_state_at(*temporary, write.temporary_path)
+        except FileNotFoundError:
+            return "nothing"
+        except PathRefused:  # a directory, or larger than what can be edited
+            return "other"
+        if _is_same_content(state, write.before):
+            return "old"
+        try:
+            is_part = write.after.kind == state.kind == "file" and self._blobs.get(write.after.blob).startswith(
+                data or b""
+            )
+        except ContentLost:
+            is_part = False
+        return "new" if is_part or _is_same_content(state, write.after) else "other"
+
+    def discard(self, write: PathWrite) -> str:
+        """Remove the temporary name. If it holds somebody's work, that gets a name of its own, which is returned ("" =
+        none).
+
+        Raises OSError: FileNotFoundError when its directory is gone.
+        """
+        with self._workspace.open_parent(write.temporary_path) as temporary:
+            match self._classify_temporary(write, temporary):
+                case "nothing":
+                    return ""
+                case "new" | "old":
+                    os.unlink(temporary[1], dir_fd=temporary[0])
+                    return ""
+                case "other":
+                    name = f"{write.path.rpartition('/')[2]}.kept-{secrets.token_hex(4)}"
+                    move_to_free_name(temporary, (temporary[0], names.to_os_name(name)))
+                    above = write.temporary_path.rpartition("/")[0]
+                    return f"{above}/{name}" if above else name
+
+
+def build_moved_on_error(write: PathWrite) -> ReviewConflict:
+    return ReviewConflict(
+        f"{write.path} is no longer what the change was made from; nothing was written.",
+        hint="Look at the change again, then accept or reject it.",
+    )
+
+
+def _read_state(place: NameInDirectory, path: str) -> FileState:
+    try:
+        return read_state_at(*place, path)[0]
+    except FileNotFoundError:
+        return ABSENT
+
+
+def _has_state(place: NameInDirectory, path: str, state: FileState) -> bool:
+    try:
+        return _read_state(place, path) == state
+    except PathRefused:
+        return False
+
+
+def _is_same_content(one: FileState, other: FileState) -> bool:
+    """True if no byte differs; modes may."""
+    return (one.kind, one.blob) == (other.kind, other.blob)
+
+
+def _move_in(temporary: NameInDirectory, target: NameInDirectory, write: PathWrite) -> None:
+    try:
+        move_to_free_name(temporary, target)
+    except FileExistsError:
+        raise build_moved_on_error(write) from None
+
+
+def _keep_owner(directory: int, name: bytes, temporary: bytes) -> None:
+    """Give the new file the owner of the one that it replaces, as far as this user may."""
+    with suppress(OSError):
+        old = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            os.chown(temporary, old.st_uid, old.st_gid, dir_fd=directory, follow_symlinks=False)

@@ -1,0 +1,131 @@
+"""The promotion journal: what is about to be done to the user's files, on disk before the first of them changes.
+
+One JSON record a line. A transaction is an intent, then a commit or an abort, then done (its events are in the log).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.errors import StateError
+from core.protocol.events import AnyEvent
+from core.protocol.review import FileState
+
+
+class PathWrite(Struct, frozen=True, kw_only=True):
+    """One path to be taken from `before` to `after`; `temporary` is a name in the same directory.
+
+    `pending`: what was proposed for the path when this was decided (None: nothing). `directories`, outermost first, are
+    made for a new file (with their `modes`, where those are known), and removed with one that goes, as far as they are
+    empty. `aside`: another directory for the temporary name, where its own one comes or goes with this transaction.
+    `emptied`: directories with their modes, the path itself first, that give way to the file.
+    """
+
+    path: str
+    before: FileState
+    after: FileState
+    temporary: str
+    pending: FileState | None = None
+    directories: tuple[str, ...] = ()
+    modes: dict[str, int] = {}
+    aside: str | None = None
+    emptied: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def temporary_path(self) -> str:
+        above = self.path.rpartition("/")[0] if self.aside is None else self.aside
+        return f"{above}/{self.temporary}" if above else self.temporary
+
+
+class IntentRecord(Struct, frozen=True, kw_only=True, tag="intent"):
+    """`events` tell the log once all of `writes` are done."""
+
+    id: str
+    writes: tuple[PathWrite, ...]
+    events: tuple[AnyEvent, ...]
+
+
+class CommitRecord(Struct, frozen=True, kw_only=True, tag="commit"):
+    id: str
+
+
+class AbortRecord(Struct, frozen=True, kw_only=True, tag="abort"):
+    id: str
+
+
+class DoneRecord(Struct, frozen=True, kw_only=True, tag="done"):
+    id: str
+
+
+JournalRecord = IntentRecord | CommitRecord | AbortRecord | DoneRecord
+
+
+class Transaction(Struct, frozen=True):
+    """An intent that has not been brought to its end."""
+
+    intent: IntentRecord
+    is_committed: bool
+
+
+class Journal:
+    """`journal.jsonl` of a session, mode 0600."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, record: JournalRecord, *, durable: bool) -> None:
+        """Append one record; on an error nothing of it stays. Raises OSError."""
+        line = msgspec.json.encode(record) + b"\n"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError(28, "No space left on device", str(self._path))
+                if durable:
+                    os.fsync(descriptor)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+
+    def list_unfinished(self) -> list[Transaction]:
+        """List the transactions without an end, oldest first. A torn record was never acted on and does not count."""
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StateError(f"The promotion journal {self._path} can't be read: {error.strerror}.") from error
+        found: dict[str, Transaction] = {}
+        for line in lines:
+            match _decode_record(line):
+                case IntentRecord() as intent:
+                    found[intent.id] = Transaction(intent, is_committed=False)
+                case CommitRecord(id=name) if name in found:
+                    found[name] = Transaction(found[name].intent, is_committed=True)
+                case AbortRecord(id=name) | DoneRecord(id=name):
+                    found.pop(name, None)
+                case _:
+                    pass
+        return list(found.values())
+
+    def clear(self) -> None:
+        """Empty the journal; for when all transactions have ended. Raises OSError."""
+        if self._path.exists():
+            os.truncate(self._path, 0)
+
+
+def _decode_record(line: bytes) -> JournalRecord | None:
+    try:
+        record: JournalRecord = msgspec.json.decode(line, type=JournalRecord)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return record

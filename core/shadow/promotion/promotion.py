@@ -1,0 +1,377 @@
+"""Promotion: accepted content into the user's files, all of a transaction or none of it, whatever dies meanwhile.
+
+intent (synced) -> temporary files beside their targets (synced) -> for each: does the disk still hold the base? then
+the two exchange their names (`file_swap`) -> sync the directories -> has anybody written to what was replaced? ->
+commit (synced) -> events -> done. What was replaced or removed stays under its temporary name until the commit, so that
+it can be rolled back. `recover` finishes or rolls back what a crash left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, PathRefused
+from core.filesystem.renaming import make_temporary_name
+from core.ids import new_id
+from core.protocol.events import AnyEvent, Notice
+from core.protocol.review import FileState
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.contents import explain_lost_content
+from core.shadow.content.parallel_sync import run_for_each
+from core.shadow.paths import list_parents, walk_directory
+from core.shadow.promotion.file_swap import FileSwaps, build_moved_on_error
+from core.shadow.promotion.journal import (
+    AbortRecord,
+    CommitRecord,
+    DoneRecord,
+    IntentRecord,
+    Journal,
+    PathWrite,
+    Transaction,
+)
+from core.workspace import Workspace
+from core.workspace.tree import sync_directory
+
+Emit = Callable[[AnyEvent], None]
+IsNews = Callable[[IntentRecord, AnyEvent], bool]
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+
+
+class PromotionFailed(AgentTuiError):
+    """A file could not be written; the ones before it have been put back."""
+
+    code = "promotion_failed"
+
+
+def _no_step(_: str) -> None:
+    pass
+
+
+class Promotion:
+    """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there); `gone`:
+    the
+    directories that commands removed, with their modes."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        blobs: BlobStore,
+        journal: Journal,
+        *,
+        step: Callable[[str], None] = _no_step,
+        gone: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        self._workspace = workspace
+        self._blobs = blobs
+        self._journal = journal
+        self._step = step
+        self._gone = gone
+        self._swaps = FileSwaps(workspace, blobs, step)
+        self._notices: list[Notice] = []
+
+    def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:
+        """Plan a write of a transaction, with the directories that it makes, takes along or replaces."""
+        gone = self._gone()
+        if after.kind == "absent":
+            directories = [each for each in list_parents(path) if each in gone]
+        else:
+            directories = self._workspace.list_missing_directories(path)
+        return PathWrite(
+            path=path,
+            before=before,
+            after=after,
+            temporary=make_temporary_name().decode(),
+            pending=pending,
+            directories=tuple(directories),
+            modes={each: gone[each] for each in directories if each in gone},
+            emptied=self._list_emptied(path) if before.kind == "absent" != after.kind else (),
+        )
+
+    def _list_emptied(self, path: str) -> tuple[tuple[str, int], ...]:
+        found = self._workspace.stat(path) if not self._workspace.is_absent(path) else None
+        if found is None or found.kind != "directory":
+            return ()
+        below = [each for each, kind in walk_directory(self._workspace, path) or () if kind == "directory"]
+        modes = [(each, self._workspace.stat(each)) for each in below]
+        return tuple((each, stats.mode) for each, stats in modes if stats is not None)
+
+    def run(self, writes: Sequence[PathWrite], events: Sequence[AnyEvent], emit: Emit) -> None:
+        """Do all writes, then emit the events. Raises `ReviewConflict` (the disk has changed), `PathRefused` or
+        `PromotionFailed` if it can't be done; then every file is as it was."""
+        writes = arrange_writes(writes)
+        intent = IntentRecord(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
+        for write in writes:
+            self.verify(write)
+        try:
+            self._make_durable(writes)
+            self._journal.append(intent, durable=True)
+        except OSError as error:
+            raise PromotionFailed(f"Nothing was written: the session's journal: {error.strerror}.") from error
+        self._step("intent")
+        try:
+            self._carry_out(intent)
+        except AgentTuiError:
+            self._emit_notices(emit)
+            raise
+        # Without these two records the next start finds all files in place and comes to the same end.
+        with suppress(OSError):
+            self._journal.append(CommitRecord(id=intent.id), durable=True)
+        self._step("commit")
+        self._finish(intent, emit)
+
+    def _emit_notices(self, emit: Emit) -> None:
+        while self._notices:
+            emit(self._notices.pop(0))
+
+    def verify(self, write: PathWrite) -> None:
+        """Raise unless the disk holds what the transaction starts from."""
+        if not self._is_before(write):
+            raise build_moved_on_error(write)
+
+    def _is_before(self, write: PathWrite) -> bool:
+        """True if the disk holds what the write starts from; for directories that give way, if they are there or have
+        gone already. Behind a link that gives way there is nothing as yet."""
+        try:
+            return self._workspace.read_state(write.path)[0] == write.before
+        except PathRefused as error:
+            is_behind_link = write.aside is not None and write.before.kind == "absent" and error.code == "path_escapes"
+            if not write.emptied and not is_behind_link:
+                raise
+        return True
+
+    def recover(self, emit: Emit, is_news: IsNews) -> list[str]:
+        """Finish every unfinished transaction: forward if it had begun to show, else back.
+
+        `is_news` tells events that the log does not have yet. Return a sentence for each transaction.
+        """
+        told = [self._recover(each, emit, is_news) for each in self._journal.list_unfinished()]
+        if not self._journal.list_unfinished():
+            with suppress(OSError):
+                self._journal.clear()
+        return told
+
+    def _recover(self, transaction: Transaction, emit: Emit, is_news: IsNews) -> str:
+        intent = transaction.intent
+        paths = ", ".join(write.path for write in intent.writes)
+        news = [event for event in intent.events if is_news(intent, event)]
+        if transaction.is_committed or self._roll_forward(intent):
+            if not transaction.is_committed:  # a crash from here on finds the end, not files that it would take back
+                with suppress(OSError):
+                    self._journal.append(CommitRecord(id=intent.id), durable=True)
+            self._finish(IntentRecord(id=intent.id, writes=intent.writes, events=tuple(news)), emit)
+            return f"Finished writing {paths}."
+        self._roll_back(intent)
+        self._emit_notices(emit)
+        return f"An interrupted write of {paths} was taken back."
+
+    def _roll_forward(self, intent: IntentRecord) -> bool:
+        """Do the rest of the writes if some are in place. True if all are then."""
+        done = [write for write in intent.writes if self._read_state(write) == write.after]
+        if not done:
+            return False
+        rest = [write for write in intent.writes if write not in done]
+        try:
+            if not all(self._is_before(write) for write in rest):
+                return False
+            self._discard(rest)
+            for write in rest:
+                self._prepare(write)
+            for write in rest:
+                self._swap(write)
+            self._sync_directories(intent.writes)
+        except (OSError, AgentTuiError):
+            return False
+        return all(self._swaps.is_untouched(write) for write in done)
+
+    def _read_state(self, write: PathWrite) -> FileState | None:
+        try:
+            return self._workspace.read_state(write.path)[0]
+        except PathRefused:
+            return None
+
+    def _make_durable(self, writes: Sequence[PathWrite]) -> None:
+        for write in writes:
+            with explain_lost_content(write.path):
+                self._blobs.require([each.blob for each in (write.before, write.after) if each.kind != "absent"])
+        states = [state for write in writes for state in (write.before, write.after) if state.kind != "absent"]
+        self._blobs.sync({state.blob for state in states})
+
+    def _carry_out(self, intent: IntentRecord) -> None:
+        path = ""
+        try:
+            for write in intent.writes:
+                path = write.path
+                if write.after.kind != "absent" and write.aside is None:
+                    self._make_directories(write)
+            run_for_each(intent.writes, self._prepare_step)
+            for write in intent.writes:
+                path = write.path
+                self._swap(write)
+                self._step(f"swapped {path}")
+            self._sync_directories(intent.writes)
+            for write in intent.writes:
+                if not self._swaps.is_untouched(write):
+                    raise build_moved_on_error(write)
+        except OSError as error:
+            self._roll_back(intent)
+            raise _build_write_error(path, error) from error
+        except AgentTuiError:
+            self._roll_back(intent)
+            raise
+
+    def _prepare_step(self, write: PathWrite) -> None:
+        try:
+            with explain_lost_content(write.path):
+                self._prepare(write)
+        except OSError as error:
+            raise _build_write_error(write.path, error) from error
+        self._step(f"prepared {write.path}")
+
+    def _prepare(self, write: PathWrite) -> None:
+        """Write the new content beside its target."""
+        if write.after.kind == "absent":
+            return
+        if write.aside is None:
+            self._make_directories(write)
+        self._swaps.prepare(write)
+
+    def _make_directories(self, write: PathWrite) -> None:
+        self._workspace.make_directories(list(write.directories))
+        for each, mode in write.modes.items():
+            with self._workspace.open_parent(each) as (directory, name):
+                os.chmod(name, mode, dir_fd=directory)
+
+    def _swap(self, write: PathWrite) -> None:
+        if write.aside is not None and write.after.kind != "absent":
+            self._make_directories(write)
+        self._remove_emptied(write)
+        self._swaps.swap(write)
+
+    def _remove_emptied(self, write: PathWrite) -> None:
+        """Remove the directories that the file replaces; what was in them has gone before."""
+        for each, _ in sorted(write.emptied, reverse=True):
+            try:
+                with self._workspace.open_parent(each) as (directory, name):
+                    os.rmdir(name, dir_fd=directory)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                    raise build_moved_on_error(write) from None
+                raise
+
+    def _sync_directories(self, writes: Sequence[PathWrite]) -> None:
+        run_for_each(list({write.path.rpartition("/")[0]: write for write in writes}.values()), self._sync_directory)
+
+    def _sync_directory(self, write: PathWrite) -> None:
+        try:
+            with self._workspace.open_parent(write.path) as (directory, _):
+                sync_directory(directory)
+        except OSError as error:
+            if write.after.kind != "absent" or error.errno not in _GONE:  # else it went with its last file
+                raise
+
+    def _roll_back(self, intent: IntentRecord) -> None:
+        """Roll back every file that the transaction changed; a file changed by others since is left."""
+        whole = True
+        for write in reversed(intent.writes):
+            try:
+                if self._read_state(write) == write.after != write.before:
+                    self._swaps.restore(write)
+                self._restore_emptied(write)
+            except (OSError, AgentTuiError):
+                whole = False  # the next start tries again; what is needed for that stays where it is
+                continue
+            whole = self._discard([write]) and whole
+            if write.after.kind != "absent":
+                self._workspace.remove_directories(list(write.directories))
+        if whole:
+            with suppress(OSError):
+                self._journal.append(AbortRecord(id=intent.id), durable=True)
+
+    def _restore_emptied(self, write: PathWrite) -> None:
+        """Make the directories again that gave way, if nothing has taken their place."""
+        for each, mode in sorted(write.emptied):
+            with suppress(FileExistsError), self._workspace.open_parent(each) as (directory, name):
+                os.mkdir(name, 0o700, dir_fd=directory)
+                os.chmod(name, mode, dir_fd=directory)
+
+    def _discard(self, writes: Sequence[PathWrite]) -> bool:
+        """Remove the temporary names, wherever their directories have been moved to. False: some may still be
+        there."""
+        whole, strayed = True, dict[str, PathWrite]()
+        for write in writes:
+            try:
+                self._note_kept(write, self._swaps.discard(write))
+            except (FileNotFoundError, NotADirectoryError):
+                strayed[write.temporary] = write
+            except OSError:
+                whole = False
+        for directory, name in _find_names(self._workspace, strayed) if strayed else ():
+            write = replace(strayed[name], aside=directory)
+            try:
+                self._note_kept(write, self._swaps.discard(write))
+            except OSError:
+                whole = False
+        return whole
+
+    def _note_kept(self, write: PathWrite, kept: str) -> None:
+        if kept:
+            self._notices.append(
+                Notice(
+                    level="warning",
+                    message=f"{write.path} was written by another program while it was being changed here.",
+                    hint=f"What that program wrote is kept as {kept}.",
+                )
+            )
+
+    def _finish(self, intent: IntentRecord, emit: Emit) -> None:
+        self._discard(intent.writes)
+        for write in intent.writes:
+            if write.after.kind == "absent":
+                self._workspace.remove_directories(list(write.directories))
+        self._step("cleaned")
+        for event in intent.events:
+            emit(event)
+            self._step("emitted")
+        self._emit_notices(emit)
+        with suppress(OSError):
+            self._journal.append(DoneRecord(id=intent.id), durable=False)
+        self._step("done")
+
+
+def _build_write_error(path: str, error: OSError) -> PromotionFailed:
+    why = error.strerror or str(error)
+    return PromotionFailed(
+        f"{path} can't be written: {why}. Nothing was changed.", hint="Mend that, then accept again."
+    )
+
+
+def _find_names(workspace: Workspace, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the directories that hold one of these names, and the name."""
+    for path, kind in walk_directory(workspace, ".") or ():
+        directory, _, name = path.removeprefix("./").rpartition("/")
+        if kind != "directory" and name in wanted:
+            yield directory, name
+
+
+def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:
+    """Sort removals first, and place temporary names outside of directories that come or go with the transaction."""
+    emptied = [write.path for write in writes if write.emptied]
+    removed = {write.path for write in writes if write.after.kind == "absent"}
+    in_order = sorted(writes, key=lambda each: (each.after.kind != "absent", each.path))
+    return [_place_aside(write, removed if write.after.kind != "absent" else emptied) for write in in_order]
+
+
+def _place_aside(write: PathWrite, moving: Collection[str]) -> PathWrite:
+    parents = list_parents(write.path)
+    top = next((each for each in parents if each in moving), None)
+    if top is None:
+        return write
+    directories = write.directories if write.after.kind == "absent" else tuple(parents[parents.index(top) :])
+    return replace(write, aside=top.rpartition("/")[0], directories=directories)

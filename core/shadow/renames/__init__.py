@@ -1,0 +1,1 @@
+"""Rename detection among the pending changes, by content, as git does it."""

@@ -1,0 +1,152 @@
+"""Pairs of a creation and a deletion that are renames: looked for after every change of what is pending.
+
+A pair is emitted as the same change, revised: hunks counted in the old file, the first of them the rename itself. It
+stays as long as both paths are pending as they were and half of the file is the same. While one of its paths is in
+conflict it is two changes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from core.errors import ContentLost
+from core.protocol.renames import are_apart, find_renames
+from core.protocol.review import Change, FileState
+from core.shadow.content.contents import ChangeSides, Contents
+from core.shadow.diff.hunks import is_divisible
+from core.shadow.renames.similarity import (
+    MAX_COMPARED_BYTES,
+    MIN_SIMILARITY,
+    compute_similarity,
+    count_pieces,
+    match_identical,
+    match_similar,
+)
+from core.state.review import ReviewState
+
+_MAX_SCORES = 16_384  # scores of two contents
+
+
+class RenamePairs:
+    """The renames of one session."""
+
+    def __init__(self, contents: Contents, state: ReviewState) -> None:
+        self._contents = contents
+        self._state = state
+        self._score = lru_cache(maxsize=_MAX_SCORES)(self._compare)
+        self._pieces = lru_cache(maxsize=64)(self._read_pieces)
+        self._version = -1
+
+    def find_revised(self) -> list[Change]:
+        """Return the changes that have become renames or stopped being ones."""
+        changes = self._state.changes
+        if self._state.version == self._version:
+            return []
+        self._version = self._state.version
+        known = {
+            new: old for new, old in find_renames(changes).items() if self._is_still_rename(changes[new], changes[old])
+        }
+        found = known | self._find_new(known)
+        moved = (self._revise(changes[path], old) for path, old in found.items())
+        apart = (self._separate(each) for path, each in changes.items() if path not in found)
+        return [each for each in (*moved, *apart) if each is not None]
+
+    def is_involved(self, path: str) -> bool:
+        """True if a path is, or was, one of two that go together."""
+        change = self._state.changes.get(path)
+        if change is None or change.pending.kind == "absent":
+            return any(path == each.renamed_from for each in self._state.changes.values())
+        return bool(change.renamed_from)
+
+    def _is_still_rename(self, new: Change, old: Change) -> bool:
+        if new.apart or new.conflict or old.conflict or new.rivals or old.rivals:
+            return False
+        return old.base.blob == new.pending.blob or self._score(old.base, new.pending) >= MIN_SIMILARITY
+
+    def _find_new(self, known: dict[str, str]) -> dict[str, str]:
+        taken = {*known, *known.values()}
+        free = [
+            each
+            for each in self._state.changes.values()
+            if each.path not in taken and not (each.apart or each.conflict or each.rivals)
+        ]
+        gone = {each.path: each.base for each in free if each.pending.kind == "absent" and _is_candidate(each.base)}
+        new = {each.path: each.pending for each in free if each.base.kind == "absent" and _is_candidate(each.pending)}
+        if not gone or not new:
+            return {}
+        found = match_identical(
+            {path: each.blob for path, each in gone.items()}, {path: each.blob for path, each in new.items()}
+        )
+        found = {path: old for path, old in found.items() if are_apart(path, old)}
+        olds = {path: each.size for path, each in gone.items() if path not in found.values()}
+        news = {path: each.size for path, each in new.items() if path not in found}
+        if olds and news:
+            found |= match_similar(olds, news, lambda old, path: self._score_paths(gone[old], new[path], old, path))
+        return found
+
+    def _score_paths(self, gone: FileState, new: FileState, old: str, path: str) -> float:
+        return self._score(gone, new) if are_apart(old, path) else 0.0
+
+    def _compare(self, old: FileState, new: FileState) -> float:
+        """Return the share of two contents that is the same; 0 for those that are no texts of one encoding."""
+        try:
+            sides = self._contents.read(old), self._contents.read(new)
+            if max(map(len, sides)) > MAX_COMPARED_BYTES or not is_divisible(*sides):
+                return 0.0
+            return compute_similarity(self._pieces(old), self._pieces(new))
+        except ContentLost:
+            return 0.0
+
+    def _read_pieces(self, state: FileState) -> dict[bytes, int]:
+        return count_pieces(self._contents.read(state))
+
+    def _revise(self, change: Change, old: str) -> Change | None:
+        """Return a new file as a rename; None if it is one already."""
+        source = self._state.changes[old].base
+        if (change.renamed_from, change.source) == (old, source):
+            return None
+        return self._recount(change, (old, source))
+
+    def _separate(self, change: Change) -> Change | None:
+        """Return a former rename as a new file; None if it was none. It keeps its old name as long as that is
+        pending."""
+        if change.source is None:
+            return None
+        old = self._state.changes.get(change.renamed_from)
+        is_tied = old is not None and old.pending.kind == "absent" and bool(old.conflict or change.conflict)
+        found = self._recount(change, None)
+        return replace(found, renamed_from=change.renamed_from) if found is not None and is_tied else found
+
+    def _recount(self, change: Change, moved: tuple[str, FileState] | None) -> Change | None:
+        """Recount the hunks; None if the content is lost."""
+        try:
+            return recount_hunks(self._contents, change, moved)
+        except ContentLost:
+            return None
+
+
+def recount_hunks(contents: Contents, change: Change, moved: tuple[str, FileState] | None) -> Change:
+    """Return the same change with its hunks counted as those of a rename, or (None) of a new file. Raises
+    `ContentLost`."""
+    found = contents.build_change(
+        change.path, ChangeSides(base=change.base, pending=change.pending), change.hunks, moved
+    )
+    todos = {each.todo for each in change.hunks}
+    hunks = tuple(replace(each, todo=next(iter(todos))) for each in found.hunks) if len(todos) == 1 else found.hunks
+    return replace(
+        found,
+        hunks=hunks,
+        origin=change.origin,
+        conflict=change.conflict,
+        rivals=change.rivals,
+        check=change.check,
+        broken=change.broken,
+        protected=found.protected or change.protected,
+        risk=found.risk or change.risk,
+    )
+
+
+def _is_candidate(state: FileState) -> bool:
+    return state.kind == "file" and state.size > 0

@@ -1,0 +1,81 @@
+"""Competing versions: of two agents' clashing versions of a path, ours is pending, theirs is kept beside it.
+
+The parts of theirs that fit are in the pending state already, so what the user has to resolve is where both differ.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from core.protocol.review import Change, CompetingVersion, FileState
+from core.shadow.content.contents import ChangeSides, Contents, assign_todo
+from core.shadow.review.clash_marking import mark_clashes
+
+BASE_CHANGED = "the file was changed in the same place since that work began."
+
+
+def describe_clash(change: Change) -> str:
+    """Describe the conflict of a change with its competing versions, "" = it has none."""
+    if not change.rivals:
+        return ""
+    named = list(dict.fromkeys(each.todo or each.by for each in change.rivals))
+    return f"{' and '.join(named)} changed the same place in another way."
+
+
+def describe_other_conflict(change: Change) -> str:
+    """Describe a conflict apart from the competing versions; "" = only they are in the way."""
+    return "" if change.conflict == describe_clash(change) else change.conflict
+
+
+def has_conflict_with(change: Change | None, by: str) -> bool:
+    """True if what `by` made of a path is unresolved: beside what is pending, or over a file that has changed."""
+    return change is not None and (
+        bool(describe_other_conflict(change)) or any(each.by == by for each in change.rivals)
+    )
+
+
+def include_competing_versions(change: Change, rivals: tuple[CompetingVersion, ...], contents: Contents) -> Change:
+    """Return a newly compared change with these competing versions. When nothing of ours is left, theirs takes its
+    place, over what they began with, in conflict with the file."""
+    if not rivals:
+        return change
+    if change.base != change.pending:
+        return _keep_beside(change, rivals, contents)
+    first, rest = rivals[0], rivals[1:]
+    if (merged := contents.merge(first.base, change.base, first.theirs)) is not None:
+        found = contents.build_change(change.path, ChangeSides(base=change.base, pending=merged))
+        return include_competing_versions(replace(found, origin=change.origin), rest, contents)
+    found = contents.build_change(change.path, ChangeSides(base=first.base, pending=first.theirs))
+    return replace(found, origin=change.origin, conflict=BASE_CHANGED, rivals=rest)
+
+
+def _keep_beside(change: Change, rivals: tuple[CompetingVersion, ...], contents: Contents) -> Change:
+    """Keep the competing versions beside ours; those that fit by now are merged into it."""
+    pending, left = reconcile(change.pending, rivals, contents)
+    if pending != change.pending:
+        found = contents.build_change(
+            change.path, ChangeSides(base=change.base, pending=pending), change.hunks, change.rename_source
+        )
+        todos = "" if len(rivals) > 1 else rivals[0].todo
+        hunks = assign_todo(found.hunks, change.hunks, todos)
+        change = replace(found, hunks=hunks, origin=change.origin, conflict=change.conflict, apart=change.apart)
+    found = replace(change, rivals=left)
+    found = replace(found, conflict=change.conflict or describe_clash(found))
+    return mark_clashes(found, contents) if left and found.conflict == describe_clash(found) else found
+
+
+def reconcile(
+    pending: FileState, rivals: tuple[CompetingVersion, ...], contents: Contents
+) -> tuple[FileState, tuple[CompetingVersion, ...]]:
+    """Merge all competing versions that fit into what is pending; return that and those that do not fit.
+
+    Of the latter, the parts that fit are merged as well.
+    """
+    left = []
+    for each in rivals:
+        merged = contents.merge(each.base, pending, each.theirs)
+        if merged is None:
+            left.append(each)
+            merged = contents.merge(each.base, pending, each.theirs, prefer_ours=True)
+        pending = merged or pending
+    return pending, tuple(left)

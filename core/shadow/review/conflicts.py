@@ -1,0 +1,245 @@
+"""A change in conflict as three sides (base, the user's file, the agent's), and its resolution by choices.
+
+Of a change with a competing version the sides are what that began with, what is pending, and what it made. Resolving
+never writes to the project: the result is a pending change made from the file as it is on disk, which is accepted like
+any other, with the same guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from core.errors import CommandRejected, PathRefused
+from core.ids import new_id
+from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised, VerdictGiven
+from core.protocol.review import Change, ConflictChoice, ConflictRegion, ConflictSides, FileState, VerdictRecord
+from core.shadow.content.contents import ChangeSides, Contents, assign_todo
+from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, split_lines
+from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, split_chunks
+from core.shadow.review.competing_versions import describe_clash, include_competing_versions, reconcile
+from core.state.review import ReviewState
+from core.workspace import Workspace
+
+CONTEXT_LINES = 3  # lines shown above a clash
+MAX_SIDE_LINES = 2_000  # lines of one side of a clash
+PENDING_LABEL = "what was pending"
+
+
+class Conflicts:
+    """The conflicts of one session's changes."""
+
+    def __init__(
+        self, workspace: Workspace, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._emit = emit
+        self._state = state
+
+    def read_sides(self, path: str) -> ConflictSides | None:
+        """Return the three sides of a change; None if nothing is pending there, or it is in no conflict."""
+        change = self._state.changes.get(path)
+        if change is None or not change.conflict:
+            return None
+        change, names = self._select_sides(change)
+        try:
+            mine = self._read_mine(change, names)
+        except PathRefused as error:
+            return ConflictSides(
+                path=path, base=change.base, mine=change.base, theirs=change.pending, problem=error.message
+            )
+        whole = not self._is_mergeable(change, mine)
+        clashes = (self._build_whole_clash(change, mine),) if whole else tuple(self._list_clashes(change, mine))
+        return ConflictSides(
+            path=path,
+            base=change.base,
+            mine=mine,
+            theirs=change.pending,
+            clashes=clashes,
+            whole=whole,
+            language=change.language,
+            mine_is=names[0] and self._name_todos(path, clashes),
+            theirs_is=names[1],
+        )
+
+    def _name_todos(self, path: str, clashes: Sequence[ConflictRegion]) -> str:
+        """Name the todos for which the pending side of these clashes was made."""
+        hunks = self._state.changes[path].hunks
+        meant = {
+            hunk.todo
+            for hunk in hunks
+            for each in clashes
+            if hunk.new_start <= each.start + len(each.mine) and each.start <= hunk.new_start + hunk.new_lines
+        }
+        return ", ".join(sorted(filter(None, meant))) or PENDING_LABEL
+
+    def _select_sides(self, change: Change) -> tuple[Change, tuple[str, str]]:
+        """Return the change whose base and pending state are to be resolved, and the names of its two sides ("" = the
+        user's file and the agent's): those of its first competing version, if that is the conflict."""
+        if not change.rivals or change.conflict != describe_clash(change):
+            return change, ("", "")
+        first = change.rivals[0]
+        return replace(change, base=first.base, pending=first.theirs), (PENDING_LABEL, first.todo or first.by)
+
+    def _read_mine(self, change: Change, names: tuple[str, str]) -> FileState:
+        """Return the side called mine: the file on disk, or what is pending where a competing version clashes with
+        it."""
+        return self._state.changes[change.path].pending if names[0] else self._read_disk(change.path)
+
+    def resolve(self, path: str, choices: Sequence[ConflictChoice], mine: str = "", theirs: str = "") -> Change | None:
+        """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
+
+        `mine`, `theirs`: the blobs that were shown. Raises `CommandRejected` if they have changed since.
+        """
+        known = self._state.changes.get(path)
+        if known is None or not known.conflict:
+            raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
+        change, names = self._select_sides(known)
+        own = self._read_mine(change, names)
+        if (mine and mine != own.blob) or (theirs and theirs != change.pending.blob):
+            raise CommandRejected(
+                f"{path} has moved on since these sides were shown.",
+                hint="Look at the conflict again.",
+                code="conflict_moved_on",
+            )
+        pending = self._apply_choices(change, own, choices)
+        base, rivals = (known.base, known.rivals[1:]) if names[0] else (own, known.rivals)
+        pending, rivals = reconcile(pending, rivals, self._contents)
+        found = self._contents.build_change(path, ChangeSides(base=base, pending=pending), known.hunks)
+        todo = known.rivals[0].todo if names[0] else ""
+        found = replace(found, hunks=assign_todo(found.hunks, known.hunks, todo), origin=known.origin)
+        found = include_competing_versions(found, rivals, self._contents)
+        record = VerdictRecord(
+            id=new_id("verdict"),
+            path=path,
+            verdict="accept",
+            hunks=(),
+            base_before=known.base,
+            base_after=found.base,
+            pending_before=known.pending,
+            pending_after=found.pending,
+            settled=known,
+        )
+        self._emit(ChangeResolved(path=path) if found.base == found.pending else ChangeRevised(change=found))
+        self._emit(VerdictGiven(verdict=record))
+        return self._state.changes.get(path)
+
+    def _apply_choices(self, change: Change, own: FileState, choices: Sequence[ConflictChoice]) -> FileState:
+        if not self._is_mergeable(change, own):
+            _require_choices(choices, 1)
+            match choices[0].take:
+                case "mine":
+                    return own
+                case "theirs":
+                    return change.pending
+                case _:
+                    raise CommandRejected(
+                        f"{change.path} can only be taken whole.",
+                        hint="Keep yours, or take the agent's.",
+                        code="not_mergeable",
+                    )
+        found = self._split_chunks(change, own)
+        _require_choices(choices, sum(each.clashes for each in found))
+        waiting = iter(choices)
+        encoding = self._detect_encoding(own)
+        lines = [
+            line
+            for each in found
+            for line in (_apply_choice(each, next(waiting), encoding) if each.clashes else each.mine)
+        ]
+        mode = own.mode if own.mode != change.base.mode else change.pending.mode
+        return self._contents.store_file(b"".join(_terminate_lines(lines, encoding)), mode)
+
+    def _is_mergeable(self, change: Change, disk: FileState) -> bool:
+        sides = (change.base, disk, change.pending)
+        return all(each.kind == "file" for each in sides) and is_mergeable(*map(self._contents.read, sides))
+
+    def _split_chunks(self, change: Change, disk: FileState) -> list[MergeChunk]:
+        base, mine, theirs = (split_lines(self._contents.read(each)) for each in (change.base, disk, change.pending))
+        return split_chunks(base, mine, theirs)
+
+    def _list_clashes(self, change: Change, mine: FileState) -> Iterator[ConflictRegion]:
+        encoding, base = self._detect_encoding(mine), split_lines(self._contents.read(change.base))
+        line, above = 1, list[bytes]()
+        for each in self._split_chunks(change, mine):
+            if each.clashes:
+                yield ConflictRegion(
+                    start=line,
+                    base=_decode_lines(base[each.start : each.end], encoding),
+                    mine=_decode_lines(each.mine, encoding),
+                    theirs=_decode_lines(each.theirs, encoding),
+                    before=_decode_lines(above, encoding),
+                )
+            line += len(each.mine)
+            above = [*above, *each.mine][-CONTEXT_LINES:]
+
+    def _detect_encoding(self, state: FileState) -> Encoding:
+        return detect_encoding(self._contents.read(state))
+
+    def _build_whole_clash(self, change: Change, mine: FileState) -> ConflictRegion:
+        base, ours, theirs = (self._describe_state(each) for each in (change.base, mine, change.pending))
+        return ConflictRegion(start=1, base=base, mine=ours, theirs=theirs)
+
+    def _describe_state(self, state: FileState) -> tuple[str, ...]:
+        if state.kind == "absent":
+            return ("(no such file)",)
+        data = self._contents.read(state)
+        if state.kind == "symlink":
+            return (f"(symbolic link to {data.decode('utf-8', 'replace')})",)
+        if b"\0" in data[:8_000] and detect_encoding(data) == "utf-8":
+            return (f"(binary file of {state.size:,} bytes)",)
+        return _decode_lines(split_lines(data), detect_encoding(data)) or ("(empty file)",)
+
+    def _read_disk(self, path: str) -> FileState:
+        return self._contents.store(*self._workspace.read_state(path))
+
+
+def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:
+    texts = tuple(decode_line(line, encoding)[0] for line in lines[:MAX_SIDE_LINES])
+    return texts if len(lines) <= MAX_SIDE_LINES else (*texts, f"… {len(lines) - MAX_SIDE_LINES:,} more lines")
+
+
+def _require_choices(choices: Sequence[ConflictChoice], count: int) -> None:
+    if len(choices) != count:
+        raise CommandRejected(
+            f"There are {count} places to decide about, and {len(choices)} choices.",
+            hint="Give one choice for each, in order.",
+            code="choices_differ",
+        )
+
+
+def _apply_choice(stretch: MergeChunk, choice: ConflictChoice, encoding: Encoding) -> list[bytes]:
+    match choice.take:
+        case "mine":
+            return stretch.mine
+        case "theirs":
+            return stretch.theirs
+        case "both":
+            return [*stretch.mine, *stretch.theirs]
+        case "text":
+            return _encode_text(choice.text, stretch, encoding)
+
+
+def _encode_text(text: str, stretch: MergeChunk, encoding: Encoding) -> list[bytes]:
+    """Encode the user's text as lines with the line ending of the clash."""
+    ending = _find_newline((*stretch.mine, *stretch.theirs), encoding)
+    try:
+        return [f"{line}{ending}".encode(encoding) for line in text.removesuffix("\n").split("\n")] if text else []
+    except UnicodeEncodeError as error:
+        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error
+
+
+def _terminate_lines(lines: Sequence[bytes], encoding: Encoding) -> list[bytes]:
+    """Terminate all lines but the last: a side's last line can come to stand inside."""
+    newline = _find_newline(lines, encoding).encode(encoding)
+    return [
+        line if index == len(lines) - 1 or decode_line(line, encoding)[1] != "none" else line + newline
+        for index, line in enumerate(lines)
+    ]
+
+
+def _find_newline(lines: Sequence[bytes], encoding: Encoding) -> str:
+    kinds = [decode_line(line, encoding)[1] for line in lines]
+    return "\r\n" if kinds.count("crlf") > kinds.count("lf") else "\n"

@@ -1,0 +1,261 @@
+"""The user's own work on a hunk before its verdict: splitting, editing, commenting.
+
+A split changes how the difference is cut, never the bytes. An edit changes the pending bytes and nothing else: the
+base, and so what a rejection brings back, stays. Lines that are not edited keep their very bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from core.errors import CommandRejected
+from core.ids import new_id
+from core.protocol.events import AnyEvent, ChangeResolved, ChangeRevised, HunkCommented, HunkEdited
+from core.protocol.review import Change, Comment, Hunk, Origin
+from core.shadow.content.contents import ChangeSides, Contents, narrow_change
+from core.shadow.diff.alignment import Region, find_pieces, find_regions
+from core.shadow.diff.diff_lines import build_excerpt
+from core.shadow.diff.hunks import halve_hunk, is_divisible, replace_hunk
+from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, has_bom, split_lines
+from core.shadow.renames.rename_pairs import recount_hunks
+from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
+from core.state.review import ReviewState
+
+_BOM = "\ufeff"
+
+
+class HunkEdits:
+    """Splits, edits and comments of hunks, for the pending changes of one session."""
+
+    def __init__(self, contents: Contents, emit: Callable[[AnyEvent], None], state: ReviewState) -> None:
+        self._contents = contents
+        self._emit = emit
+        self._state = state
+
+    def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
+        """Make several hunks of one; see `HunkSplit`. A rename becomes a new file and a deletion. Raises
+        `CommandRejected` if it can't be divided there."""
+        change, hunk = self.find_hunk(path, hunk_id)
+        if hunk.moves:
+            alone = replace(recount_hunks(self._contents, change, None), apart=True)
+            self._emit(ChangeRevised(change=alone))
+            self._carry_comment_over(path, hunk_id, alone.hunks[0])
+            return alone
+        old, new = self._read_lines(change, hunk)
+        parts = _divide_hunk(
+            old, new, line, detect_encoding(self._contents.read(change.counted_state) or b"".join(new))
+        )
+        every = replace_hunk(change.hunks, hunk, parts, old, new) if self._is_divisible(change) else change.hunks
+        if len(every) <= len(change.hunks):
+            raise CommandRejected("This hunk can't be split.", hint="It is one line, or no text.", code="not_divisible")
+        self._emit(ChangeRevised(change=replace(change, hunks=every)))
+        self._carry_comment_over(path, hunk_id, next(each for each in every if each.old_start >= hunk.old_start))
+        return self._state.changes[path]
+
+    def read_text(self, path: str, hunk_id: str) -> tuple[str, Hunk]:
+        """Return the new side of a hunk with LF endings, and the hunk. Raises `CommandRejected` if it is no text."""
+        change, hunk = self.find_hunk(path, hunk_id)
+        _require_text(change, hunk)
+        new = self._contents.read(change.pending)
+        lines = _slice_side(new, hunk)
+        return "".join(_decode_shown(line, detect_encoding(new)) for line in lines), hunk
+
+    def edit(self, path: str, hunk_id: str, text: str) -> Change:
+        """Put `text` in the place of a hunk's new side. Return the change as it is then (without hunks: nothing is
+        pending any more). Raises `CommandRejected` if it is no text."""
+        change, hunk = self.find_hunk(path, hunk_id)
+        _require_text(change, hunk)
+        old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
+        at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
+        lines = _encode_lines(text, new or old, _slice_side(new, hunk), at_end=at_end)
+        if lines == _slice_side(new, hunk):
+            return change
+        whole = split_lines(new)
+        whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
+        edited = self._apply_edit(change, hunk, whole, lines)
+        known = {each.id: each.yours for each in change.hunks if each is not hunk}
+        hunks = tuple(replace(each, yours=known.get(each.id, True)) for each in edited.hunks)
+        edited = replace(edited, hunks=hunks, origin=_mark_edited(change.origin))
+        edited = replace(edited, check=None, conflict=describe_other_conflict(change), rivals=())
+        edited = include_competing_versions(edited, change.rivals, self._contents)
+        if edited.base == edited.pending:
+            self._emit(ChangeResolved(path=path))
+        else:
+            self._emit(ChangeRevised(change=edited))
+        self._emit_edited(edited, hunk, lines)
+        return edited
+
+    def _apply_edit(self, change: Change, hunk: Hunk, whole: list[bytes], lines: list[bytes]) -> Change:
+        """Return the change with these pending lines: the other hunks as they are, wherever that is exact."""
+        old, new = self._contents.read(change.counted_state), b"".join(whole)
+        mode = change.base.mode if change.pending.kind == "absent" else change.pending.mode
+        pending = self._contents.store_file(new, mode)
+        sides = ChangeSides(base=change.base, pending=pending)
+        before = _slice_side(old, hunk, is_old=True)
+        if is_divisible(old, new) and split_lines(new) == whole:
+            every = replace_hunk(change.hunks, hunk, find_regions(before, lines), before, lines)
+            if every:
+                return narrow_change(change, sides, every)
+        return replace(
+            self._contents.build_change(change.path, sides, change.hunks, change.rename_source), apart=change.apart
+        )
+
+    def _emit_edited(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
+        reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))
+        mine = tuple(each for each in change.hunks if reach[0] <= each.new_start <= reach[1])
+        if mine:
+            self._carry_comment_over(change.path, hunk.id, mine[0])
+        sides = self._contents.read(change.counted_state), self._contents.read(change.pending)
+        self._emit(
+            HunkEdited(
+                id=new_id("edit"),
+                path=change.path,
+                start=hunk.new_start,
+                lines=len(lines),
+                excerpt=build_excerpt(change, mine, *sides),
+            )
+        )
+
+    def _carry_comment_over(self, path: str, hunk_id: str, heir: Hunk) -> None:
+        """Move the comment on a hunk to the one that took its place."""
+        said = self._state.comments.get((path, hunk_id))
+        if said is not None and heir.id != hunk_id:
+            self._emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
+            self.comment(path, heir.id, said.text)
+
+    def comment(self, path: str, hunk_id: str, text: str) -> None:
+        """Keep a comment on a hunk; an empty text removes it, also where the hunk is gone by now."""
+        if not text.strip():
+            if (path, hunk_id) not in self._state.comments:
+                raise CommandRejected(f"There is no comment on that hunk of {path}.", code="no_comment")
+            self._emit(HunkCommented(comment=Comment(path=path, hunk=hunk_id, text="")))
+            return
+        change, hunk = self.find_hunk(path, hunk_id)
+        sides = self._contents.read(change.counted_state), self._contents.read(change.pending)
+        self._emit(
+            HunkCommented(
+                comment=Comment(
+                    path=path,
+                    hunk=hunk_id,
+                    text=text.strip(),
+                    start=hunk.new_start,
+                    lines=hunk.new_lines,
+                    excerpt=build_excerpt(change, (hunk,), *sides),
+                )
+            )
+        )
+
+    def find_hunk(self, path: str, hunk_id: str) -> tuple[Change, Hunk]:
+        """Return a pending hunk and its change. Raises `CommandRejected` if it is not there (any more)."""
+        change = self._state.changes.get(path)
+        if change is None:
+            raise CommandRejected(f"Nothing is pending for {path}.", code="change_unknown")
+        for hunk in change.hunks:
+            if hunk.id == hunk_id:
+                return change, hunk
+        raise CommandRejected(
+            f"{path} has no pending hunk {hunk_id}.",
+            hint="The change has moved on; look at it again.",
+            code="hunk_unknown",
+        )
+
+    def _is_divisible(self, change: Change) -> bool:
+        return _is_text(change) and is_divisible(
+            self._contents.read(change.counted_state), self._contents.read(change.pending)
+        )
+
+    def _read_lines(self, change: Change, hunk: Hunk) -> tuple[list[bytes], list[bytes]]:
+        old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
+        return _slice_side(old, hunk, is_old=True), _slice_side(new, hunk)
+
+
+def _divide_hunk(old: Sequence[bytes], new: Sequence[bytes], line: int, encoding: Encoding) -> list[Region]:
+    longer = max(len(old), len(new))
+    if line and not 2 <= line <= longer:
+        raise CommandRejected(
+            f"Line {line} can't begin the second part of a hunk of {longer} lines.",
+            hint=f"Name one from 2 to {longer}." if longer > 1 else "",
+            code="not_divisible",
+        )
+    if not line and len(found := find_pieces(old, new)) > 1:
+        return found
+    return halve_hunk(old, new, line - 1 if line else (longer + 1) // 2, encoding)
+
+
+def _is_text(change: Change) -> bool:
+    return not change.binary and "symlink" not in {change.base.kind, change.pending.kind}
+
+
+def _require_text(change: Change, hunk: Hunk) -> None:
+    if hunk.moves:
+        raise CommandRejected(
+            f"{change.path} is renamed; that has no text.", hint="Edit one of its other hunks.", code="not_text"
+        )
+    if not _is_text(change) or change.operation == "mode":
+        what = "a change of mode" if change.operation == "mode" else "a symbolic link"
+        what = "a binary file" if change.binary else what
+        raise CommandRejected(f"{change.path} is {what}; it can't be edited here.", code="not_text")
+
+
+def _mark_edited(origin: Origin | None) -> Origin:
+    """Return the origin of a change that the user edited over `origin`."""
+    before = origin or Origin()
+    return replace(before, tool="you", over=before.over if before.tool == "you" else before.tool)
+
+
+def _slice_side(data: bytes, hunk: Hunk, *, is_old: bool = False) -> list[bytes]:
+    start, count = (hunk.old_start, hunk.old_lines) if is_old else (hunk.new_start, hunk.new_lines)
+    return split_lines(data)[start - 1 : start - 1 + count]
+
+
+def _decode_shown(line: bytes, encoding: Encoding) -> str:
+    text, ending = decode_line(line, encoding)
+    return text if ending == "none" else f"{text}\n"
+
+
+def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bool) -> list[bytes]:
+    """Encode the lines of `text` for this file: those that were there as they were, others in the file's encoding and
+    with the line ending of their neighbours. Only the last line of a file (`at_end`) may be without one."""
+    encoding = detect_encoding(file)
+    wanted = [f"{line}\n" for line in text.replace("\r\n", "\n").split("\n")]
+    wanted[-1] = wanted[-1][:-1]
+    wanted = wanted if wanted[-1] else wanted[:-1]
+    if wanted and not wanted[-1].endswith("\n") and not at_end:
+        wanted[-1] += "\n"
+    shown = [_decode_shown(line, encoding) for line in before]
+    kept = _match_kept_lines(shown, wanted)
+    ending = _find_newline(before or split_lines(file), encoding)
+    found = [
+        before[kept[index]] if index in kept else _encode_line(line, ending, encoding)
+        for index, line in enumerate(wanted)
+    ]
+    mark = _BOM.encode(encoding)
+    if found and before and has_bom(before[0]) and not found[0].startswith(mark):
+        found[0] = mark + found[0]
+    return found
+
+
+def _match_kept_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
+    """Map each line of `after` to the line of `before` that it equals."""
+    kept: dict[int, int] = {}
+    a = b = 0
+    old, new = ([line.encode("utf-8", "surrogatepass") for line in side] for side in (before, after))
+    for a0, a1, b0, b1 in (*find_pieces(old, new), (len(old), len(old), len(new), len(new))):
+        kept.update(zip(range(b, b0), range(a, a0), strict=True))
+        a, b = a1, b1
+    return kept
+
+
+def _find_newline(lines: Sequence[bytes], encoding: Encoding) -> str:
+    usual = Counter(decode_line(line, encoding)[1] for line in lines)
+    return "\r\n" if usual["crlf"] > usual["lf"] else "\n"
+
+
+def _encode_line(line: str, ending: str, encoding: Encoding) -> bytes:
+    try:
+        return (f"{line[:-1]}{ending}" if line.endswith("\n") else line).encode(encoding)
+    except UnicodeEncodeError as error:
+        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error

@@ -1,0 +1,419 @@
+"""Verdicts: accept moves the base (and the file on disk) to the hunk, reject moves the pending state away from it.
+
+Both can be undone. Whatever a verdict is based on is compared with the disk first; the user's own edits win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, CommandRejected, ContentLost, PathRefused, ReviewConflict
+from core.ids import new_id
+from core.protocol.events import (
+    AnyEvent,
+    ChangeConflicted,
+    ChangeProposed,
+    ChangeResolved,
+    ChangeRevised,
+    FileWritten,
+    VerdictUndone,
+)
+from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, VerdictRecord
+from core.shadow.content.contents import ChangeSides, Contents, explain_lost_content, narrow_change
+from core.shadow.diff.diff_lines import build_excerpt
+from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
+from core.shadow.paths import DiskStates, build_hard_link_notices, group_for_promotion, include_rename_pairs
+from core.shadow.promotion.journal import PathWrite
+from core.shadow.promotion.promotion import Promotion
+from core.shadow.review.clash_marking import mark_clashes
+from core.shadow.review.competing_versions import describe_clash, include_competing_versions
+from core.shadow.review.verdict_plan import (
+    PlannedVerdict,
+    build_pending_events,
+    build_verdict_events,
+    include_rename,
+    is_apart_from_rename,
+    link_rename_verdicts,
+)
+from core.state.review import ReviewState
+from core.workspace import Workspace
+
+
+class Verdicts:
+    """Give and undo verdicts on the changes of one session."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        contents: Contents,
+        promotion: Promotion,
+        emit: Callable[[AnyEvent], None],
+        state: ReviewState,
+    ) -> None:
+        self._workspace = workspace
+        self._contents = contents
+        self._promotion = promotion
+        self._emit = emit
+        self._state = state
+        self._disk = DiskStates(workspace, contents, state)
+
+    # the disk
+
+    def check_disk(self, path: str) -> Change | None:
+        """Compare a pending change with the disk; see `Shadow.check_disk`."""
+        change = self._state.changes.get(path)
+        if change is None:
+            return None
+        try:
+            disk = self._read_disk(path)
+        except PathRefused as error:
+            return self._mark_conflict(change, error.message)
+        if disk == change.base:
+            if change.conflict != (clash := describe_clash(change)):
+                self._emit(ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self._contents)))
+            return self._state.changes[path]
+        with explain_lost_content(path):
+            merged = self._contents.merge(change.base, disk, change.pending)
+        if merged is None:
+            return self._mark_conflict(change, describe_moved_on(change, disk), disk)
+        if merged == disk and not change.rivals:
+            self._emit(ChangeResolved(path=path))
+            return None
+        found = self._contents.build_change(
+            path, ChangeSides(base=disk, pending=merged), change.hunks, change.rename_source
+        )
+        found = include_competing_versions(replace(found, origin=change.origin), change.rivals, self._contents)
+        self._emit(ChangeRevised(change=found) if found.base != found.pending else ChangeResolved(path=path))
+        return self._state.changes.get(path)
+
+    def _mark_conflict(self, change: Change, reason: str, disk: FileState | None = None) -> Change:
+        found = replace(change, conflict=reason)
+        if disk is not None:
+            found = mark_clashes(found, self._contents, disk)
+        if found.hunks != change.hunks:
+            self._emit(ChangeRevised(change=replace(found, conflict=change.conflict)))
+        if reason != change.conflict:
+            self._emit(ChangeConflicted(path=change.path, reason=reason))
+        return self._state.changes[change.path]
+
+    def _read_disk(self, path: str) -> FileState:
+        return self._disk.read(path)
+
+    # giving
+
+    def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
+        """Accept or reject hunks; see `Shadow.resolve`."""
+        chosen, changes = self._select_changes(path, ids), self._state.changes
+        ids = include_rename(changes[path], ids, verdict) if ids else ids
+        apart = path if ids and is_apart_from_rename(changes[path], ids) else ""
+        if verdict == "reject":
+            found = include_rename_pairs(changes, chosen, apart=apart)
+        else:
+            found = self._require_unmoved(group_for_promotion(changes, chosen, apart=apart), path, frozenset(ids))
+        planned = link_rename_verdicts(
+            changes,
+            [
+                self._plan_verdict(
+                    change, self._select_hunks(change, ids if change.path == path else ()), verdict, reason
+                )
+                for change in found
+            ],
+        )
+        if verdict == "accept":
+            self._accept(planned)
+        else:
+            self._emit_all(event for each in planned for event in build_verdict_events(each))
+        return [each.record for each in planned]
+
+    def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
+        """Accept all of some pending files; see `Shadow.accept_files`."""
+        chosen = group_for_promotion(self._state.changes, [self._state.changes[path] for path in paths])
+        found = self._require_unmoved(chosen)
+        planned = link_rename_verdicts(
+            self._state.changes, [self._plan_verdict(change, change.hunks, "accept", "") for change in found]
+        )
+        self._accept(planned)
+        return [each.record for each in planned]
+
+    def _select_changes(self, path: str, ids: tuple[str, ...]) -> list[Change]:
+        changes = self._state.changes
+        if path:
+            if path not in changes:
+                raise CommandRejected(f"Nothing is pending for {path}.", code="not_pending")
+            self._select_hunks(changes[path], ids)
+            return [changes[path]]
+        if ids:
+            raise CommandRejected("Hunks can only be named together with their path.", code="path_missing")
+        return [changes[each] for each in sorted(changes) if not changes[each].protected]
+
+    def _select_hunks(self, change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
+        wanted = set(ids)
+        found = tuple(hunk for hunk in change.hunks if not wanted or hunk.id in wanted)
+        if missing := wanted - {hunk.id for hunk in found}:
+            raise CommandRejected(
+                f"{change.path} has no pending hunk {', '.join(sorted(missing))}.",
+                hint="The change has been revised meanwhile: look at it again.",
+                code="hunk_unknown",
+            )
+        return found
+
+    def _require_unmoved(self, changes: list[Change], path: str = "", ids: Set[str] = frozenset()) -> list[Change]:
+        """Return the changes after a check of the disk. Raises `ReviewConflict` if one of them can't be promoted.
+
+        Of `path` only the hunks `ids` are meant: it may be in conflict where they are not.
+        """
+        found = [self.check_disk(change.path) for change in changes]
+        conflicts = [each for each in found if each and each.conflict]
+        if conflicts and path:
+            conflicts = [each for each in conflicts if each.path != path or not _are_clean(each, ids)]
+        if conflicts:
+            rest = (
+                " Hunks that are not in conflict can be accepted by themselves."
+                if any(map(_has_clean_hunks, conflicts))
+                else ""
+            )
+            raise ReviewConflict(
+                " ".join(f"{each.path}: {each.conflict}" for each in conflicts) + " Nothing was written.",
+                hint=f"Settle it in the review (base, yours, the agent's), or reject the change.{rest}",
+            )
+        return [each for each in found if each]
+
+    def _plan_verdict(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict, reason: str) -> PlannedVerdict:
+        done = {hunk.id for hunk in chosen}
+        left = remove_hunks(change.hunks, done, verdict)
+        sides = self._compute_sides(change, chosen, left, verdict)
+        before, after = change.base, sides.base
+        if verdict == "accept" and change.conflict:
+            before, after = self._rebase_on_disk(change, sides.base)
+        record = VerdictRecord(
+            id=new_id("verdict"),
+            path=change.path,
+            verdict=verdict,
+            hunks=chosen,
+            base_before=before,
+            base_after=after,
+            pending_before=change.pending,
+            pending_after=sides.pending,
+            reason=reason,
+            excerpt=self._build_excerpt(change, chosen),
+            directories=self._list_directories(change, sides, verdict),
+            rivals=() if left else change.rivals,
+            origin=change.origin,
+            beside=before != change.base,
+            source=change.source,
+            renamed_from=change.renamed_from if change.source else "",
+        )
+        found = (
+            replace(narrow_change(change, sides, left), origin=_narrow_origin(change.origin, left)) if left else None
+        )
+        if found is not None and found.rivals:
+            found = include_competing_versions(replace(found, conflict=""), found.rivals, self._contents)
+            found = found if found.base != found.pending else None
+        return PlannedVerdict(change, record, found)
+
+    def _rebase_on_disk(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
+        """Return the file on disk, and that file with what moves the change's base to `base`."""
+        disk = self._read_disk(change.path)
+        merged = self._contents.merge(change.base, disk, base)
+        if merged is None:
+            raise ReviewConflict(
+                f"{change.path}: {change.conflict} Nothing was written.", hint="Settle it in the review."
+            )
+        return disk, merged
+
+    def _build_excerpt(self, change: Change, chosen: tuple[Hunk, ...]) -> str:
+        try:
+            old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
+        except ContentLost:
+            with suppress(AgentTuiError):
+                self._read_disk(change.path)  # stores the base anew, if the project still has it
+            return ""
+        return build_excerpt(change, chosen, old, new)
+
+    def _list_directories(self, change: Change, sides: ChangeSides, verdict: Verdict) -> tuple[str, ...]:
+        """Return the directories that accepting a new file will make, and those above it that were made for others:
+        whichever of these files goes last takes them with it."""
+        if verdict != "accept" or change.base.kind != "absent" or sides.base.kind == "absent":
+            return ()
+        parts = change.path.split("/")[:-1]
+        above = {"/".join(parts[: count + 1]) for count in range(len(parts))}
+        made = {each for record in self._state.verdicts for each in record.directories if each in above}
+        return tuple(sorted(made.union(self._workspace.list_missing_directories(change.path))))
+
+    def _compute_sides(
+        self, change: Change, chosen: tuple[Hunk, ...], left: tuple[Hunk, ...], verdict: Verdict
+    ) -> ChangeSides:
+        if not left:
+            final = change.pending if verdict == "accept" else change.base
+            return ChangeSides(base=final, pending=final)
+        base, pending = change.base, change.pending
+        with explain_lost_content(change.path):
+            old, new = self._contents.read(change.counted_state), self._contents.read(pending)
+        if verdict == "accept":
+            return ChangeSides(
+                base=self._contents.store_file(select_hunks(old, new, chosen), change.counted_state.mode),
+                pending=pending,
+            )
+        kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
+        return ChangeSides(base=base, pending=self._contents.store_file(select_hunks(old, new, kept), pending.mode))
+
+    def _accept(self, planned: list[PlannedVerdict]) -> None:
+        writes = [
+            self._promotion.plan_write(
+                each.change.path, each.record.base_before, each.record.base_after, each.change.pending
+            )
+            for each in planned
+        ]
+        events = [event for each in planned for event in build_verdict_events(each)]
+        events += build_hard_link_notices(
+            self._workspace, [each.path for each in writes if each.before.kind == each.after.kind == "file"]
+        )
+        if writes:
+            self._promote(writes, events)
+
+    def _emit_all(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self._emit(event)
+
+    def _promote(self, writes: list[PathWrite], events: list[AnyEvent]) -> None:
+        try:
+            self._promotion.run(writes, events, self._emit)
+        except (ReviewConflict, PathRefused):
+            for write in writes:
+                self.check_disk(write.path)
+            raise
+
+    # taking back
+
+    def undo(self, verdict_id: str) -> VerdictRecord:
+        """Undo a verdict; see `Shadow.undo`."""
+        record = self._find_standing(verdict_id)
+        if record.settled is not None:
+            with explain_lost_content(record.path):
+                self._reopen(record, record.settled)
+            return record
+        both = [each for each in self._state.verdicts if each.id in {record.id, record.moved_with}]
+        both.sort(key=lambda each: not each.renamed_from)  # nothing is lost if only the new path has come back
+        try:
+            self._undo_all(both)
+        except PathRefused as error:
+            if len(both) == 1 or error.code != "not_a_file":
+                raise
+            self._undo_all([record])  # a directory stands where the other path was: its own verdicts go first
+        return record
+
+    def _undo_all(self, records: Iterable[VerdictRecord]) -> None:
+        writes: list[PathWrite] = []
+        events: list[AnyEvent] = []
+        for record in records:
+            with explain_lost_content(record.path):
+                more = self._plan_undo(record)
+            writes += more[0]
+            events += more[1]
+        if writes:
+            self._promote(writes, events)
+        else:
+            self._emit_all(events)
+
+    def _plan_undo(self, record: VerdictRecord) -> tuple[list[PathWrite], list[AnyEvent]]:
+        change = self.check_disk(record.path)
+        if change and change.conflict:
+            raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
+        disk = self._read_disk(record.path)
+        now = ChangeSides(base=disk, pending=change.pending if change else disk)
+        sides = self._revert_sides(record, now)
+        moved = (change.rename_source if change else None) or (
+            (record.renamed_from, record.source) if record.source is not None else None
+        )
+        if (
+            not record.beside
+            and sides == ChangeSides(base=record.base_before, pending=record.pending_before)
+            and now == ChangeSides(base=record.base_after, pending=record.pending_after)
+        ):
+            rest = change.hunks if change else ()
+            known = change or self._contents.build_change(record.path, sides)
+            known = replace(known, renamed_from=moved[0], source=moved[1]) if moved else known
+            found = narrow_change(known, sides, reinsert_hunks(rest, record.hunks, record.verdict))
+            found = replace(found, origin=(record.origin if change else _strip_call(record)) or known.origin)
+        else:
+            hunks = (*(change.hunks if change else ()), *record.hunks)
+            found = self._contents.build_change(record.path, sides, hunks, moved)
+            found = replace(found, origin=change.origin if change else _strip_call(record))
+        found = include_competing_versions(found, (*(change.rivals if change else ()), *record.rivals), self._contents)
+        if record.renamed_from and found.operation == "create":  # what an earlier version of the program has recorded
+            found = replace(found, operation="rename", renamed_from=record.renamed_from)
+        events: list[AnyEvent] = [*build_pending_events(found, known=change is not None)]
+        events.append(VerdictUndone(id=record.id, path=record.path))
+        if sides.base == disk:
+            return [], events
+        write = self._promotion.plan_write(record.path, disk, sides.base, change.pending if change else None)
+        if sides.base.kind == "absent":
+            write = replace(write, directories=record.directories)
+        return [write], [FileWritten(path=record.path, state=sides.base, before=disk), *events]
+
+    def _reopen(self, record: VerdictRecord, before: Change) -> None:
+        """Bring a resolved conflict back, if its result is unchanged. Raises `ReviewConflict`."""
+        change = self._state.changes.get(record.path)
+        if record.pending_after != (change.pending if change else record.base_after):
+            raise ReviewConflict(
+                f"{record.path} has been changed since its conflict was settled; that can't be undone.",
+                hint="Nothing was written. Reject or edit its hunks instead.",
+            )
+        self._emit(ChangeRevised(change=before) if change else ChangeProposed(change=before))
+        self._emit(VerdictUndone(id=record.id, path=record.path))
+        self.check_disk(record.path)
+
+    def _find_standing(self, verdict_id: str) -> VerdictRecord:
+        for record in reversed(self._state.verdicts):
+            if verdict_id in {"", record.id}:
+                return record
+        what = f"Verdict {verdict_id} does not stand." if verdict_id else "There is no verdict to undo."
+        raise CommandRejected(what, code="verdict_unknown")
+
+    def _revert_sides(self, record: VerdictRecord, now: ChangeSides) -> ChangeSides:
+        """Return both sides without what the verdict did to one of them; later changes are kept."""
+        merge = self._contents.merge
+        base: FileState | None = now.base
+        pending: FileState | None = now.pending
+        if record.verdict == "accept":
+            base = merge(record.base_after, now.base, record.base_before)
+        else:
+            pending = merge(record.pending_after, now.pending, record.pending_before)
+        if base is None or pending is None:
+            raise ReviewConflict(
+                f"{record.path} has been changed in the same place since that verdict; it can't be undone.",
+                hint="Nothing was written.",
+            )
+        return ChangeSides(base=base, pending=pending)
+
+
+def _has_clean_hunks(change: Change) -> bool:
+    return bool(change.clean_hunks)
+
+
+def _are_clean(change: Change, ids: Set[str]) -> bool:
+    return bool(ids) and ids <= {each.id for each in change.clean_hunks}
+
+
+def _strip_call(record: VerdictRecord) -> Origin | None:
+    """Return the origin for what comes back; it is no new edit of that call."""
+    return replace(record.origin, call="") if record.origin else None
+
+
+def _narrow_origin(origin: Origin | None, left: Iterable[Hunk]) -> Origin | None:
+    """Return the origin of the hunks that are left: if none of them was edited by the user, the tool's alone."""
+    return origin if origin is None or any(each.yours for each in left) else origin.strip_user_edit()
+
+
+def describe_moved_on(change: Change, disk: FileState) -> str:
+    """Describe why a change can't be rebased on the disk's present state, in a sentence for the user."""
+    if disk.kind == "absent":
+        return "the file was removed from the project since the change was made."
+    if change.base.kind == "absent":
+        return "a file of this name was created in the project since the change was made."
+    if disk.kind != change.base.kind:
+        return "the file is now a symbolic link." if disk.kind == "symlink" else "the link is now a file."
+    return "the file in the project was edited in the same place since the change was made."

@@ -1,0 +1,403 @@
+"""The shadow: the pending tree over the workspace. Reads see it first, writes land in it and nowhere else.
+
+It never changes the review state itself: it emits events, and whoever keeps the log applies them to the state. The
+bytes that an event names are stored before it is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from core.errors import ContentLost, PathRefused
+from core.protocol.events import (
+    AnyEvent,
+    ChangeProposed,
+    ChangeResolved,
+    ChangeRevised,
+    EffectsRecorded,
+    FileWritten,
+    VerdictGiven,
+    VerdictUndone,
+)
+from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRecord
+from core.shadow.bulk.bulk_summary import build_layers_changed, list_kept_files
+from core.shadow.bulk.bulk_verdicts import BulkVerdicts
+from core.shadow.checkpoints.file_checkpoints import FileCheckpoints, RestoreServices
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.contents import Contents, explain_lost_content
+from core.shadow.diff.diff_lines import build_diff
+from core.shadow.effects.absorber import Absorber
+from core.shadow.effects.tracked_tree import TrackedTree
+from core.shadow.gitstate.preparation import PreparedGitState
+from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
+from core.shadow.layers.merged_tree import MAX_EDITED_BYTES, MergedTree
+from core.shadow.layers.pending_layer import PendingLayer
+from core.shadow.promotion.journal import IntentRecord, Journal
+from core.shadow.promotion.promotion import Promotion
+from core.shadow.renames.rename_pairs import RenamePairs
+from core.shadow.review.conflicts import Conflicts
+from core.shadow.review.hunk_edits import HunkEdits
+from core.shadow.review.proposals import PathEffect, Proposals, ShadowEdit
+from core.shadow.review.risks import Risks
+from core.shadow.review.verdicts import Verdicts
+from core.state.review import ReviewState
+from core.workspace import DirectoryEntry, IgnoreRules, PathStat, Workspace
+
+Emit = Callable[[AnyEvent], None]
+
+
+def _no_step(_: str) -> None:
+    pass
+
+
+class Shadow:
+    """One session's pending changes. `step` is called between the effects of a promotion."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        blobs: BlobStore,
+        emit: Emit,
+        state: ReviewState,
+        *,
+        step: Callable[[str], None] = _no_step,
+    ) -> None:
+        self.workspace, self.state, self.blobs = workspace, state, blobs
+        self.ignore = IgnoreRules(workspace)
+        self._emit = self._wrap_emit(emit)
+        self._contents = Contents(blobs)
+        session = blobs.directory.parent
+        self.layers = LayerStore(session / "layers")
+        journal = Journal(session / "journal.jsonl")
+        self._promotion = Promotion(workspace, blobs, journal, step=step, gone=lambda: self.layers.kept.gone)
+        self._verdicts = Verdicts(workspace, self._contents, self._promotion, self._emit, state)
+        self._proposals = Proposals(workspace, self._contents, self._emit, state)
+        self.merged_tree = MergedTree(workspace, self._contents, state, self.layers, self._proposals.get_visible_state)
+        self._pending_layer = PendingLayer(self.layers, self._contents, self.merged_tree)
+        classes = TrackedTree(workspace, self.merged_tree).build_classes
+        self._absorber = Absorber(workspace, self._contents, self.layers, self.merged_tree, self._proposals, classes)
+        self.bulks = BulkVerdicts(workspace, self.layers, self.merged_tree, state, blobs, step)
+        self.checkpoints = FileCheckpoints(
+            RestoreServices(
+                workspace=workspace,
+                contents=self._contents,
+                promotion=self._promotion,
+                verdicts=self._verdicts,
+                bulks=self.bulks,
+                state=state,
+                layers=self.layers,
+                seen=self.merged_tree,
+                emit=self._emit,
+            )
+        )
+        self._rename_pairs, self._risks = (
+            RenamePairs(self._contents, state),
+            Risks(workspace, self._contents, self.merged_tree, state),
+        )
+        self.hunk_edits = HunkEdits(self._contents, self._emit, state)
+        self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
+
+    def _wrap_emit(self, emit: Emit) -> Emit:
+        """Wrap `emit` so that what the project gets from the review is not hidden by what commands left behind."""
+
+        def tell(event: AnyEvent) -> None:
+            if isinstance(event, FileWritten):
+                change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
+                self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
+            emit(event)
+
+        return tell
+
+    # reading
+
+    def list_changes(self) -> tuple[Change, ...]:
+        """Return all pending changes by path."""
+        return tuple(self.state.changes[path] for path in sorted(self.state.changes))
+
+    def list_kept_files(self) -> Iterator[str]:
+        """Yield the ignored files that the layers hold: what is decided in bulk, without git's own."""
+        return list_kept_files(self.layers.kept, self.merged_tree)
+
+    def read(self, rel: str, limit: int | None = None) -> bytes | None:
+        """Return the bytes (at most `limit`) of a file as the agent sees it; None if it does not exist.
+
+        Raises `PathRefused`: not a regular file, outside, or kept from the agent.
+        """
+        real = self._resolve_allowed(rel)
+        limit = MAX_EDITED_BYTES if limit is None else limit
+        node = None if self.merged_tree.is_workspace_only else self.merged_tree.find_node(real)
+        if node is None and not self.merged_tree.is_workspace_only:
+            return None
+        try:
+            return self.workspace.read_bytes(real, limit) if node is None else self.merged_tree.read(real, node, limit)
+        except PathRefused as error:
+            if error.code == "not_found":
+                return None
+            raise
+
+    def _resolve_allowed(self, rel: str) -> str:
+        """Return the path that the links of the tree lead to. Raises `PathRefused`: outside, or kept from the
+        agent."""
+        self.ignore.refuse_withheld(rel)
+        real = self.merged_tree.resolve_links(rel)
+        if real != rel:
+            self.ignore.refuse_withheld(real)
+        return real
+
+    def stat(self, rel: str) -> PathStat | None:
+        """Return what is there as the agent sees it; None: nothing."""
+        real = self._resolve_allowed(rel)
+        if self.merged_tree.is_workspace_only:
+            return self.workspace.stat(real)
+        node = self.merged_tree.find_node(real)
+        if node is None:
+            return None
+        disk = None if node.pending or node.layered else self.workspace.stat(real)
+        return disk or PathStat(kind=node.kind, size=node.size, mode=node.mode)
+
+    def list_dir(self, rel: str = ".") -> tuple[DirectoryEntry, ...]:
+        """Return the entries of a directory, shadow over workspace: directories first, then the rest, each by name."""
+        real = self.merged_tree.resolve_links(rel)
+        node = self.merged_tree.find_node(real)
+        if self.merged_tree.is_workspace_only or (node is not None and node.kind != "directory" and not node.pending):
+            return self.workspace.list_dir(real)
+        if node is None:
+            raise PathRefused(f"{rel!r} does not exist.", code="not_found")
+        if node.kind != "directory":
+            raise PathRefused(f"{rel!r}: Not a directory.")
+        found = [DirectoryEntry(name=name, kind=kind) for name, kind in self.merged_tree.list_names(real).items()]
+        return tuple(sorted(found, key=lambda each: (each.kind != "directory", each.name)))
+
+    # writing
+
+    def write(self, rel: str, data: bytes, origin: Origin | None = None, mode: int | None = None) -> Change:
+        """Create or replace a file in the shadow. See `edit`."""
+        return self.edit(rel, data, origin, mode).change
+
+    def delete(self, rel: str, origin: Origin | None = None) -> Change:
+        """Remove a file (or a symbolic link itself) in the shadow. See `edit`."""
+        return self.edit(rel, None, origin).change
+
+    def edit(self, rel: str, data: bytes | None, origin: Origin | None = None, mode: int | None = None) -> ShadowEdit:
+        """Put `data` (None: nothing) at a path, on top of what is pending there. `mode` None keeps the file's.
+
+        `PathRefused`: below `.git`, outside, kept from the agent, or no place for a file.
+        """
+        path = self.merged_tree.resolve_parent_links(rel) if data is None else self.merged_tree.resolve_links(rel)
+        self._refuse_unwritable(rel, path, creates=data is not None)
+        seen = None if self.merged_tree.stack.find(path) is None else self.merged_tree.read_state_below(path)
+        edited = self._proposals.edit(path, data, origin=origin, mode=mode, layered=seen)
+        if seen is not None and path not in self.state.changes:
+            self.merged_tree.forget(path)
+        self.refresh_annotations()
+        return edited
+
+    def refresh_annotations(self) -> None:
+        """Find renames among the pending changes, and protect those that their surroundings make risky."""
+        self._find_renames()
+        with self.merged_tree.cache_lookups():
+            revised = self._risks.find_revised()
+        for change in revised:
+            self._emit(ChangeRevised(change=change))
+
+    def _find_renames(self) -> None:
+        for change in self._rename_pairs.find_revised():
+            self._emit(ChangeRevised(change=change))
+
+    def _refuse_unwritable(self, rel: str, path: str, *, creates: bool) -> None:
+        if self.workspace.is_git_internal(path) or self.workspace.is_git_internal(rel):
+            raise PathRefused(f"{rel!r} is inside .git, which is never written.", code="path_protected")
+        if path == ".":
+            raise PathRefused("The workspace itself is a directory, not a file.", code="not_a_file")
+        self.ignore.refuse_withheld(path)
+        if creates and path in self.merged_tree.list_live_directories():
+            raise PathRefused(f"{rel!r} is a directory: files in it are pending.", code="not_a_file")
+        parts = path.split("/")
+        for count in range(1, len(parts)) if creates else ():
+            self._refuse_file_as_directory("/".join(parts[:count]))
+
+    def _refuse_file_as_directory(self, above: str) -> None:
+        node = self.merged_tree.find_node(above)
+        if node is not None and node.kind != "directory":
+            what = "a pending file" if node.pending else "a file"
+            raise PathRefused(f"{above!r} is {what}; nothing can be created below it.", code="not_a_directory")
+
+    def merge_effect(self, left: PathEffect) -> Change | None:
+        """Merge the effect of another session on a path; return what is pending then, None: nothing.
+
+        See `Proposals.merge_effect`. Raises `PathRefused` as `edit` does.
+        """
+        self._refuse_unwritable(left.path, left.path, creates=left.wanted.kind != "absent")
+        joined = self._proposals.merge_effect(left)
+        self.refresh_annotations()
+        return joined
+
+    # commands
+
+    def prepare_lowers(self) -> tuple[Path, ...]:
+        """Return what a command sees over the workspace, topmost first: the pending layer, brought up to date, and the
+        kept ones. Raises `StateError` if it can't be written."""
+        shown = {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
+        pending = self._pending_layer.sync(shown)
+        return (pending, *self.layers.list_uppers()) if pending else self.layers.list_uppers()
+
+    def open_layer(self) -> CommandLayer:
+        """Open a fresh layer for one command, to be given to `absorb` or `drop_layer`. Raises `StateError`: no
+        space."""
+        self.prepare_lowers()
+        seen = {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
+        return self.layers.create(seen)
+
+    def absorb(self, layer: CommandLayer, *, origin: Origin, started_ns: int) -> EffectsRecorded:
+        """Absorb what a command left in its layer: reviewed files become pending changes, the rest is kept beside.
+
+        `started_ns`: when it was started (ns since 1970). Emits `change.*`, `layers.changed` and `effects.recorded`;
+        the last one is returned. The layer is closed; when `StateError` is raised it is not, and can be dropped.
+        """
+        effects = self._absorber.absorb(layer, origin, started_ns, self._pending_layer, self._emit)
+        self.refresh_annotations()
+        return effects
+
+    def drop_layer(self, layer: CommandLayer) -> None:
+        """Discard what a command left."""
+        self.layers.close(layer.id, keep=False)
+
+    def squash(self) -> None:
+        """Join all kept layers into one, if no command runs over them, and check the bulks against the project."""
+        if self.layers.squash():
+            self._emit(build_layers_changed(self.layers, self.merged_tree))
+        self.check_bulks()
+
+    def check_bulks(self) -> None:
+        """Emit for each bulk whether the project has changed below it: then accepting it is refused."""
+        if self.state.bulks:
+            self.bulks.check_conflicts(self._emit)
+
+    def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
+        """Accept all of some pending files in one transaction: every one of them, or none. Raises as `resolve`."""
+        try:
+            return self._verdicts.accept_files(paths)
+        finally:
+            self._find_renames()
+
+    def resolve_bulk(
+        self, root: str, verdict: Verdict = "accept", reason: str = "", *, ready: PreparedGitState | None = None
+    ) -> VerdictRecord:
+        """Accept (carry into the project, durable when this returns) or reject a bulk, by its root. All or nothing.
+        `ready`: what `bulks.ready` gave.
+
+        `CommandRejected`: there is none; `ReviewConflict`: the project has changed there; `PromotionFailed`.
+        """
+        return self.bulks.resolve(root, verdict, reason, self._emit, ready=ready)
+
+    def list_undo_directories(self) -> list[str]:
+        """Return the directories, beside the layers, that undoing verdicts on bulks needs."""
+        return self.bulks.redo_store.list_directories()
+
+    # reviewing
+
+    def diff(self, rel: str, context: int = 3) -> ChangeDiff | None:
+        """Return a pending change with its lines; None: nothing is pending there. `context` -1 = the whole file."""
+        change = self.state.changes.get(rel)
+        if change is None:
+            return None
+        try:
+            with explain_lost_content(rel):
+                old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
+        except ContentLost as lost:
+            return ChangeDiff(change=change, lines=(), note=lost.format_with_hint())
+        return build_diff(change, old, new, context=context, note=self._describe_links(change))
+
+    def _describe_links(self, change: Change) -> str:
+        try:
+            found = self.workspace.stat(change.path) if change.base.kind == "file" else None
+        except PathRefused:
+            return ""
+        if found is None or found.kind != "file" or found.links < 2:
+            return ""
+        return f"the file has {found.links} names (hard links): accepting changes this one only"
+
+    def check_disk(self, rel: str) -> Change | None:
+        """Compare a pending change with the disk: resolved when it is there already, re-based when the user's edits lie
+        elsewhere in the file, else marked as a conflict. Returns what is pending now."""
+        before = self.state.changes.get(rel)
+        found = self._verdicts.check_disk(rel)
+        if found is not before and self._rename_pairs.is_involved(rel):
+            self._find_renames()
+        return self.state.changes.get(rel)
+
+    def resolve(
+        self, path: str, hunk_ids: tuple[str, ...] = (), verdict: Verdict = "accept", reason: str = ""
+    ) -> list[VerdictRecord]:
+        """Accept or reject hunks (none named: all) of a path ("": of all changes that are not protected).
+
+        Accepted hunks are on disk when this returns. All or nothing; raises `CommandRejected` (not pending),
+        `ReviewConflict`, `PathRefused` or `PromotionFailed`.
+        """
+        self._find_renames() if path else self.refresh_annotations()
+        try:
+            return self._verdicts.resolve(path, hunk_ids, verdict, reason)
+        finally:
+            self._find_renames()
+
+    def undo(self, verdict_id: str = "") -> VerdictRecord:
+        """Undo a verdict ("": the latest that stands): its hunks, or its bulk, are pending again."""
+        standing = {each.id: each for each in self.state.verdicts}
+        record = standing.get(verdict_id or next(reversed(standing), ""))
+        if record is not None and record.bulk is not None:
+            return self.bulks.undo(record.id, self._emit)
+        taken_back = self._verdicts.undo(verdict_id)
+        self.refresh_annotations()
+        return taken_back
+
+    def recover(self) -> list[str]:
+        """Finish or revert what a crash left half done; before anything else. Return sentences for the user."""
+        told = self._promotion.recover(self._emit, self._is_news)
+        told += self.bulks.recover(self._emit)
+        self._find_renames()
+        return [*told, *self._recover_layers()]
+
+    def _recover_layers(self) -> list[str]:
+        if not self.layers.exists:
+            return []
+        told = []
+        if lost := self.layers.find_missing():
+            self.layers.write_record(KeptLayers(gone=self.layers.kept.gone))
+            told.append(f"What commands left beside the review is gone with the memory it was in ({len(lost)} layers).")
+        self.layers.sweep([self._pending_layer.name, *self.list_undo_directories()])
+        with suppress(OSError):
+            self.layers.prune_undo()
+        if self.state.layers != self.layers.kept.layers:
+            self._emit(build_layers_changed(self.layers, self.merged_tree))
+        self.check_bulks()
+        return told
+
+    def _is_news(self, intent: IntentRecord, event: AnyEvent) -> bool:
+        standing = {each.id for each in self.state.verdicts}
+        match event:
+            case VerdictGiven(verdict=verdict):
+                return verdict.id not in standing and not self._has_moved_on(intent, verdict.path)
+            case VerdictUndone(id=verdict_id, path=path):
+                return verdict_id in standing and not self._has_moved_on(intent, path)
+            case ChangeProposed(change=change) | ChangeRevised(change=change):
+                return not self._has_moved_on(intent, change.path)
+            case ChangeResolved(path=path):
+                return not self._has_moved_on(intent, path)
+            case _:
+                return True
+
+    def _has_moved_on(self, intent: IntentRecord, path: str) -> bool:
+        """True if the path has another pending state since the transaction, which must not be lost."""
+        expected = [write.pending for write in intent.writes if write.path == path]
+        for event in intent.events:
+            match event:
+                case ChangeProposed(change=change) | ChangeRevised(change=change) if change.path == path:
+                    expected.append(change.pending)
+                case ChangeResolved(path=resolved) if resolved == path:
+                    expected.append(None)
+                case _:
+                    pass
+        change_now = self.state.changes.get(path)
+        return (change_now.pending if change_now else None) not in expected

@@ -1,0 +1,206 @@
+"""Merging a subagent session's work into this session's shadow: path by path, and what its commands left.
+
+The subagent began with a copy of what was pending here. What it made of each path since is merged, three ways, with
+what is pending here by now; nothing of either side is lost. Repeating it for the paths that are left comes to the same
+end, so that it can continue after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, PathRefused, StateError
+from core.protocol.review import Change, FileState, Origin
+from core.shadow.layers.layer_delta import LayerDelta
+from core.shadow.layers.layer_stack import LayerStack
+from core.shadow.layers.layer_store import KeptLayers
+from core.shadow.review.competing_versions import has_conflict_with
+from core.shadow.review.proposals import PathEffect
+from core.shadow.shadow import Shadow
+from core.state.review import ReviewCheckpoint
+from core.workspace.file_names import is_git_internal
+
+MAX_NAMED = 6  # paths in a note
+
+
+class SubagentMergeResult(Struct, frozen=True, kw_only=True):
+    """The result: `paths` that the subagent changed, those of them in conflict now, and those that were refused here;
+    `generated`: the number of files beside the review; `notes` on what was left out or replaced."""
+
+    paths: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    generated: int = 0
+    refused: tuple[str, ...] = ()
+
+
+class SubagentWork:
+    """The work of the session of `shadow` since its own checkpoint `name` (`begun`)."""
+
+    def __init__(self, shadow: Shadow, begun: ReviewCheckpoint, name: str) -> None:
+        self._shadow = shadow
+        self._begun = begun
+        self._name = name
+
+    def list_effects(self, origin: Origin) -> list[PathEffect]:
+        """List the effects on reviewed paths, deletions first."""
+        before, now = self._begun.changes, self._shadow.state.changes
+        found = []
+        for path in sorted({*before, *now}):
+            then, wanted = self._find_begun_state(path), self._find_result(path)
+            if then is None or wanted is None or then == wanted:
+                continue
+            from_ = now[path].renamed_from if path in now else ""
+            found.append(PathEffect(path=path, then=then, wanted=wanted, origin=origin, renamed_from=from_))
+        return sorted(found, key=lambda left: (left.wanted.kind != "absent", left.path))
+
+    def _find_begun_state(self, path: str) -> FileState | None:
+        """Return the state that it began with: what was pending, else the base of its own change."""
+        if path in self._begun.changes:
+            return self._begun.changes[path].pending
+        return self._shadow.state.changes[path].base
+
+    def _find_result(self, path: str) -> FileState | None:
+        change = self._shadow.state.changes.get(path)
+        try:
+            return change.pending if change else self._shadow.merged_tree.read_disk_state(path)
+        except PathRefused:
+            return None
+
+    def compute_own_delta(self) -> LayerDelta | None:
+        """Compute what its commands left beside the review; None if what was there before is no longer known."""
+        if not self._shadow.layers.kept.layers and not self._begun.generated:
+            return LayerDelta(LayerStack(()), LayerStack(()))
+        return self._compute_delta(self._shadow)
+
+    def compute_delta_of(self, shadow: Shadow) -> LayerDelta | None:
+        """Compute what has changed beside the review of another session since this one was copied from it."""
+        return self._compute_delta(shadow)
+
+    def _compute_delta(self, shadow: Shadow) -> LayerDelta | None:
+        """Compute the delta from what this session began with to what is beside the review of `shadow` now."""
+        layers = self._shadow.layers
+        kept = layers.read_frozen(self._name) if self._begun.generated else KeptLayers()
+        if kept is None:
+            return None
+        begun = LayerStack([layers.get_upper(each) for each in reversed(kept.layers)])
+        return LayerDelta(begun, shadow.merged_tree.stack)
+
+    def read_blob(self, state: FileState) -> bytes | None:
+        return None if state.kind == "absent" else self._shadow.blobs.get(state.blob)
+
+    def list_removed_directories(self) -> dict[str, int]:
+        """Return the directories that are gone, with the modes that they had."""
+        return dict(self._shadow.layers.kept.gone)
+
+
+class SubagentMerge:
+    """Merge a subagent's work into `shadow`. `step` is called between its effects (tests stop there)."""
+
+    def __init__(self, shadow: Shadow, work: SubagentWork, *, step: Callable[[str], None] = lambda _: None) -> None:
+        self._shadow = shadow
+        self._work = work
+        self._step = step
+
+    def run(
+        self, origin: Origin, *, since: int, done: Collection[str] = (), without: Collection[str] = ()
+    ) -> SubagentMergeResult:
+        """Merge the work. `since`: when it began (ns since 1970); `done`: paths that were merged before a crash;
+        `without`: paths that are left out. Emits what the shadow emits for edits and for commands."""
+        changed = self._work.list_effects(origin)
+        notes = [f"What it wrote to {each.path} was left out." for each in changed if each.path in without]
+        left = [each for each in changed if each.path not in without]
+        refused = []
+        for each in left:
+            if each.path not in done:
+                if why := self._merge_path(each):
+                    notes.append(why)
+                    refused.append(each.path)
+                self._step(each.path)
+        self._record_removed_directories()
+        generated = self._merge_generated(origin, since, notes)
+        self._step("generated")
+        paths = tuple(each.path for each in left)
+        return SubagentMergeResult(
+            paths=paths,
+            conflicts=tuple(
+                path for path in paths if has_conflict_with(self._shadow.state.changes.get(path), origin.call)
+            ),
+            notes=tuple(notes),
+            generated=generated,
+            refused=tuple(refused),
+        )
+
+    def _merge_path(self, left: PathEffect) -> str:
+        """Merge one path. Return why it was refused, "" = it was merged."""
+        for state in (left.then, left.wanted):
+            if (data := self._work.read_blob(state)) is not None:
+                self._shadow.blobs.put(data)
+        try:
+            self._shadow.merge_effect(left)
+        except StateError:
+            raise
+        except AgentTuiError as problem:
+            return f"{left.path} could not be taken over: {problem.message}"
+        return ""
+
+    # beside the review
+
+    def _record_removed_directories(self) -> None:
+        """Record the directories that it removed, so that they go with the last of their files."""
+        layers = self._shadow.layers
+        if more := {
+            path: mode for path, mode in self._work.list_removed_directories().items() if path not in layers.kept.gone
+        }:
+            layers.write_record(replace(layers.kept, gone=layers.kept.gone | more))
+
+    def _merge_generated(self, origin: Origin, since: int, notes: list[str]) -> int:
+        theirs = self._work.compute_own_delta()
+        if theirs is not None and not theirs.paths:
+            return 0
+        ours = self._work.compute_delta_of(self._shadow)
+        if theirs is None or ours is None:
+            notes.append("What its commands left beside the review was not taken over: there was no room to keep it.")
+            return 0
+        notes += _resolve_overlaps(theirs, ours)
+        if not theirs.paths:
+            return 0
+        layer = self._shadow.open_layer()
+        try:
+            theirs.write_to(layer.upper)
+            effects = self._shadow.absorb(layer, origin=origin, started_ns=since)
+        except OSError as error:
+            self._shadow.drop_layer(layer)
+            raise StateError(f"What commands left can't be taken over: {error.strerror}.") from error
+        except BaseException:
+            self._shadow.drop_layer(layer)
+            raise
+        notes += effects.notes
+        return effects.generated
+
+
+def _resolve_overlaps(theirs: LayerDelta, ours: LayerDelta) -> Iterator[str]:
+    """Resolve what both changed beside the review: of git's state ours stays, of the rest theirs is the latest."""
+    gits = sorted({git for path in theirs.paths if (git := _find_git_directory(path))})
+    for git in gits:
+        if any(_find_git_directory(path) == git for path in ours.paths):
+            theirs.exclude(git)
+            yield f"Its state of git ({git}: index, commits) was left out, because others changed that, too."
+    both = sorted(theirs.paths & ours.paths)
+    if both:
+        named = ", ".join(both[:MAX_NAMED]) + (f" and {len(both) - MAX_NAMED} more" if len(both) > MAX_NAMED else "")
+        yield f"Generated files that others made, too, are now as it left them: {named}."
+
+
+def _find_git_directory(path: str) -> str:
+    parts = path.split("/")
+    at = next((index for index, part in enumerate(parts) if is_git_internal(part)), None)
+    return "" if at is None else "/".join(parts[: at + 1])
+
+
+def copy_for_subagent(changes: Collection[Change]) -> list[Change]:
+    """Return pending changes as a subagent begins with them: whole, and without conflicts to resolve here."""
+    return [replace(each, conflict="", rivals=(), check=None) for each in changes if each.base != each.pending]

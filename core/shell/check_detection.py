@@ -1,0 +1,220 @@
+"""Detection of commands that check the code: tests, builds, linters. A label for the review, never a permission.
+
+A check counts only if its exit code is the command's: nothing but `&&` may follow it (or a pipeline that is the last
+thing, whose own exit codes the shell tells). `pytest || true` checks nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from posixpath import join, normpath
+
+from msgspec import Struct
+
+# Words that a command has to begin with, as patterns; what may stand before it is in _BEFORE.
+CHECK_PATTERNS: tuple[str, ...] = (
+    "pytest", "py.test", "tox", "nox", "ruff check", "ruff format --check", "ruff", "mypy", "dmypy run", "pyright",
+    "basedpyright", "pylint", "flake8", "black --check", "ty check", "python -m unittest", "python -m doctest",
+    "python -m compileall", "python -m py_compile", "manage.py test", "*/manage.py test", "coverage run", "hatch test",
+    "npm test", "npm t", "npm run test*", "npm run lint*", "npm run build*", "npm run check*", "npm run typecheck*",
+    "npm run type-check*", "pnpm test", "pnpm run test*", "pnpm lint", "pnpm build", "pnpm run lint*",
+    "pnpm run build*", "pnpm run check*", "pnpm run typecheck*", "yarn test*", "yarn lint", "yarn build",
+    "yarn run test*", "yarn typecheck", "bun test", "bun run test*", "deno test", "deno check", "deno lint", "jest",
+    "vitest", "mocha", "ava", "playwright test", "cypress run", "node --test", "node --check", "tsc", "vue-tsc",
+    "eslint", "biome check", "biome ci", "prettier --check", "svelte-check", "next build", "vite build",
+    "cargo test", "cargo nextest run", "cargo check", "cargo clippy", "cargo build", "go test", "go vet", "go build",
+    "golangci-lint run", "staticcheck", "make", "make test*", "make check*", "make lint*", "make build", "make all",
+    "make types", "just test*", "just check*", "just lint*", "ctest", "cmake --build", "ninja", "meson test",
+    "bazel test", "bazel build", "buck2 test", "mvn test", "mvn verify", "mvn package", "./mvnw test", "./mvnw verify",
+    "gradle test", "gradle check", "gradle build", "./gradlew test", "./gradlew check", "./gradlew build", "sbt test",
+    "lein test", "dotnet test", "dotnet build", "rspec", "rake test", "rake spec", "rubocop", "rails test",
+    "bin/rails test", "phpunit", "vendor/bin/phpunit", "phpstan", "composer test", "mix test", "mix compile",
+    "swift test", "swift build", "zig build test", "zig build", "zig test", "stack test", "cabal test", "dune test",
+    "dart test", "dart analyze", "flutter test", "flutter analyze", "shellcheck", "bats", "pre-commit run",
+)  # fmt: skip
+# Of these, the ones that say nothing of files that they are not told to look at.
+PER_FILE_TOOLS: tuple[str, ...] = (
+    "ruff check", "ruff format --check", "mypy", "dmypy run", "pyright", "basedpyright", "pylint", "flake8",
+    "black --check", "ty check", "python -m compileall", "python -m py_compile", "eslint", "biome check", "biome ci",
+    "prettier --check", "node --check", "rubocop", "shellcheck",
+)  # fmt: skip
+# Test runners, and the exit codes by which they say that there was nothing to run.
+_NO_TESTS_CODES: tuple[tuple[str, frozenset[int]], ...] = (
+    ("pytest", frozenset({4, 5})),
+    ("py.test", frozenset({4, 5})),
+    ("coverage run -m pytest", frozenset({4, 5})),
+    ("python -m unittest", frozenset({5})),
+)
+_LAUNCHERS = (
+    ("env",), ("time",), ("nice",), ("command",), ("exec",), ("uv", "run"), ("poetry", "run"), ("pdm", "run"),
+    ("hatch", "run"), ("pipenv", "run"), ("rye", "run"), ("npx",), ("pnpm", "exec"), ("pnpm", "dlx"), ("bunx",),
+    ("yarn", "exec"), ("bundle", "exec"), ("xvfb-run",),
+)  # fmt: skip
+_PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_NO_CHECK_OPTION = re.compile(r"--?(?:version|help|h|V|collect-only|co|dry-run|list|n)\b.*")
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+
+
+class CheckResult(Struct, frozen=True):
+    """Exit code of a command's checks and the files or directories that they looked at.
+
+    Paths are relative to the command's directory; () = unknown, so all of the project.
+    """
+
+    exit_code: int
+    paths: tuple[str, ...] = ()
+
+
+def detect_checks(
+    command: str, exit_code: int, statuses: Sequence[int] = (), *, extra: Sequence[str] = ()
+) -> CheckResult | None:
+    """Return the result of the checks in `command`, or None if it holds none whose end can be told.
+
+    `statuses`: exit codes of the last pipeline; `extra`: more patterns, from the user's configuration.
+    """
+    pipelines = _split_pipelines(command)
+    codes: list[int] = []
+    scopes: list[tuple[str, ...]] = []
+    place = "."
+    for number, (pipeline, _) in enumerate(pipelines):
+        if len(pipeline) == 1 and len(pipeline[0]) == 2 and pipeline[0][0] == "cd":
+            place = join(place, pipeline[0][1])
+        code = _resolve_exit_code(pipeline, exit_code, statuses, is_last=number == len(pipelines) - 1)
+        if code is None or any(mark != "&&" for _, mark in pipelines[number + 1 :]):
+            continue
+        for part in pipeline:
+            if _is_check(part, extra) and not _has_run_nothing(part, code):
+                codes.append(code)
+                scopes.append(tuple(normpath(join(place, each)) for each in _list_targets(part)))
+    if not codes:
+        return None
+    paths = () if () in scopes else tuple(dict.fromkeys(path for scope in scopes for path in scope))
+    return CheckResult(next((code for code in codes if code), 0), paths)
+
+
+def _resolve_exit_code(
+    pipeline: Sequence[Sequence[str]], exit_code: int, statuses: Sequence[int], *, is_last: bool
+) -> int | None:
+    if len(pipeline) == 1:
+        return exit_code
+    if is_last and len(statuses) == len(pipeline):
+        return exit_code or next((code for code in statuses if code), 0)
+    return None
+
+
+def _list_targets(words: Sequence[str]) -> list[str]:
+    """Return the targets of a tool that looks at one file after the other."""
+    words = _strip_launchers(list(words))
+    text = " ".join(words)
+    tool = next((each for each in PER_FILE_TOOLS if _is_match(text, each)), None)
+    return [word for word in words[tool.count(" ") + 1 :] if not word.startswith("-")] if tool else []
+
+
+def _split_pipelines(command: str) -> list[tuple[list[list[str]], str]]:
+    """Split a command into pipelines: each as the words of its parts, and the operator that stands before it."""
+    found: list[tuple[list[list[str]], str]] = []
+    pipeline: list[list[str]] = []
+    words: list[str] = []
+    before = ""
+    for token in _tokenize(command):
+        if token in {"|", "|&"}:
+            pipeline.append(words)
+            words = []
+        elif token in {"&&", "||", ";", "&", "\n"}:
+            if words or pipeline:
+                found.append(([*pipeline, words], before))
+            pipeline, words = [], []
+            before = token if token != "\n" or not found else ";"
+        else:
+            words.append(token)
+    if words or pipeline:
+        found.append(([*pipeline, words], before))
+    elif before == "&":  # the last one is left behind, and its end is nobody's
+        found.append(([], before))
+    return found
+
+
+def _tokenize(command: str) -> Iterator[str]:
+    """Yield words and operators without redirections; none for a command that can't be parsed."""
+    for number, line in enumerate(command.replace("\\\n", " ").split("\n")):
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>()")
+        lexer.whitespace_split = True
+        lexer.commenters = "#"
+        try:
+            tokens = list(lexer)
+        except ValueError:
+            return
+        if number and tokens:
+            yield "\n"
+        yield from _drop_redirections(tokens)
+
+
+def _drop_redirections(tokens: Sequence[str]) -> Iterator[str]:
+    skips = False
+    for place, token in enumerate(tokens):
+        if skips:
+            skips = False
+        elif token[:1] in {"<", ">"} or token in {"&>", "&>>", ">&"}:
+            skips = True
+        elif token.isdigit() and place + 1 < len(tokens) and tokens[place + 1][:1] in {"<", ">"}:
+            continue
+        else:
+            yield token
+
+
+def _is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
+    words = _strip_launchers(list(words))
+    if not words or any(_NO_CHECK_OPTION.fullmatch(word) for word in words[1:]):
+        return False
+    text = " ".join(words)
+    plain = " ".join(word for word in words if not word.startswith("-"))  # `mvn -q test` is `mvn test`
+    return any(_is_match(each, pattern) for each in {text, plain} for pattern in (*CHECK_PATTERNS, *extra))
+
+
+def _is_match(text: str, pattern: str) -> bool:
+    """True if `text` begins with the pattern's words; a bare `make` or `ninja` matches only without a target."""
+    if pattern in {"make", "ninja"}:
+        return text == pattern or re.fullmatch(rf"{pattern}(?: -\S+)+", text) is not None
+    count = pattern.count(" ") + 1
+    return fnmatchcase(" ".join(text.split(" ")[:count]), pattern)
+
+
+def _has_run_nothing(words: Sequence[str], code: int) -> bool:
+    """True if a test runner's exit code says that it ran no test at all (or was called wrongly)."""
+    text = " ".join(_strip_launchers(list(words)))
+    nothing = next((codes for runner, codes in _NO_TESTS_CODES if _is_match(text, runner)), frozenset())
+    return code in nothing
+
+
+def _strip_launchers(words: list[str]) -> list[str]:
+    """Strip assignments and programs that only start another one."""
+    while words:
+        if _ASSIGNMENT.fullmatch(words[0]):
+            words = words[1:]
+        elif words[0] == "timeout":
+            rest = [place for place, word in enumerate(words) if place and _DURATION.fullmatch(word)]
+            words = words[rest[0] + 1 :] if rest else []
+        elif (starter := next((each for each in _LAUNCHERS if tuple(words[: len(each)]) == each), None)) is not None:
+            words = words[len(starter) :]
+            while words and words[0].startswith("-"):
+                words = words[1:]
+        elif _PYTHON.fullmatch(words[0]):
+            return _strip_python(words)
+        else:
+            return [words[0].rpartition("/")[2] if "bin/" in words[0] else words[0], *words[1:]]
+    return []
+
+
+def _strip_python(words: list[str]) -> list[str]:
+    """Strip the interpreter: `python -m pytest` is pytest; other modules and scripts keep their name."""
+    rest = words[1:]
+    while rest and rest[0].startswith("-") and rest[0] != "-m":
+        rest = rest[1:]
+    if rest[:1] != ["-m"]:
+        return rest
+    own = {"unittest", "doctest", "compileall", "py_compile"}
+    return ["python", *rest] if len(rest) > 1 and rest[1] in own else rest[1:]

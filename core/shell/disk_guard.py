@@ -1,0 +1,91 @@
+"""The disk guard: it ends a command that writes more than there is room for (SAFETY R3, D29, D46).
+
+A layer has a share of the session's quota, and the disk keeps a reserve. A file's size is bounded by the kernel before
+that. Many files are not: so the free space is looked at, which costs nothing, and the layer is measured only when the
+disk has lost as much as the layer may take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from core.clock import monotonic
+from core.filesystem.removal import remove_path
+from core.sandbox.box import BoxLimits, RunningCommand
+from core.shadow import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
+
+POLL_PERIOD = 0.2  # seconds
+_MIN_FILE_SIZE = 1 << 20
+CACHE_QUOTA = 5 << 30  # bytes of ~/.cache, which the commands of a project share
+_CACHE_PARTS = 16  # of the quota: after each the cache is measured
+_MEASUREMENT_LIFETIME = 60.0  # seconds
+_cache_measurements: dict[Path, tuple[int, float]] = {}  # for each cache, what was free, and when
+
+
+class DiskGuard:
+    """The guard of one command. `reason`: why it was ended, "" = it was not.
+
+    Without a layer, what the command writes is thrown away, and only the disk of `directory` counts.
+    """
+
+    def __init__(self, directory: Path, layer: CommandLayer | None, cache: Path | None = None) -> None:
+        self.reason = ""
+        self._cache = cache
+        self._layer = layer
+        self._directory = layer.upper if layer else directory
+        self._quota = layer.capacity if layer else 0
+        self._measure_below = 0
+        self._is_cache_full = False
+        with contextlib.suppress(OSError):
+            self._measure_below = get_free_bytes(self._directory) - self._quota
+
+    def bound_limits(self, limits: BoxLimits) -> BoxLimits:
+        """Return the limits with no file larger than there is room for."""
+        from msgspec.structs import replace
+
+        if self._layer is None:
+            return limits
+        return replace(limits, file_size=max(_MIN_FILE_SIZE, min(limits.file_size, self._quota)))
+
+    async def watch(self, running: RunningCommand) -> None:
+        """Stop the command when it has to be ended; cancelled when it has ended by itself."""
+        while not self.reason:
+            await asyncio.sleep(POLL_PERIOD)
+            with contextlib.suppress(OSError):
+                self.reason = await self._find_reason()
+        await running.stop()
+
+    async def _find_reason(self) -> str:
+        free = get_free_bytes(self._directory)
+        if free < MIN_FREE_BYTES:
+            return f"the disk was nearly full ({free >> 20} MB free, {MIN_FREE_BYTES >> 20} MB are kept)"
+        if self._layer is not None and free < self._measure_below:
+            taken = await asyncio.to_thread(measure_tree, self._directory)
+            if taken > self._quota:
+                return f"it had written {taken >> 20:,} MB, and there was room for {self._quota >> 20:,} MB"
+            self._measure_below = free - (self._quota - taken)
+        return await self._find_cache_reason()
+
+    async def _find_cache_reason(self) -> str:
+        """Return why the cache is too large, "" = it is not. Measured once a minute, and after many writes."""
+        if self._cache is None:
+            return ""
+        free, now = get_free_bytes(self._cache), monotonic()
+        free_then, then = _cache_measurements.get(self._cache, (0, 0.0))
+        if then and now - then < _MEASUREMENT_LIFETIME and free > free_then - CACHE_QUOTA // _CACHE_PARTS:
+            return ""
+        _cache_measurements[self._cache] = (free, now)
+        taken = await asyncio.to_thread(measure_tree, self._cache)
+        if taken <= CACHE_QUOTA:
+            return ""
+        self._is_cache_full = True
+        return f"~/.cache held {taken >> 20:,} MB, and {CACHE_QUOTA >> 20:,} MB is the most; it is emptied"
+
+    async def reset_full_cache(self) -> None:
+        """Remove a cache that was full, when all of the command is gone."""
+        if self._is_cache_full and self._cache is not None:
+            await asyncio.to_thread(remove_path, self._cache)
+            _cache_measurements.pop(self._cache, None)
+            self._is_cache_full = False

@@ -1,0 +1,335 @@
+"""One command under way in a box: its layer, its output and its end, which comes exactly once.
+
+The layer is opened before the command and absorbed after it, or dropped when the user stopped it. A command of Ask or
+Plan has no layer: the box holds its effects in memory, and they are gone with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError
+from core.protocol.events import AnyEvent, CheckRecorded, EffectsRecorded, JobStarted, ModeName, Notice, ShellMoved
+from core.protocol.review import Change, Check, FileState, Origin
+from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
+from core.sandbox.environment import build_environment
+from core.sandbox.plain_text import strip_escapes
+from core.sandbox.results import CommandResult
+from core.shadow import CommandLayer, Shadow
+from core.shell.check_detection import detect_checks
+from core.shell.command_output import CommandOutput
+from core.shell.disk_guard import DiskGuard
+from core.shell.effects_line import format_effects
+from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
+from core.state.debugging import DebugState
+from core.workspace import Workspace
+from core.workspace.secret_values import SecretMasker, find_secret_values
+from core.workspace.withheld_paths import WithheldPaths
+
+MAX_JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
+EFFECTS_DROPPED = "Stopped by the user; what it had changed until then was dropped."
+ENDED_FOR_SPACE = "Ended because {}; what it had changed was dropped."
+SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
+BOX_LOST = "The box ended before the command did; what the command had changed was dropped."
+
+
+class BoxSource(Protocol):
+    """A source of the session's box, which is found once, by really trying."""
+
+    @property
+    def tier(self) -> Tier:
+        """The tier of the box; `Tier.NONE` until one was found."""
+        ...
+
+    async def find(self) -> Box | None:
+        """Return the box, or None if this machine can't hold a command's effects. Raises nothing."""
+        ...
+
+    def words(self) -> str:
+        """Describe for the user what holds a command's effects."""
+        ...
+
+
+class TerminalState(Protocol):
+    """The part of the session's state that a terminal reads; live."""
+
+    @property
+    def mode(self) -> ModeName: ...
+
+    @property
+    def changes(self) -> Mapping[str, Change]: ...
+
+    @property
+    def shell(self) -> ShellMoved: ...
+
+    @property
+    def debug(self) -> DebugState: ...
+
+    @property
+    def jobs(self) -> Mapping[str, JobStarted]: ...
+
+    @property
+    def job_count(self) -> int: ...
+
+
+def get_memory_limit() -> int:
+    """Return the bytes of memory that one command may take: three quarters of the machine's."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3
+
+
+async def open_no_proxy() -> Path | None:
+    """Return no proxy: without one there is no network at all."""
+    return None
+
+
+class CommandHost(Struct, frozen=True, kw_only=True):
+    """Everything that the commands of a session need.
+
+    `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of commands that check;
+    `hidden`, `withheld`, `readable` and `cache`: as in `BoxRequest`.
+    """
+
+    workspace: Workspace
+    shadow: Shadow
+    state: TerminalState
+    emit: Callable[[AnyEvent], None]
+    emit_outside_turn: Callable[[AnyEvent], None]
+    directory: Path
+    box: BoxSource
+    checks: Callable[[], tuple[str, ...]] = tuple
+    withheld: Callable[[], WithheldPaths] = WithheldPaths
+    readable: Callable[[], tuple[Path, ...]] = tuple
+    hidden: tuple[Path, ...] = ()
+    cache: Path | None = None
+    proxy: Callable[[], Awaitable[Path | None]] = open_no_proxy
+
+    def build_environment(self) -> dict[str, str]:
+        """Return the environment that a session's shell begins with."""
+        return build_environment(os.environ)
+
+    def ensure_cache(self) -> Path | None:
+        """Create and return the cache directory of commands; None if the disk refuses it, which costs only speed."""
+        try:
+            if self.cache is not None:
+                self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            return None
+        return self.cache
+
+
+class CommandRequest(Struct, frozen=True, kw_only=True):
+    """A command to run.
+
+    `keeps_effects`: they wait for a review, else they are discarded. `time_limit`: seconds, None = a background job.
+    `is_raw`: the listener gets the output byte for byte (see `BoxRequest`); the result has plain text in any case.
+    `overlays`: layers that lie over everything else, for this request alone. `on_stderr` gets what is written to
+    standard error; without it both outputs are one.
+    """
+
+    command: str
+    origin: Origin
+    keeps_effects: bool = True
+    time_limit: float | None = 120.0
+    is_raw: bool = False
+    overlays: tuple[Path, ...] = ()
+    env: Mapping[str, str] = {}
+    on_stderr: Callable[[str], None] | None = None
+
+    def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the shell, with what only this request adds."""
+        return {**base, **self.env}
+
+
+class Execution:
+    """One request being carried out: call `begin`, then either `end` or `abandon`."""
+
+    def __init__(
+        self, host: CommandHost, request: CommandRequest, shell: ShellState, on_output: Callable[[str], None]
+    ) -> None:
+        self.request = request
+        self.output = CommandOutput(host.directory, request.origin.call)
+        self._veil = SecretMasker(self._add_output)
+        self.tracker = ShellTracker(self._veil.feed)
+        self._host = host
+        self._shell = shell
+        self._start_directory = shell.directory
+        self._on_output = on_output
+        self._layer: CommandLayer | None = None
+        self._started_ns = 0
+        self._proxy: Path | None = None
+        self._disk_guard: DiskGuard | None = None
+        self._pending_before: dict[str, FileState] = {}
+        self._withheld = WithheldPaths()
+        self.running: RunningCommand | None = None
+
+    def _add_output(self, text: str) -> None:
+        self.output.add(strip_escapes(replace_undecodable(text)) if self.request.is_raw else text)
+        self._on_output(text)
+
+    def _add_stderr(self, text: str) -> None:
+        assert self.request.on_stderr is not None
+        self.output.add(strip_escapes(replace_undecodable(text)) if self.request.is_raw else text)
+        self.request.on_stderr(text)
+
+    async def mask_secrets(self) -> None:
+        """Mask the values of secret files in the output, except in raw output, which only the user reads."""
+        if not self.request.is_raw:
+            kept, root = self._withheld, self._host.workspace.root
+            self._veil.values = await asyncio.to_thread(find_secret_values, root, (*kept.covered, *kept.masked))
+
+    def finish_output(self) -> None:
+        """Flush the output: the command prints no more."""
+        self.tracker.finish()
+        self._veil.finish()
+
+    async def begin(self, box: Box) -> None:
+        """Start the command.
+
+        Raises `AgentTuiError` if it can't be started; then nothing of it ran, and nothing is left.
+        """
+        ground = self._host
+        self._withheld = await asyncio.to_thread(ground.withheld)
+        await self.mask_secrets()
+        self._pending_before = _list_pending(ground)
+        lowers = (*self.request.overlays, *ground.shadow.prepare_lowers())
+        self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
+        self._layer = ground.shadow.open_layer() if self.request.keeps_effects else None
+        self._disk_guard = DiskGuard(ground.directory, self._layer, ground.ensure_cache())
+        self._started_ns = time.time_ns()
+        try:
+            errors = self._add_stderr if self.request.on_stderr is not None else None
+            self.running = await box.start(self._build_spec(lowers), self.tracker.feed, errors)
+        except BaseException:
+            self._drop_layer()
+            raise
+
+    def _build_spec(self, lowers: tuple[Path, ...]) -> BoxRequest:
+        ground, order, layer = self._host, self.request, self._layer
+        is_job = order.time_limit is None
+        limits = BoxLimits(seconds=order.time_limit, memory=get_memory_limit())
+        limits = replace(limits, output=MAX_JOB_OUTPUT) if is_job else limits
+        return BoxRequest(
+            workspace=ground.workspace.root,
+            command=self.tracker.wrap_command(order.command),
+            env=order.build_environment(self._shell.build_environment(ground.build_environment())),
+            lowers=lowers,
+            upper=layer.upper if layer else None,
+            work=layer.work if layer else None,
+            cwd=self._shell.directory,
+            cache=ground.ensure_cache(),
+            hidden=(*ground.hidden, *self._withheld.outside),
+            withheld=self._withheld.covered,
+            masked=self._withheld.masked,
+            proxy=self._proxy,
+            readable=ground.readable(),
+            limits=self._disk_guard.bound_limits(limits) if self._disk_guard else limits,
+            interactive=is_job,
+            raw=order.is_raw,
+        )
+
+    async def end(self) -> CommandResult:
+        """Wait for the end and absorb the effects. Cancelling leaves the command running: then call `abandon`."""
+        ended = await self._wait()
+        self.finish_output()
+        self.output.close()
+        return self._build_result(ended, self._take_effects(ended))
+
+    async def _wait(self) -> BoxResult:
+        assert self.running is not None
+        assert self._disk_guard is not None
+        watch = asyncio.create_task(self._disk_guard.watch(self.running))
+        try:
+            ended = await self.running.wait()
+        finally:
+            watch.cancel()
+        await self._disk_guard.reset_full_cache()
+        return replace(ended, exit_code=None, ended="disk_full") if self._disk_guard.reason else ended
+
+    def _take_effects(self, ended: BoxResult) -> str:
+        """Absorb or drop the layer and return one line about the effects."""
+        order, layer = self.request, self._layer
+        self._record_check(ended)
+        if ended.end_reason == "lost":
+            self._drop_layer()
+            return self._emit_discarded(BOX_LOST)
+        if ended.end_reason == "disk_full" and self._disk_guard is not None:
+            self._drop_layer()
+            return self._emit_discarded(ENDED_FOR_SPACE.format(self._disk_guard.reason))
+        if layer is None:
+            return self._emit_discarded()
+        try:
+            effects = self._host.shadow.absorb(layer, origin=order.origin, started_ns=self._started_ns)
+        except AgentTuiError:  # said by whoever waits for the command; half of its effects would be worse than none
+            self._drop_layer()
+            raise
+        self._layer = None
+        return format_effects(effects)
+
+    def _emit_discarded(self, *notes: str) -> str:
+        effects = EffectsRecorded(
+            call=self.request.origin.call, command=self.request.command, discarded=True, notes=tuple(notes)
+        )
+        self._host.emit(effects)
+        return format_effects(effects)
+
+    def _record_check(self, ended: BoxResult) -> None:
+        """Record the check that the command was, if any, before its layer is absorbed.
+
+        What the command itself changed has not been checked by it. A check counts only for what was pending from its
+        beginning to its end.
+        """
+        ground, order = self._host, self.request
+        if ended.exit_code is None or order.overlays or _list_pending(ground) != self._pending_before:
+            return
+        found = detect_checks(order.command, ended.exit_code, self.tracker.statuses, extra=ground.checks())
+        if found is None:
+            return
+        here = ground.workspace.root / self._start_directory
+        paths = tuple(os.path.relpath(here / each, ground.workspace.root) for each in found.paths)
+        check = Check(call=order.origin.call, command=order.command, exit_code=found.exit_code, paths=paths)
+        ground.emit(CheckRecorded(check=check))
+
+    def _build_result(self, ended: BoxResult, effects: str) -> CommandResult:
+        return CommandResult(
+            exit_code=ended.exit_code,
+            output=self.output.render_text(),
+            duration_ms=ended.duration_ms,
+            timed_out=ended.end_reason == "timed_out",
+            truncated=self.output.is_clipped,
+            ended=ended.end_reason,
+            directory=self._shell.directory,
+            effects=effects,
+            notes=(*ended.notes, *self._withheld.notes, *([SECRETS_HIDDEN] if self._veil.masked_count else ())),
+            spilled_path=self.output.spilled_path,
+        )
+
+    async def abandon(self) -> None:
+        """Stop the command and drop its effects; the box goes on with its end."""
+        try:
+            if self.running is not None:
+                await self.running.stop()
+        finally:
+            self.finish_output()
+            self.output.close()
+            self._drop_layer()
+
+    def _drop_layer(self) -> None:
+        layer, self._layer = self._layer, None
+        if layer is None:
+            return
+        try:
+            self._host.shadow.drop_layer(layer)
+        except AgentTuiError as problem:
+            self._host.emit(Notice(level="warning", message=problem.message, hint=problem.hint))
+
+
+def _list_pending(host: CommandHost) -> dict[str, FileState]:
+    return {path: change.pending for path, change in host.state.changes.items()}

@@ -1,0 +1,166 @@
+"""Background commands: each in a box of its own, listed, and ended with the session (SAFETY S9)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.clock import monotonic
+from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
+from core.protocol.events import ErrorRaised, JobEnded, JobStarted, TerminalReported
+from core.sandbox.results import CommandResult, JobReport
+from core.shell.execution import CommandHost, Execution
+
+MAX_JOBS = 16
+MAX_ENDED_JOBS = 50
+INTERRUPT_PATIENCE = 2.0  # seconds that an interrupted job has to end before its reader is told that it goes on
+
+
+class BackgroundJob:
+    """A command in the background. `read_chars`: how much of its output the model has read; `task` ends with it."""
+
+    def __init__(self, name: str, execution: Execution, directory: str) -> None:
+        self.id = name
+        self.execution = execution
+        self.directory = directory
+        self.started = monotonic()
+        self.read_chars = 0
+        self.result: CommandResult | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.result is None
+
+    @property
+    def command(self) -> str:
+        return self.execution.request.command
+
+
+class JobTable:
+    """The jobs of a session, ended ones included, as long as the program runs."""
+
+    def __init__(self, host: CommandHost) -> None:
+        self._host = host
+        self._jobs: dict[str, BackgroundJob] = {}
+
+    @property
+    def running_jobs(self) -> list[BackgroundJob]:
+        return [job for job in self._jobs.values() if job.is_alive]
+
+    def check_capacity(self) -> None:
+        """Raise `ToolFailed` when another job would be too many."""
+        if len(self.running_jobs) >= MAX_JOBS:
+            raise ToolFailed(f"{MAX_JOBS} commands run in the background already.", hint="Stop one of them first.")
+
+    def adopt(self, execution: Execution, directory: str) -> BackgroundJob:
+        """Continue a command that was begun as a job."""
+        order = execution.request
+        job = BackgroundJob(f"job_{self._host.state.job_count + 1}", execution, directory)
+        self._jobs[job.id] = job
+        for name in [each.id for each in self._jobs.values() if not each.is_alive][:-MAX_ENDED_JOBS]:
+            del self._jobs[name]
+        self._host.emit(JobStarted(id=job.id, call=order.origin.call, command=order.command, directory=job.directory))
+        job.task = asyncio.create_task(self._watch(job), name=job.id)
+        return job
+
+    async def _watch(self, job: BackgroundJob) -> None:
+        """Wait for a job's end, whatever that is; absorb its effects and emit its end."""
+        execution = job.execution
+        try:
+            result = await execution.end()
+        except asyncio.CancelledError:
+            await execution.abandon()
+            raise
+        except Exception as problem:  # its effects could not be taken in: that is the end of it, too
+            known = problem if isinstance(problem, AgentTuiError) else ToolFailed(f"{type(problem).__name__}.")
+            self._host.emit_outside_turn(ErrorRaised(code=known.code, message=known.message, hint=known.hint))
+            result = CommandResult(
+                exit_code=None,
+                output=execution.output.render_text(),
+                duration_ms=0,
+                ended="lost",
+                effects=known.message,
+            )
+        job.result = result
+        self._host.emit_outside_turn(
+            JobEnded(
+                id=job.id,
+                command=job.command,
+                ended=result.ended,
+                exit_code=result.exit_code,
+                duration_ms=result.duration_ms,
+                effects=result.effects,
+            )
+        )
+
+    # what the model does with them
+
+    def get_job(self, name: str) -> BackgroundJob:
+        found = self._jobs.get(name)
+        if found is None:
+            known = ", ".join(self._jobs) or "there is none"
+            raise ToolInputInvalid(f"There is no job {name!r}.", hint=f"The jobs are: {known}.")
+        return found
+
+    def list(self) -> tuple[JobReport, ...]:
+        return tuple(self._build_report(job) for job in self._jobs.values())
+
+    def _build_report(self, job: BackgroundJob, output: str = "") -> JobReport:
+        duration = job.result.duration_ms if job.result else round((monotonic() - job.started) * 1000)
+        return JobReport(
+            id=job.id,
+            command=job.command,
+            directory=job.directory,
+            duration_ms=duration,
+            output=output,
+            result=job.result,
+        )
+
+    async def read(self, name: str, wait: float = 0.0) -> JobReport:
+        """Return the output since the last read, after the job's end or `wait` seconds, whichever comes first."""
+        job = self.get_job(name)
+        if job.is_alive and wait > 0 and job.task is not None:
+            await asyncio.wait({job.task}, timeout=wait)
+        output = job.execution.output.render_since(job.read_chars)
+        job.read_chars = job.execution.output.total
+        if not job.is_alive:
+            self._host.emit(TerminalReported(ids=(job.id,)))
+        return self._build_report(job, output)
+
+    def send(self, name: str, text: str) -> None:
+        """Write text to the job's standard input."""
+        job = self._get_running(name)
+        assert job.execution.running is not None
+        job.execution.running.send(text.encode("utf-8", "surrogateescape"))
+
+    async def stop(self, name: str, *, interrupt: bool = False) -> JobReport:
+        """End a job; with `interrupt` as Ctrl+C does, so that it may go on. Its effects wait for review."""
+        job = self._get_running(name)
+        assert job.execution.running is not None
+        assert job.task is not None
+        if interrupt:
+            job.execution.running.interrupt()
+            return await self.read(name, INTERRUPT_PATIENCE)
+        await job.execution.running.stop()
+        await asyncio.wait({job.task})
+        return await self.read(name)
+
+    def _get_running(self, name: str) -> BackgroundJob:
+        job = self.get_job(name)
+        if not job.is_alive:
+            raise ToolFailed(f"{name} has ended already.", hint="read_terminal gives its output.")
+        return job
+
+    async def end(self, name: str) -> None:
+        """End a job for the user: the model is told, for it has not read it."""
+        job = self._jobs.get(name)
+        if job is not None and job.is_alive and job.execution.running is not None and job.task is not None:
+            await job.execution.running.stop()
+            await asyncio.wait({job.task})
+
+    async def close(self) -> None:
+        """End all jobs and absorb their effects."""
+        living = [job for job in self.running_jobs if job.execution.running is not None and job.task is not None]
+        await asyncio.gather(*(job.execution.running.stop() for job in living if job.execution.running))
+        if tasks := {job.task for job in living if job.task}:
+            await asyncio.wait(tasks)

@@ -1,0 +1,135 @@
+"""The hosts that commands of a session can reach, and the proxy that they are reached through.
+
+Nothing is granted to begin with. A command that wants a host is refused, and the user is asked afterwards, with what
+happened; a yes holds once, for the session, or for good. When a turn has read secrets and has also taken in what came
+from the network, standing grants are suspended for its rest: whatever goes out then is asked about (SAFETY I8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from core.errors import StateError
+from core.permissions.rules import PermissionRule, matches_host, select_rules
+from core.sandbox.network.addresses import HostAndPort
+from core.sandbox.network.proxy import LocalHandler, ProxiedConnection, Proxy
+from core.shell.log_collector import is_ingest
+
+MAX_REFUSED = 20
+
+RulesSource = Callable[[], tuple[PermissionRule, ...]]
+ConnectionRecorder = Callable[[str, dict[str, object]], None]
+
+
+def _record_nothing(_: str, __: dict[str, object]) -> None:
+    """Ignore a connection: nobody keeps a record."""
+
+
+class NetworkGrants:
+    """The network grants of a session. `rules` returns the rules that hold now; `record` gets every connection."""
+
+    def __init__(self, directory: Path, rules: RulesSource, record: ConnectionRecorder = _record_nothing) -> None:
+        self._directory = directory
+        self._rules = rules
+        self._record = record
+        self.collector: LocalHandler | None = None  # takes what the probes of a run send, while it goes on
+        self._proxy: Proxy | None = None
+        self._socket: Path | None = None
+        self._session_hosts: set[str] = set()
+        self._once_hosts: set[str] = set()
+        self._refused: dict[HostAndPort, None] = {}
+        self._turn = ""
+        self._has_read_secrets = False
+        self._has_received = False
+
+    # who may be reached
+
+    def list_hosts(self) -> tuple[str, ...]:
+        """Return the patterns of hosts that can be reached now, sorted."""
+        standing = set() if self.is_suspended else {*self._session_hosts, *self._list_configured()}
+        return tuple(sorted(standing | self._once_hosts))
+
+    def _list_configured(self) -> Iterable[str]:
+        return (rule.pattern.lower() for rule in select_rules(self._rules(), "WebFetch", "allow"))
+
+    def is_allowed(self, host: str) -> bool:
+        """True if a command may reach a host now.
+
+        A rule that refuses or asks is stronger than any grant but one for this one command.
+        """
+        stricter = {
+            rule.choice for rule in select_rules(self._rules(), "WebFetch", "ask", "deny") if rule.matches(host)
+        }
+        granted = self._once_hosts if stricter else self.list_hosts()
+        return "deny" not in stricter and any(matches_host(pattern, host) for pattern in granted)
+
+    def can_be_asked(self, host: str) -> bool:
+        """True if the user may be asked about a host: no rule denies it."""
+        return not any(rule.matches(host) for rule in select_rules(self._rules(), "WebFetch", "deny"))
+
+    def grant(self, hosts: Iterable[str], *, for_session: bool) -> None:
+        """Grant hosts until `revoke_once`, or as long as the session is open."""
+        (self._session_hosts if for_session else self._once_hosts).update(hosts)
+
+    def revoke_once(self) -> None:
+        self._once_hosts.clear()
+
+    # what happened
+
+    @property
+    def is_suspended(self) -> bool:
+        """True if secrets were read and foreign bytes taken in, in this turn."""
+        return self._has_read_secrets and self._has_received
+
+    def begin_turn(self, turn: str) -> None:
+        if turn != self._turn:
+            self._turn, self._has_read_secrets, self._has_received = turn, False, False
+
+    def record_secret_read(self) -> None:
+        """Record that the model was given the content of a file that holds secrets."""
+        self._has_read_secrets = True
+
+    def take_refused(self) -> tuple[HostAndPort, ...]:
+        """Return the targets that were refused since the last call."""
+        found, self._refused = tuple(self._refused), {}
+        return found
+
+    def _on_refused(self, target: HostAndPort) -> None:
+        self._record("network.refused", {"host": target.host, "port": target.port})
+        if len(self._refused) < MAX_REFUSED:
+            self._refused[target] = None
+
+    def _on_passed(self, passed: ProxiedConnection) -> None:
+        self._has_received = self._has_received or passed.received > 0
+        self._record(
+            "network.passed",
+            {
+                "host": passed.target.host,
+                "port": passed.target.port,
+                "address": passed.address,
+                "sent": passed.sent,
+                "received": passed.received,
+            },
+        )
+
+    # the proxy
+
+    def _select_handler(self, head: bytes) -> LocalHandler | None:
+        return self.collector if is_ingest(head) else None
+
+    async def open_proxy(self) -> Path | None:
+        """Start the proxy at first use and return its socket; None: it can't be started, and there is no network."""
+        if self._proxy is None:
+            proxy = Proxy(self.is_allowed, refused=self._on_refused, passed=self._on_passed, own=self._select_handler)
+            try:
+                self._socket = await proxy.start(self._directory)
+            except (OSError, StateError):
+                return None
+            self._proxy = proxy
+        return self._socket
+
+    async def close(self) -> None:
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
+            await proxy.close()

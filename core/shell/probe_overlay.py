@@ -1,0 +1,189 @@
+"""The probe overlay: files with probes in them, laid over everything else for one run, and gone with it.
+
+It is derived from the session's state and holds nothing else. The layer is a directory in overlayfs's format; the log
+of a run is a file in the cache of commands, which is the one place that a box lets them write to for good.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from core.debug.probe_regions import group_by_path, insert_probes
+from core.edits.text_file import TextFile, decode_text
+from core.errors import PathRefused, StateError, ToolFailed
+from core.filesystem.removal import remove_tree
+from core.protocol.debug import Probe
+from core.sandbox.box import Tier
+from core.sandbox.environment import build_environment
+from core.sandbox.host_paths import find_home
+from core.shadow import Shadow
+
+LOG_VARIABLE = "AGENT_TUI_PROBE_LOG"
+URL_VARIABLE = "AGENT_TUI_PROBE_URL"
+URL_PLACEHOLDER = "__PROBE_URL__"  # stands in the code of a probe for the URL, where there is no environment to ask
+MAX_PROBED_FILE = 4_000_000  # bytes of a file that takes probes
+MAX_LOG = 64 << 20  # bytes of a log that are read
+LAYERS_FOLDER = "probes"
+_PREFIX = "agent-tui-probes-"
+_CHUNK = 1 << 20
+
+
+class ProbeMount(Struct, frozen=True, kw_only=True):
+    """The overlays and environment of a run with probes.
+
+    `log`: what the run writes itself; `posted`: what the collector took; `lost_probes`: ids of probes without a place.
+    """
+
+    overlays: tuple[Path, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    log: Path
+    posted: Path
+    lost_probes: tuple[str, ...] = ()
+
+
+class ProbeOverlay:
+    """The layers and logs of a session's runs. `cache`: that of its commands, None where they have none."""
+
+    def __init__(self, session: str, directory: Path, cache: Path | None) -> None:
+        self._layers = directory / LAYERS_FOLDER
+        self._logs = cache or directory
+        self._name = f"{_PREFIX}{session}-"
+
+    def build_posted_path(self, run: str) -> Path:
+        """Return the file in which a collector of this run records: no command can reach it."""
+        return self._layers / f"{run}.ndjson"
+
+    def open(self, run: str, probes: Sequence[Probe], shadow: Shadow, url: str, tier: Tier) -> ProbeMount:
+        """Lay probes out for a run. `url`: the collector's, "" = none.
+
+        Raises `StateError` if there is no space, `ToolInputInvalid` if a file holds marks of its own.
+        """
+        log = self._logs / f"{self._name}{run}.ndjson"
+        place = self._layers / run
+        lost: list[str] = []
+        try:
+            log.unlink(missing_ok=True)
+            self.build_posted_path(run).unlink(missing_ok=True)
+            self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            known = [replace(each, code=each.code.replace(URL_PLACEHOLDER, url)) for each in probes]
+            for path, group in group_by_path(known).items():
+                lost += self._write_probed_file(place, path, group, shadow, run)
+        except OSError as error:
+            self.close(run)
+            raise StateError(f"The probes can't be laid out in {self._layers}: {error.strerror}.") from error
+        except BaseException:
+            self.close(run)
+            raise
+        is_bound = tier not in {Tier.LANDLOCK, Tier.NONE}  # there the cache has the path that it has here
+        inside = find_home(build_environment(os.environ)) / ".cache" / log.name if is_bound else log
+        env = {LOG_VARIABLE: str(inside), **({URL_VARIABLE: url} if url else {})}
+        over = (place,) if place.exists() else ()
+        return ProbeMount(overlays=over, env=env, log=log, posted=self.build_posted_path(run), lost_probes=tuple(lost))
+
+    def _write_probed_file(
+        self, place: Path, path: str, probes: Sequence[Probe], shadow: Shadow, run: str
+    ) -> Iterable[str]:
+        try:
+            found = read_probed_file(shadow, path)
+        except (ToolFailed, PathRefused):
+            return [probe.id for probe in probes]
+        laid = insert_probes(found.file.text, probes, run)
+        if len(laid.lost) < len(probes):
+            self._make_directories(place, path, shadow)
+            (place / path).write_bytes(found.file.encode(laid.text))
+            (place / path).chmod(found.mode)
+        return laid.lost
+
+    def _make_directories(self, place: Path, path: str, shadow: Shadow) -> None:
+        """Create the directories above a file with the modes of those below, which the merged tree takes from them."""
+        place.mkdir(mode=0o755, parents=True, exist_ok=True)
+        root = shadow.workspace.root.stat()
+        place.chmod(stat.S_IMODE(root.st_mode) | 0o700)
+        for above in [each for each in reversed(PurePosixPath(path).parents) if str(each) != "."]:
+            made = place / above
+            if not made.exists():
+                known = shadow.stat(str(above))
+                made.mkdir()
+                made.chmod((known.mode if known else 0o755) | 0o700)
+
+    def close(self, run: str) -> None:
+        """Remove a run's layer and log."""
+        with suppress(OSError):
+            remove_tree(self._layers / run)
+        for log in (self._logs / f"{self._name}{run}.ndjson", self.build_posted_path(run)):
+            with suppress(OSError):
+                log.unlink(missing_ok=True)
+
+    def remove_leftovers(self) -> None:
+        """Remove what an engine that was killed left of its runs."""
+        with suppress(OSError):
+            if self._layers.is_dir():
+                remove_tree(self._layers)
+        with suppress(OSError):
+            for each in self._logs.glob(f"{self._name}*"):
+                each.unlink()
+
+
+class ProbedFile(Struct, frozen=True, kw_only=True):
+    """A file to be probed: its text, what encodes it, and its mode."""
+
+    file: TextFile
+    mode: int
+
+
+def read_probed_file(shadow: Shadow, path: str) -> ProbedFile:
+    """Read a file as the agent sees it. Raises `ToolFailed` if it is absent, too large or no text, or
+    `PathRefused`."""
+    found = shadow.stat(path)
+    if found is None or found.kind != "file":
+        raise ToolFailed(f"There is no file {path}.")
+    data = shadow.read(path, MAX_PROBED_FILE + 1) or b""
+    file = decode_text(data) if len(data) <= MAX_PROBED_FILE else None
+    if file is None:
+        raise ToolFailed(f"{path} is {'too large' if len(data) > MAX_PROBED_FILE else 'no text'}: it takes no probes.")
+    return ProbedFile(file=file, mode=stat.S_IMODE(found.mode))
+
+
+def read_chunks(log: Path, start: int = 0) -> Iterator[bytes]:
+    """Yield what a log holds from an offset on. A command wrote it: anything but a regular file yields nothing."""
+    try:
+        descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return
+        os.lseek(descriptor, start, os.SEEK_SET)
+        left = MAX_LOG - start
+        while left > 0 and (piece := os.read(descriptor, min(_CHUNK, left))):
+            left -= len(piece)
+            yield piece
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+class LogTail:
+    """A reader of what was added to a log since the last look, in whole lines."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._offset = 0
+        self._partial_line = b""
+
+    def read_lines(self) -> bytes:
+        """Return the new lines; ends with a line break unless empty."""
+        fresh = b"".join(read_chunks(self._log, self._offset))
+        self._offset += len(fresh)
+        whole, newline, rest = (self._partial_line + fresh).rpartition(b"\n")
+        self._partial_line = rest[-65_536:]
+        return whole + newline

@@ -1,0 +1,200 @@
+"""The state of a session's shell between two commands: its directory and its changes of the environment.
+
+Each command has a shell of its own. A prologue makes it tell, through a copy of its standard output, its environment
+at its beginning and, when it ends by itself, once more with its directory; what it tells is taken out of the output
+again. The next command starts with the difference. A shell that is killed, or that `exec` replaces, leaves no trace.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct, field
+
+MAX_VARIABLES = 200
+MAX_VALUE = 32_000
+_KEPT_BY_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
+_OWN_PREFIXES = ("AGENT_TUI_", "BASH_FUNC_", "BASH_")
+_SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)S?(?:_|$)")
+# `>&` to a copy: what the command does to its own output does not matter. `set +x` keeps our steps out of a trace.
+_PROLOGUE = (
+    """if [ -n "${BASH_VERSION-}" ]; then eval 'exec {__at_out}>&1; """
+    """__at_tell() { { printf "%s" "[[at:NONCE:"; printf "%s " "$@"; printf "\\n%s\\n" "${PWD-}"; """
+    """export -p; printf "%s" ":NONCE:at]]"; } >&"$__at_out" 2>/dev/null; }; __at_tell; """
+    """trap "{ __at_ended=(\\"\\${PIPESTATUS[@]}\\"); set +xeu; } 2>/dev/null; """
+    """__at_tell \\"\\${__at_ended[@]}\\"" EXIT'; fi"""
+)
+
+
+class ShellState(Struct, frozen=True, kw_only=True):
+    """`directory` relative to the workspace; `variables` and `removed`: the difference from its first environment."""
+
+    directory: str = "."
+    variables: Mapping[str, str] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+
+    def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment that the next command starts with."""
+        return {name: value for name, value in {**base, **self.variables}.items() if name not in self.removed}
+
+    def list_public_variables(self) -> dict[str, str]:
+        """Return the variables that may be written down: none that looks like a secret."""
+        from core.secrets import redact
+
+        return {
+            name: value
+            for name, value in sorted(self.variables.items())
+            if not _SECRET_NAME.search(name.upper()) and redact(value) == value
+        }
+
+
+class ShellReport(Struct, frozen=True, kw_only=True):
+    """One report of a shell about itself. `statuses`: the exit codes of its last pipeline."""
+
+    directory: str
+    variables: Mapping[str, str]
+    statuses: tuple[int, ...] = ()
+
+
+class ShellTracker:
+    """A wrapper of one command that takes its shell's reports out of the output, which comes in pieces."""
+
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        nonce = secrets.token_hex(8)
+        self._prologue = _PROLOGUE.replace("NONCE", nonce)
+        self._open, self._close = f"[[at:{nonce}:", f":{nonce}:at]]"
+        self._on_output = on_output
+        self._buffer = ""
+        self._reports: list[ShellReport] = []
+
+    def wrap_command(self, command: str) -> str:
+        """Return the command with the prologue, as the shell is to run it."""
+        return f"{self._prologue}\n{command}"
+
+    def feed(self, text: str) -> None:
+        """Add output and hand the command's own on, but for an end that may be the beginning of a report."""
+        self._buffer += text
+        while (start := self._buffer.find(self._open)) >= 0:
+            end = self._buffer.find(self._close, start)
+            if end < 0:
+                break
+            if told := _parse_report(replace_undecodable(self._buffer[start + len(self._open) : end])):
+                self._reports.append(told)
+            self._buffer = self._buffer[:start] + self._buffer[end + len(self._close) :]
+        keep = start if start >= 0 else len(self._buffer) - _count_overlap(self._buffer, self._open)
+        self._emit_output(keep)
+
+    def finish(self) -> None:
+        """Flush: no more output comes. An incomplete report is not shown either."""
+        start = self._buffer.find(self._open)
+        self._emit_output(start if start >= 0 else len(self._buffer))
+
+    def _emit_output(self, count: int) -> None:
+        shown, self._buffer = self._buffer[:count], self._buffer[count:]
+        if shown:
+            self._on_output(shown)
+
+    @property
+    def statuses(self) -> tuple[int, ...]:
+        """The exit codes of the last pipeline, none when the shell did not end by itself."""
+        return self._reports[-1].statuses if len(self._reports) > 1 else ()
+
+    def compute_state(self, before: ShellState, root: Path) -> tuple[ShellState, str]:
+        """Return the state of the shell now, and a note about it ("" = none)."""
+        if len(self._reports) < 2:
+            return before, ""
+        first, last = self._reports[0], self._reports[-1]
+        variables, removed = dict(before.variables), set(before.removed)
+        for name in first.variables.keys() - last.variables.keys():
+            variables.pop(name, None)
+            removed.add(name)
+        seen = _find_seen_root(first.directory, before.directory)
+        for name, value in last.variables.items():
+            if first.variables.get(name) != value and len(value) <= MAX_VALUE:
+                variables[name] = value.replace(str(seen), str(root)) if seen != root else value
+                removed.discard(name)
+        directory, note = _relativize(last.directory, (root, seen))
+        if len(variables) > MAX_VARIABLES:
+            return ShellState(directory=directory, variables=before.variables, removed=before.removed), (
+                f"{note} More than {MAX_VARIABLES} variables were set; they are not kept.".strip()
+            )
+        return ShellState(directory=directory, variables=variables, removed=frozenset(removed)), note
+
+
+def _find_seen_root(start: str, directory: str) -> Path:
+    """Return the path at which the command saw the workspace: a box that works on a copy has it elsewhere."""
+    seen = Path(start)
+    return seen if directory == "." else seen.parents[len(Path(directory).parts) - 1]
+
+
+def _relativize(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
+    """Return the directory as a path in the workspace and a note; any other place lasts no longer than its command."""
+    for root in roots:
+        if Path(directory).is_relative_to(root):
+            return Path(directory).relative_to(root).as_posix(), ""
+    return ".", f"The shell was left in {directory}, outside of the workspace: the next command starts in its root."
+
+
+def _count_overlap(text: str, mark: str) -> int:
+    """Return how many characters at the end of `text` may be the beginning of `mark`."""
+    return next((size for size in range(min(len(mark) - 1, len(text)), 0, -1) if mark.startswith(text[-size:])), 0)
+
+
+def replace_undecodable(text: str) -> str:
+    """Return text that can be written down: bytes that are no text are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _parse_report(text: str) -> ShellReport | None:
+    statuses, newline, rest = text.partition("\n")
+    directory, more, declarations = rest.partition("\n")
+    if not newline or not more:
+        return None
+    codes = tuple(int(each) for each in statuses.split() if each.isdigit())
+    return ShellReport(directory=directory, variables=parse_exports(declarations), statuses=codes)
+
+
+_DECLARATION = re.compile(r"(?:declare -\S+|export) ([A-Za-z_][A-Za-z0-9_]*)(=)?")
+_SEGMENT = re.compile(r"""\$'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)|([^\s'"\\$]+|\$)""", re.DOTALL)
+_ESCAPE = re.compile(
+    r"((?:\\[0-7]{3})+)|\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL
+)
+_NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def parse_exports(text: str) -> dict[str, str]:
+    """Parse the output of bash's `export -p`, without variables that are not the user's to set."""
+    found: dict[str, str] = {}
+    place = 0
+    while declared := _DECLARATION.search(text, place):
+        place = declared.end()
+        if not declared[2]:
+            continue
+        parts: list[str] = []
+        while segment := _SEGMENT.match(text, place):
+            parts.append(_decode_segment(segment))
+            place = segment.end()
+        name, value = declared[1], "".join(parts)
+        if name not in _KEPT_BY_SHELL and not name.startswith(_OWN_PREFIXES) and "\ufffd" not in value:
+            found[name] = value
+    return found
+
+
+def _decode_segment(segment: re.Match[str]) -> str:
+    ansi, double, single, escaped, bare = segment.groups()
+    if ansi is not None:
+        return _ESCAPE.sub(_decode_escape, ansi)
+    if double is not None:
+        return re.sub(r"\\([$`\"\\\n])", lambda each: each[1].strip("\n"), double)
+    return single if single is not None else (escaped or bare or "")
+
+
+def _decode_escape(escape: re.Match[str]) -> str:
+    octal, hexadecimal, short, long, letter = escape.groups()
+    if octal is not None:
+        return bytes(int(each, 8) & 0xFF for each in octal.split("\\")[1:]).decode("utf-8", "replace")
+    number = hexadecimal or short or long
+    return chr(int(number, 16)) if number else _NAMED.get(letter, letter)

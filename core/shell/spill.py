@@ -1,0 +1,55 @@
+"""Long tool results: the model gets head and tail, the whole is spilled into a file that it can read."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from core.secrets import mask_secrets
+
+MAX_RESULT = 120_000  # characters of a result that go to the model
+MAX_SUMMARY = 200  # characters
+OUTPUTS_FOLDER = "outputs"
+_NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
+
+
+def clip_text(directory: Path, call: str, text: str) -> tuple[str, str]:
+    """Return the text as the model gets it, and the name of the file with the whole ("" = nothing was left out)."""
+    if len(text) <= MAX_RESULT:
+        return text, ""
+    name, why = spill_output(directory, call, text)
+    where = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {why}"
+    head, tail = MAX_RESULT * 2 // 3, MAX_RESULT // 3
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out:,} characters left out; {where} …]\n{text[-tail:]}", name
+
+
+def extract_first_line(text: str) -> str:
+    """Return the first line of a result as it is shown to the user."""
+    line = text.split("\n", 1)[0]
+    return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY].rpartition(' ')[0]}…"
+
+
+def spill_output(directory: Path, name: str, text: str) -> tuple[str, str]:
+    """Write a text to a file that the model can read. Returns its name, and why there is none ("" = there is)."""
+    try:
+        folder = directory / OUTPUTS_FOLDER
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(mask_secrets(text).encode("utf-8", "replace"))
+    except OSError as error:
+        return "", error.strerror or "it can't be written"
+    return f"output:{name}.txt", ""
+
+
+def read_spilled(directory: Path, path: str) -> bytes | None:
+    """Return the content of a spilled result; None for any other path."""
+    found = _NAME.fullmatch(path)
+    if found is None:
+        return None
+    try:
+        return (directory / OUTPUTS_FOLDER / f"{found['call']}.txt").read_bytes()
+    except OSError:
+        return None

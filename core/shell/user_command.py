@@ -1,0 +1,128 @@
+"""A command that the user typed (`!command`): run where the agent's commands run, without a question.
+
+It belongs to no turn and may run beside one. The chat shows it like any other command; the model is told of it with the
+next prompt, or at the next step of the turn that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.errors import AgentTuiError
+from core.ids import new_id
+from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
+from core.protocol.events import (
+    CommandRan,
+    DocumentFinished,
+    DocumentStarted,
+    ToolFinished,
+    ToolOutput,
+    ToolRequested,
+    ToolStatus,
+)
+from core.protocol.review import Origin
+from core.sandbox.results import CommandResult
+from core.shell.execution import EFFECTS_DROPPED, CommandRequest
+from core.shell.terminal import Terminal
+
+TOOL = "user_command"
+TIME_LIMIT = 600.0
+MAX_REPORTED = 16_000  # characters of output that the model is told
+
+
+class UserCommand:
+    """One command of the user. Its call has an id of its own, so that effects and checks can name it."""
+
+    def __init__(self, terminal: Terminal, command: str) -> None:
+        self._terminal = terminal
+        self._emit = terminal.host.emit_outside_turn
+        self.command = command
+        self.call = new_id("user")
+        self.result: CommandResult | None = None
+        self._document = new_id("doc")
+        self._directory = terminal.shell.directory
+
+    async def run(self) -> None:
+        """Run the command; cancelling stops it. Its output and its end are emitted in any case."""
+        self._emit(DocumentStarted(id=self._document, kind="terminal_command", sequence=0, title=self.command))
+        self._emit(
+            ToolRequested(call=self.call, tool=TOOL, arguments="{}", document=self._document, summary=self.command)
+        )
+        heard: list[str] = []
+
+        def shown(text: str) -> None:
+            heard.append(text)
+            self._emit(ToolOutput(call=self.call, text=text))
+
+        try:
+            result = self.result = await self._terminal.run(self._build_request(), shown)
+            self._emit_end("completed" if result.exit_code is not None else "failed", result)
+        except asyncio.CancelledError:
+            self._emit_end("cancelled", _build_stopped_result("".join(heard), EFFECTS_DROPPED))
+            raise
+        except AgentTuiError as problem:
+            self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))
+
+    def _build_request(self) -> CommandRequest:
+        origin = Origin(call=self.call, tool=TOOL, command=self.command)
+        if (layer := self._terminal.probe_mount) is not None:
+            return CommandRequest(
+                command=self.command,
+                origin=origin,
+                keeps_effects=False,
+                time_limit=TIME_LIMIT,
+                overlays=layer.overlays,
+                env=layer.env,
+            )
+        return CommandRequest(
+            command=self.command,
+            origin=origin,
+            keeps_effects=self._terminal.keeps_effects(is_typed=True),
+            time_limit=TIME_LIMIT,
+        )
+
+    def _emit_end(self, status: ToolStatus, result: CommandResult) -> None:
+        output = "\n".join(filter(None, (*result.notes, result.output)))
+        metadata = TerminalCommandMetadata(
+            command=self.command,
+            working_directory=self._directory,
+            exit_code=result.exit_code,
+            output=_shorten(output, MAX_REPORTED),
+            duration_ms=result.duration_ms,
+            tool_call_id=self.call,
+            effects=result.effects,
+        )
+        self._emit(DocumentFinished(document=TerminalCommandDocument(id=self._document, sequence=0, metadata=metadata)))
+        summary = "" if status == "completed" else result.ended.replace("_", " ")
+        self._emit(
+            ToolFinished(
+                call=self.call,
+                tool=TOOL,
+                status=status,
+                duration_ms=result.duration_ms,
+                summary=summary,
+                spilled=result.spilled_path,
+            )
+        )
+        self._emit(
+            CommandRan(
+                id=self.call,
+                command=self.command,
+                directory=self._directory,
+                ended=result.ended,
+                exit_code=result.exit_code,
+                output=_shorten(output, MAX_REPORTED),
+                effects=result.effects,
+            )
+        )
+
+
+def _build_stopped_result(output: str, effects: str) -> CommandResult:
+    return CommandResult(exit_code=None, output=output, duration_ms=0, ended="stopped", effects=effects)
+
+
+def _shorten(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters …]\n{text[-tail:]}"

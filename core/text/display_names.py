@@ -1,0 +1,126 @@
+"""How a name is shown on every screen and in every printed line: no two look alike, and none acts.
+
+A name is that of a file, a branch, a todo: what somebody decides by and somebody else has chosen. What is not plainly
+seen as itself is written as `‹…›` or as a control picture; no name can hold these by itself, so what is shown can be
+read back. `expose_controls` and `to_one_line` are for prose around names: nothing in it is hidden, no line of it is
+forged.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from core.text.lookalikes import format_code_point, is_compatibility_form, mark_word
+
+ELLIPSIS: Final = "…"
+
+# C0 without tab and newline, DEL, C1, line and paragraph separators, bidi controls, zero-width and invisible
+# characters, lone surrogates, interlinear and musical format characters, tags, variation selectors beyond emoji.
+HIDDEN: Final = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
+    "\ufe00-\ufe0f\ufe20-\ufe2f"
+)
+_MAX_MARKS: Final = 4
+_UNSAFE_TEXT = re.compile(f"[{HIDDEN}]|[{MARKS}]{{{_MAX_MARKS + 1},}}")
+_UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})[{MARKS}]+|[\U000e0000-\U000e0fff]+")
+_TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
+_LOOSE_MARK = re.compile(f"[{MARKS}]")
+_BLANKS = re.compile("^ +| +$|(?<= ) +")
+_PIECES = re.compile(r"([^\W\d_]+)|(.)", re.DOTALL)
+_BYTES: Final = range(0x10FF80, 0x110000)  # a byte that is no UTF-8, on the wire; see `workspace.names`
+# Signs beside letters that are plainly themselves.
+_PLAIN_SIGNS: Final = frozenset("§©®¶€£¥¿«»、。〈〉《》「」『』【】")
+
+
+def display_name(name: str, width: int = 0) -> str:
+    """Return a name as it is shown, on one line; of more than `width` characters (0: any number) only the end.
+
+    Two names that differ are shown as different: nothing is dropped or joined, and what can be taken for something else
+    is named. ASCII names, and those of the world's languages, are left as they are.
+    """
+    if not (name.isascii() and name.isprintable()) or "  " in name or name != name.strip():
+        name = "".join(_mark_pieces(name[-4 * width :] if width else name))
+    return name if not 0 < width < len(name) else ELLIPSIS + name[len(name) - max(width - 1, 0) :]
+
+
+def _mark_pieces(name: str) -> Iterator[str]:
+    blanks = {at for run in _BLANKS.finditer(name) for at in range(run.start(), run.end())}
+    before, marks = "", 0
+    for found in _PIECES.finditer(name):
+        if word := found[1]:
+            yield from mark_word(word)
+            before, marks = word[-1], 0
+        elif _is_mark_of(found[2], before, marks):
+            yield found[2]
+            before, marks = found[2], marks + 1
+        else:
+            yield _display_character(found[2], is_odd=found.start() in blanks)
+            before, marks = "", 0
+
+
+def _is_mark_of(character: str, before: str, marks: int) -> bool:
+    """True for a sign that an alphabet writes with its letters (a vowel, a tone), once, and no loose accent."""
+    if not before or before.isascii() or character == before or marks > 1 or _LOOSE_MARK.match(character):
+        return False
+    return unicodedata.category(character) in {"Mn", "Mc"} and unicodedata.normalize("NFKC", character) == character
+
+
+def _display_character(character: str, *, is_odd: bool) -> str:
+    code = ord(character)
+    if 0x20 <= code < 0x7F and not is_odd:
+        return character
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code in _BYTES:
+        return f"‹byte {code & 0xFF:02X}›"
+    if character in _PLAIN_SIGNS or (
+        code >= 0x1F300
+        and not 0x1F650 <= code < 0x1F680
+        and not 0x1F700 <= code < 0x1F900
+        and unicodedata.category(character) in {"So", "Sk"}
+    ):
+        return character
+    return (
+        format_code_point(character)
+        if is_compatibility_form(character) and character.isprintable()
+        else f"‹U+{code:04X}›"
+    )
+
+
+def _display_run(match: re.Match[str]) -> str:
+    run = match.group()
+    if match.group(2):
+        return f"{match.group(2)}‹+{len(run) - _MAX_MARKS} marks›"
+    code = ord(run[0])
+    if code < 0x20 and len(run) == 1:
+        return chr(0x2400 + code)
+    count = f"×{len(run)}" if len(run) > 1 else ""
+    return f"‹U+{code:04X}{count}›"
+
+
+def expose_controls(text: str) -> str:
+    """Return every control, bidi, zero-width or tag character as a visible escape; newlines and tabs stay.
+
+    For what the user has to decide on (a command that asks for approval): nothing is dropped.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n")
+    if not _UNSAFE_TEXT.search(text):
+        return text
+    text = _TAG_RUN.sub(lambda tags: f"‹U+{ord(tags.group()[0]):04X} and {len(tags.group()) - 1} more›", text)
+    return _UNSAFE_RUNS.sub(_display_run, text)
+
+
+def to_one_line(text: str) -> str:
+    """Return prose with names in it as one printed line: what would act, hide or begin another line is made
+    visible."""
+    return expose_controls(text.replace("\n", "␊").replace("\t", "␉").replace("\r", "␍"))

@@ -1,0 +1,24 @@
+"""Opening tags as models write them: attributes in any order, with double, single or no quotes, with entities."""
+
+from __future__ import annotations
+
+import html
+import re
+
+_ATTRIBUTE = re.compile(r"""([A-Za-z_][\w:-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|“([^”]*)”|([^\s"'>]+))""")
+
+
+def parse_attributes(text: str) -> dict[str, str]:
+    """Parse attributes: names in lower case, values with entities resolved."""
+    found = _ATTRIBUTE.finditer(text)
+    return {match[1].lower(): html.unescape(match[2] or match[3] or match[4] or match[5] or "") for match in found}
+
+
+def parse_open_tag(row: str, tag: str) -> dict[str, str] | None:
+    """The attributes of the last tag of this name that the row opens; None when it opens none."""
+    found = re.findall(rf"<{re.escape(tag)}((?:\s[^<>]*)?)>", row, re.IGNORECASE)
+    return parse_attributes(found[-1]) if found else None
+
+
+def has_closing_tag(row: str, tag: str) -> bool:
+    return re.search(rf"</{re.escape(tag)}\s*>", row, re.IGNORECASE) is not None

@@ -1,0 +1,73 @@
+"""Well-formed Unicode: what can't be encoded never gets further than here.
+
+A lone surrogate is half a character: of an emoji that a stream cut in two, or a byte that is no UTF-8 and that Python
+keeps as U+DC80 ... U+DCFF (a path, an argument, a line of a file in another encoding). No JSON, log or terminal takes
+it. Halves that meet become the character that they are; what is left alone becomes U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_RECORD = TypeVar("_RECORD")
+
+
+def make_well_formed(text: str) -> str:
+    """Return `text` with pairs of surrogates joined and each lone one as U+FFFD."""
+    if text.isascii() or _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def encode_record(record: object) -> bytes:
+    """Return a record as JSON, whatever its texts hold."""
+    try:
+        return msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(map_texts(msgspec.to_builtins(record)))
+
+
+def convert_record(record: _RECORD, change: Any = make_well_formed) -> _RECORD:
+    """Return the same record with `change` applied to every text in it."""
+    return msgspec.convert(map_texts(msgspec.to_builtins(record), change), type(record))
+
+
+def map_texts(value: Any, change: Any = make_well_formed) -> Any:
+    """Return plain data with `change` applied to every text in it, keys too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key) if isinstance(key, str) else key: map_texts(each, change) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_texts(each, change) for each in value]
+    return value
+
+
+class SurrogateJoiner:
+    """Joins what a stream cut between the halves of a character, for each of the texts that it brings."""
+
+    def __init__(self) -> None:
+        self._held: dict[Hashable, str] = {}
+
+    def join(self, key: Hashable, piece: str) -> str:
+        """Return the part of a text that may be passed on; half a character at its end waits for the other half."""
+        if not piece:
+            return ""
+        piece = self._held.pop(key, "") + piece
+        if "\ud800" <= piece[-1] <= "\udbff":
+            self._held[key], piece = piece[-1], piece[:-1]
+        return make_well_formed(piece)
+
+    def flush(self, key: Hashable) -> str:
+        """Return what is left of a text at its end: nothing, or U+FFFD."""
+        return REPLACEMENT if self._held.pop(key, "") else ""
+
+    def list_waiting(self) -> list[Hashable]:
+        """Return the texts of which half a character waits."""
+        return list(self._held)

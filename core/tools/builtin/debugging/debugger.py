@@ -1,0 +1,91 @@
+"""What the tools of Debug mode are handed: the board of hypotheses, the probes, and the runs with their logs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from core.protocol.debug import CauseVerdict, Evidence, Hypothesis, Probe, ProbeRecord, ProbeRun
+from core.protocol.events.debug import ReproduceOutcome
+from core.sandbox.results import CommandResult
+
+
+class Reproduction(Struct, frozen=True, kw_only=True):
+    """How the fault is shown: by a command, or by the user, who follows the steps. `seconds` a command may take."""
+
+    command: str = ""
+    steps: tuple[str, ...] = ()
+    seconds: float = 120.0
+
+
+class ReproductionReport(Struct, frozen=True, kw_only=True):
+    """What came of it. `result` of a command; `note`: what is told of what the user said; `lost`: probes whose place is
+    gone; `unseen`: files with a fix that the run did not see, since it is pending."""
+
+    run: ProbeRun
+    outcome: ReproduceOutcome
+    result: CommandResult | None = None
+    note: str = ""
+    lost: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+class RemovedProbes(Struct, frozen=True, kw_only=True):
+    """The probes that are gone, and what the user said of the fix when they were about to go ("" = not asked)."""
+
+    gone: tuple[str, ...] = ()
+    said: str = ""
+
+
+class Debugger(Protocol):
+    """PROBE: nothing of it changes a file that the user has, or will be asked about."""
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]: ...
+
+    def probes(self) -> tuple[Probe, ...]: ...
+
+    def runs(self) -> tuple[ProbeRun, ...]: ...
+
+    def set_hypotheses(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[str, ...]:
+        """Replace them all. Files in which a fix that did not help was taken back."""
+        ...
+
+    def give_verdict(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
+        """Give a verdict; `evidence` names lines of logs as `run:line`."""
+        ...
+
+    def add_probe(self, path: str, line: int, code: str, hypothesis: str) -> Probe:
+        """Put a probe before a line. `ToolInputInvalid`: it can't stand there, or the file would not parse."""
+        ...
+
+    async def remove_probes(self, names: tuple[str, ...]) -> RemovedProbes:
+        """Take probes away (none named: all). Before the last one goes the user judges a fix that a run has shown; if
+        it did not help, it is taken back, and the probes stay."""
+        ...
+
+    async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
+        """Run with the probes in place. `ToolFailed` when that can't be done or is refused."""
+        ...
+
+    def records(self, run: str) -> tuple[ProbeRecord, ...]:
+        """What a run logged. `ToolInputInvalid`: there is no such run."""
+        ...
+
+    def save_output(self, run: str, text: str) -> str:
+        """Put the whole log of a run aside in a file that `read_file` takes; its name there, "" = there is no room."""
+        ...
+
+
+def format_hypotheses(hypotheses: tuple[Hypothesis, ...]) -> str:
+    """One line for each, with its verdict and the lines that it cites."""
+    return "\n".join(format_hypothesis(each) for each in hypotheses)
+
+
+def format_hypothesis(each: Hypothesis) -> str:
+    cited = f" ({', '.join(map(_format_evidence, each.evidence))})" if each.evidence else ""
+    return f"{each.id} {each.state.upper()}{cited}: {each.statement}"
+
+
+def _format_evidence(evidence: Evidence) -> str:
+    return evidence.name

@@ -1,0 +1,41 @@
+"""hypotheses_set: three to five possible causes, before anything is changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from core.debug.hypotheses import check_hypotheses
+from core.modes import Access
+from core.protocol.debug import Hypothesis
+from core.tools.base import Tool, ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger, format_hypotheses
+
+
+class ProposedHypothesis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    statement: Annotated[str, Meta(min_length=1, max_length=2_000, description="The possible cause, in one sentence.")]
+    expected: Annotated[str, Meta(max_length=2_000, description="What a log would show if it were true.")] = ""
+    id: Annotated[str, Meta(max_length=20, description="Short, as H1; left out: numbered.")] = ""
+
+
+class HypothesesSetTool(Tool[Debugger], frozen=True, kw_only=True):
+    name: ClassVar[str] = "hypotheses_set"
+    access: ClassVar[Access] = Access.PROBE
+
+    hypotheses: Annotated[tuple[ProposedHypothesis, ...], Meta(description="Three to five, the likeliest first.")]
+
+    def subject(self) -> str:
+        return f"{len(self.hypotheses)} hypotheses"
+
+    async def run(self, capability: Debugger) -> ToolOutcome:
+        wanted = tuple(
+            Hypothesis(id=each.id or f"H{number}", statement=each.statement.strip(), expects=each.expected.strip())
+            for number, each in enumerate(self.hypotheses, start=1)
+        )
+        check_hypotheses(wanted)
+        taken_back = capability.set_hypotheses(wanted)
+        told = [format_hypotheses(wanted)]
+        if taken_back:
+            told.append(f"The fix that did not help was taken back in {', '.join(taken_back)}.")
+        return ToolOutcome(content="\n".join(told), summary="the fix was taken back" if taken_back else "")

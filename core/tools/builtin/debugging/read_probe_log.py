@@ -1,0 +1,84 @@
+"""read_probe_log: what the probes logged, by hypothesis and by run, and two runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.debug.probe_records import format_record
+from core.debug.run_comparison import compare_runs, filter_records, narrow_place
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.protocol.debug import ComparedLocation, ProbeRecord
+from core.tools.base import Tool, ToolOutcome
+from core.tools.builtin.debugging.debugger import Debugger
+from core.tools.builtin.debugging.reproduce import format_probe_line
+
+_MOST = 400  # lines, or places
+_SIDE = 5  # lines of each run at a place
+_SIDES = {"first": "only in {0}", "second": "only in {1}", "differs": "differs", "same": "the same"}
+
+
+class ReadProbeLog(Tool[Debugger], frozen=True, kw_only=True, rename={"hypothesis": "hypothesis_id", "named": "run"}):
+    name: ClassVar[str] = "read_probe_log"
+    access: ClassVar[Access] = Access.PROBE
+    argument_names: ClassVar = {"run_id": "run", "hypothesis": "hypothesis_id"}
+
+    named: Annotated[str, Meta(max_length=20, description="The run, as r1; left out: the latest.")] = ""
+    compare_with: Annotated[str, Meta(max_length=20, description="Another run, to see what differs.")] = ""
+    hypothesis: Annotated[str, Meta(max_length=20, description="Only lines of this hypothesis.")] = ""
+    containing: Annotated[str, Meta(max_length=200, description="Only lines with this text in them.")] = ""
+    offset: Annotated[int, Meta(ge=0, description="How many lines to leave out at the beginning.")] = 0
+
+    def subject(self) -> str:
+        runs = " and ".join(filter(None, (self.named, self.compare_with))) or "the latest run"
+        return f"{runs}{f' ({self.hypothesis})' if self.hypothesis else ''}"
+
+    async def run(self, capability: Debugger) -> ToolOutcome:
+        runs = [each.id for each in capability.runs()]
+        if not runs:
+            raise ToolInputInvalid("Nothing was logged yet.", hint="Call reproduce first.")
+        name = self.named or runs[-1]
+        logged = capability.records(name)
+        records = self._filter_records(logged)
+        if self.compare_with:
+            other = self._filter_records(capability.records(self.compare_with))
+            return self._compare_runs(name, compare_runs(records, other))
+        part = records[self.offset : self.offset + _MOST]
+        told = [
+            f"{len(records)} lines of {name}:",
+            *(format_probe_line(name, each.line, format_record(each)) for each in part),
+        ]
+        left = len(records) - self.offset - len(part)
+        if left > 0:
+            whole = "\n".join(format_probe_line(name, each.line, format_record(each)) for each in logged)
+            file = capability.save_output(name, whole)
+            told.append(f"[{left} more{f'; the whole log: read_file {file}' if file else ''}]")
+        return ToolOutcome(content="\n".join(told), summary=f"{len(records)} lines")
+
+    def _filter_records(self, records: tuple[ProbeRecord, ...]) -> tuple[ProbeRecord, ...]:
+        return filter_records(records, hypothesis=self.hypothesis, words=(self.containing,) if self.containing else ())
+
+    def _compare_runs(self, name: str, rows: tuple[ComparedLocation, ...]) -> ToolOutcome:
+        other = self.compare_with
+        part = rows[self.offset : self.offset + _MOST]
+        told = [f"{name} and {other}, place by place:"]
+        for row in part:
+            told += _format_comparison(row, name, other)
+        left = len(rows) - self.offset - len(part)
+        told += [f"[{left} places more]"] if left > 0 else []
+        differing = sum(row.side != "same" for row in rows)
+        return ToolOutcome(content="\n".join(told), summary=f"{differing} of {len(rows)} places differ")
+
+
+def _format_comparison(row: ComparedLocation, name: str, other: str) -> Iterator[str]:
+    yield (
+        f"{_SIDES[row.side].format(name, other)}: [{row.hypothesis}] {row.location}: {row.message} "
+        f"({row.first_count} and {row.second_count} lines)"
+    )
+    if row.side != "same":
+        near = narrow_place(row, _SIDE)
+        for run, records in ((name, near.first), (other, near.second)):
+            yield from (f"  {format_probe_line(run, each.line, each.data or each.message)}" for each in records)

@@ -1,0 +1,142 @@
+"""apply_patch: a patch over one or more files, `*** Begin Patch` or a unified diff; all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from core.edits.errors import EditError
+from core.edits.formats.patch import apply_file_patch
+from core.edits.formats.patch_parser import FilePatch, parse_patch
+from core.edits.text_file import TextFile
+from core.errors import AgentTuiError, ToolInputInvalid
+from core.modes import Access
+from core.tools.base import Editor, FileEditDetail, Tool, ToolOutcome
+from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
+from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable
+
+
+class _FileState(Struct, frozen=True, kw_only=True):
+    """A file of the patch before and after it. `text` None: it is gone; `data` is what is to be written; `rungs` say
+    how its hunks were matched."""
+
+    before: TextFile | None
+    text: str | None
+    rungs: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> bytes | None:
+        if self.text is None:
+            return None
+        return self.before.encode(self.text) if self.before else self.text.encode("utf-8")
+
+
+class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "apply_patch"
+    access: ClassVar[Access] = Access.PROPOSE
+    freeform: ClassVar[str] = "input"
+    argument_names: ClassVar = {"patch": "input", "diff": "input", "patchText": "input", "patch_text": "input"}
+
+    input: Annotated[str, Meta(min_length=1, description="The whole patch, from *** Begin Patch to *** End Patch.")]
+
+    def subject(self) -> str:
+        return ", ".join(self.paths()) or "a patch"
+
+    def paths(self) -> tuple[str, ...]:
+        with suppress(EditError):
+            named = ((each.path, each.moved_to) for each in parse_patch(self.input))
+            return tuple(dict.fromkeys(path for pair in named for path in pair if path))
+        return ()
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        sides: dict[str, _FileState] = {}
+        files = parse_patch(self.input)
+        for number, each in enumerate(files, start=1):
+            try:
+                sides |= _apply_file(capability, each, sides)
+            except EditError as error:
+                where = f"File {number} of {len(files)}, {each.path}: " if len(files) > 1 else f"{each.path}: "
+                raise EditError(where + error.message, hint=error.hint, candidates=error.candidates) from error
+        return await self._describe_result(_write_all(capability, sides), sides)
+
+    async def _describe_result(
+        self, details: Mapping[str, FileEditDetail], sides: Mapping[str, _FileState]
+    ) -> ToolOutcome:
+        outcomes = [await _describe_file(path, detail, sides[path]) for path, detail in details.items()]
+        if len(outcomes) == 1:
+            return outcomes[0]
+        first = next(iter(details.values()))
+        added, removed = (sum(getattr(each, name) for each in details.values()) for name in ("added", "removed"))
+        detail = FileEditDetail(
+            path=first.path, operation=first.operation, content=self.input, added=added, removed=removed
+        )
+        summary = f"{len(outcomes)} files, +{added} -{removed}"
+        return ToolOutcome(content="\n".join(each.content for each in outcomes), summary=summary, detail=detail)
+
+
+def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState]) -> dict[str, _FileState]:
+    """What one file of a patch makes of the files, on top of what earlier ones made of them. Raises `EditError`."""
+    path = reader.relative(patch.path)
+    side = sides[path] if path in sides else _read_state(reader, path)
+    if side.text is None and patch.action != "add":
+        raise build_missing_error(reader, path)
+    text, rungs = apply_file_patch(side.text, patch)
+    rungs = (*side.rungs, *rungs)
+    if not patch.moved_to:
+        return {path: _FileState(before=side.before, text=text, rungs=rungs)}
+    target = reader.relative(patch.moved_to)
+    if (sides[target] if target in sides else _read_state(reader, target)).text is not None:
+        raise EditError(f"{patch.moved_to} exists, so nothing can be moved there.", hint="Nothing was changed.")
+    return {
+        path: _FileState(before=side.before, text=None),
+        target: _FileState(before=side.before, text=text, rungs=rungs),
+    }
+
+
+def _read_state(reader: Editor, path: str) -> _FileState:
+    if reader.stat(path) is None:
+        return _FileState(before=None, text=None)
+    file = read_editable(reader, path)
+    return _FileState(before=file, text=file.text)
+
+
+def _write_all(editor: Editor, sides: Mapping[str, _FileState]) -> dict[str, FileEditDetail]:
+    """Write every file; when one is refused, those that were written are put back."""
+    before = {path: editor.read_bytes(path, 1 << 26) if editor.stat(path) else None for path in sides}
+    if all(side.data == before[path] for path, side in sides.items()):
+        raise ToolInputInvalid("The patch changes nothing: the files are already as it says.", hint="Go on.")
+    done: dict[str, FileEditDetail] = {}
+    try:
+        for path, side in sides.items():
+            if side.data != before[path]:
+                done[path] = _write_one(editor, path, side.data)
+    except AgentTuiError:
+        _restore(editor, done, before)
+        raise
+    return done
+
+
+def _write_one(editor: Editor, path: str, data: bytes | None) -> FileEditDetail:
+    return editor.delete(path) if data is None else editor.write(path, data)
+
+
+def _restore(editor: Editor, done: Iterable[str], before: Mapping[str, bytes | None]) -> None:
+    for path in done:
+        with suppress(AgentTuiError):
+            _write_one(editor, path, before[path])
+
+
+async def _describe_file(path: str, detail: FileEditDetail, side: _FileState) -> ToolOutcome:
+    match detail.operation:
+        case "delete":
+            return ToolOutcome(content=f"Deleted {path}.", summary=f"-{detail.removed} deleted", detail=detail)
+        case "create":
+            return await describe_creation(path, detail, side.text or "")
+        case _:
+            before = side.before.text if side.before else ""
+            return await describe_edit(
+                path, before, side.text or "", detail, how=f"the patch was applied.{describe_match(side.rungs)}"
+            )

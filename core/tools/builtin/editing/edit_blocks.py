@@ -1,0 +1,79 @@
+"""edit_blocks: the SEARCH/REPLACE blocks of a `<file-edit>`, applied to one file all together or not at all."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.edits.formats.search_replace import (
+    SearchReplaceBlock,
+    SearchReplaceResult,
+    apply_blocks,
+    parse_blocks,
+    select_blocks,
+)
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.tools.base import Editor, Tool, ToolOutcome
+from core.tools.builtin.editing.edit_outcome import RUNGS, describe_creation, describe_edit
+from core.tools.builtin.editing.edit_targets import read_editable
+
+_MAX_LINES = 20
+
+
+class EditBlocks(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "edit_blocks"
+    access: ClassVar[Access] = Access.PROPOSE
+    argument_names: ClassVar = {
+        "filePath": "file_path",
+        "path": "file_path",
+        "target_file": "file_path",
+        "diffContent": "diff",
+    }
+
+    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]
+
+    def subject(self) -> str:
+        return self.file_path
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.file_path,)
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        blocks = self._parse_blocks()
+        if len(blocks) == 1 and not blocks[0].search and capability.stat(self.file_path) is None:
+            detail = capability.write(self.file_path, blocks[0].replace.encode("utf-8"))
+            return await describe_creation(self.file_path, detail, blocks[0].replace)
+        file = read_editable(capability, self.file_path)
+        if any(not block.search for block in blocks) and not capability.has_read_current(self.file_path):
+            raise ToolInputInvalid(
+                f"{self.file_path} exists, and you have not read it as it is now, so it is not replaced as a whole.",
+                hint="Read it with read_file first, or give the lines to replace. Nothing was changed.",
+                code="not_read",
+            )
+        done = apply_blocks(file.text, blocks)
+        detail = capability.write(self.file_path, file.encode(done.text))
+        return await describe_edit(self.file_path, file.text, done.text, detail, how=_describe_matches(done, blocks))
+
+    def _parse_blocks(self) -> tuple[SearchReplaceBlock, ...]:
+        parsed = parse_blocks(self.diff)
+        mine = select_blocks(parsed, self.file_path)
+        if len(mine) < len(parsed):
+            others = sorted({block.path for block in parsed if block.path and block not in mine})
+            raise ToolInputInvalid(
+                f"The blocks are for several files: {self.file_path}, {', '.join(others) or 'others'}.",
+                hint="Make one call for each file. Nothing was changed.",
+            )
+        return mine
+
+
+def _describe_matches(done: SearchReplaceResult, blocks: tuple[SearchReplaceBlock, ...]) -> str:
+    rows = [
+        f"block {number}: line {line}{f', matched with {RUNGS[rung]}' if rung in RUNGS else ''}"
+        for number, (line, rung) in enumerate(zip(done.lines, done.rungs, strict=True), start=1)
+    ]
+    more = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
+    count = f"{len(blocks)} blocks" if len(blocks) > 1 else "1 block"
+    return "\n".join([f"{count} applied.", *rows[:_MAX_LINES], *more])

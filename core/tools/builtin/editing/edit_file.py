@@ -1,0 +1,89 @@
+"""edit_file: new code in which `... existing code ...` stands for what stays; spliced by rules where they decide.
+
+What they can't decide goes, with the instructions, to the model of the `apply` route.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.edits.lazy.lazy_edit import UndecidedEdit, edit_lazy
+from core.edits.lazy.markers import is_marker
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.tools.base import Editor, EditRequest, Tool, ToolOutcome
+from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit
+from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable
+
+BY_RULES = "the code_edit was spliced in."
+BY_MODEL = "the code_edit did not tell by itself where it belongs, so it was worked out by a model. Check the result."
+
+
+class EditFile(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "edit_file"
+    access: ClassVar[Access] = Access.PROPOSE
+    argument_names: ClassVar = {
+        "file_path": "target_file",
+        "path": "target_file",
+        "filePath": "target_file",
+        "instruction": "instructions",
+        "explanation": "instructions",
+        "update": "code_edit",
+        "content": "code_edit",
+    }
+
+    target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    code_edit: Annotated[
+        str, Meta(description="The new code with a line of the file before and after each change; the rest marked.")
+    ]
+    instructions: Annotated[str, Meta(description="One sentence: what the edit does.")] = ""
+
+    def subject(self) -> str:
+        return self.target_file
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.target_file,)
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        if capability.stat(self.target_file) is None:
+            return await self._create(capability)
+        file = read_editable(capability, self.target_file)
+        how = BY_RULES
+        try:
+            text = edit_lazy(file.text, self.code_edit, self.target_file).text
+        except UndecidedEdit as undecided:
+            order = EditRequest(
+                path=self.target_file,
+                text=file.text,
+                instructions=self.instructions,
+                draft=self.code_edit,
+                problem=undecided.message,
+            )
+            text, how = await apply_with_model(capability, order), BY_MODEL
+        if text == file.text:
+            raise ToolInputInvalid(
+                f"The edit changes nothing: {self.target_file} is already as it says.",
+                hint="Read the file; if something is still to be changed, write the new lines into code_edit.",
+            )
+        detail = capability.write(self.target_file, file.encode(text))
+        return await describe_edit(self.target_file, file.text, text, detail, how=how)
+
+    async def _create(self, capability: Editor) -> ToolOutcome:
+        if any(is_marker(line) for line in self.code_edit.splitlines()):
+            raise build_missing_error(capability, self.target_file)
+        detail = capability.write(self.target_file, self.code_edit.encode("utf-8"))
+        return await describe_creation(self.target_file, detail, self.code_edit)
+
+
+async def apply_with_model(capability: Editor, order: EditRequest) -> str:
+    """What a model makes of the order. Refused when the file changed while the model thought about it."""
+    text = await capability.apply_with_model(order)
+    if capability.stat(order.path) is None or read_editable(capability, order.path).text != order.text:
+        raise ToolInputInvalid(
+            f"{order.path} changed while the edit was worked out.",
+            hint="Nothing was changed by it. Read the file and edit it again.",
+            code="changed_meanwhile",
+        )
+    return text

@@ -1,0 +1,79 @@
+"""What a path of a tool call points at, and what to say when it is not what the tool needs."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from core.edits.text_file import TextFile, decode_text, detect_binary
+from core.errors import PathRefused, ToolFailed, ToolInputInvalid
+from core.text.similarity import find_nearest_names
+from core.tools.base import FileStat, Reader
+
+_EDIT_LIMIT = 16_000_000
+# What models call the arguments of a replacement elsewhere.
+REPLACING = {
+    "path": "file_path",
+    "target_file": "file_path",
+    "filePath": "file_path",
+    "old_str": "old_string",
+    "new_str": "new_string",
+    "oldString": "old_string",
+    "newString": "new_string",
+    "replaceAll": "replace_all",
+}
+
+
+def require_present(reader: Reader, path: str) -> FileStat:
+    """What is at `path`; `ToolInputInvalid` with near names when nothing is."""
+    stat = reader.stat(path)
+    if stat is None:
+        raise build_missing_error(reader, path)
+    return stat
+
+
+def build_missing_error(reader: Reader, path: str) -> ToolInputInvalid:
+    """The error for a path that does not exist, naming what is there."""
+    rel = PurePosixPath(reader.relative(path))
+    folder = next((each for each in rel.parents if _is_folder(reader, str(each))), PurePosixPath("."))
+    names = [entry.name for entry in reader.list_dir(str(folder))]
+    wanted = rel.parts[len(folder.parts)] if len(rel.parts) > len(folder.parts) else rel.name
+    near = [str(folder / name) for name in find_nearest_names(wanted, names)]
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Find it with glob_file_search or list_dir."
+    return ToolInputInvalid(f"{path} does not exist.", hint=hint, code="file_not_found")
+
+
+def _is_folder(reader: Reader, path: str) -> bool:
+    try:
+        stat = reader.stat(path)
+    except PathRefused:
+        return False
+    return stat is not None and stat.kind == "directory"
+
+
+def require_file(stat: FileStat, path: str) -> None:
+    """Raise when it is a folder, a pipe, a device …"""
+    if stat.kind == "directory":
+        raise ToolInputInvalid(f"{path} is a directory.", hint="List it with list_dir, or name a file in it.")
+    if stat.kind not in {"file", "symlink"}:
+        kind = "a pipe, socket or device" if stat.kind == "other" else f"a {stat.kind}"
+        raise ToolInputInvalid(f"{path} is not a regular file: it is {kind}.", hint="Leave it alone.")
+
+
+def read_editable(reader: Reader, path: str) -> TextFile:
+    """The text of an existing file that is to be edited. Binary and huge files are refused: never rewritten as text."""
+    stat = require_present(reader, path)
+    require_file(stat, path)
+    if stat.size > _EDIT_LIMIT:
+        raise ToolFailed(f"{path} is too large to edit as text ({stat.size:,} bytes).", hint="Use a command for it.")
+    data = reader.read_bytes(path, _EDIT_LIMIT)
+    text = decode_text(data)
+    if text is None:
+        raise build_not_text_error(path, data, stat.size)
+    return text
+
+
+def build_not_text_error(path: str, data: bytes, size: int) -> ToolFailed:
+    kind = detect_binary(data) or "text in an unknown encoding"
+    return ToolFailed(
+        f"{path} is not a text file: {kind}, {size:,} bytes.", hint="Text tools leave it alone.", code="binary_file"
+    )

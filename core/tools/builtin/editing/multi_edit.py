@@ -1,0 +1,45 @@
+"""multi_edit: several replacements in one file, each in the text that the one before it left; all or none."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct, to_builtins
+
+from core.edits.formats.str_replace import apply_edits
+from core.modes import Access
+from core.tools.base import Editor, Tool, ToolOutcome
+from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
+from core.tools.builtin.editing.edit_targets import REPLACING, read_editable
+
+
+class ReplacementArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    old_string: Annotated[str, Meta(description="The text to replace, exactly as it stands in the file.")]
+    new_string: Annotated[str, Meta(description="The text that takes its place; empty to delete.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+
+
+class MultiEdit(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "multi_edit"
+    access: ClassVar[Access] = Access.PROPOSE
+    argument_names: ClassVar = REPLACING
+
+    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    edits: Annotated[tuple[ReplacementArgument, ...], Meta(min_length=1, description="The replacements, in order.")]
+
+    def subject(self) -> str:
+        return self.file_path
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.file_path,)
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        wanted = to_builtins(self.edits)
+        if not self.edits[0].old_string and capability.stat(self.file_path) is None:
+            text = apply_edits(None, list(wanted)).text
+            return await describe_creation(self.file_path, capability.write(self.file_path, text.encode("utf-8")), text)
+        file = read_editable(capability, self.file_path)
+        text, rungs = apply_edits(file.text, list(wanted))
+        detail = capability.write(self.file_path, file.encode(text))
+        count = f"{len(self.edits)} replacements" if len(self.edits) > 1 else "1 replacement"
+        return await describe_edit(self.file_path, file.text, text, detail, how=f"{count} made.{describe_match(rungs)}")

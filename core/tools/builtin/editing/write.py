@@ -1,0 +1,61 @@
+"""write: a whole file, new or replaced; an existing one only when its present content was read."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.edits.text_file import TextFile
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.text.lines import normalise_endings, split_lines
+from core.tools.base import Editor, Tool, ToolOutcome
+from core.tools.builtin.editing.edit_outcome import describe_creation, find_new_faults
+from core.tools.builtin.editing.edit_targets import read_editable
+
+
+class WriteTool(Tool[Editor], frozen=True, kw_only=True):
+    name: ClassVar[str] = "write"
+    access: ClassVar[Access] = Access.PROPOSE
+    argument_names: ClassVar = {
+        "path": "file_path",
+        "target_file": "file_path",
+        "filePath": "file_path",
+        "content": "contents",
+        "text": "contents",
+    }
+
+    file_path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    contents: Annotated[str, Meta(description="The whole content of the file.")]
+
+    def subject(self) -> str:
+        return self.file_path
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.file_path,)
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        if capability.stat(self.file_path) is None:
+            detail = capability.write(self.file_path, self.contents.encode("utf-8"))
+            return await describe_creation(self.file_path, detail, self.contents)
+        file = read_editable(capability, self.file_path)
+        if not capability.has_read_current(self.file_path):
+            raise ToolInputInvalid(
+                f"{self.file_path} exists, and you have not read it as it is now.",
+                hint="Read it to its end with read_file, then write it again. Nothing was changed.",
+                code="not_read",
+            )
+        text = self._fit_line_endings(file)
+        if text == file.text:
+            return ToolOutcome(content=f"{self.file_path} already has this content.", summary="no change")
+        detail = capability.write(self.file_path, file.encode(text))
+        head = f"Replaced {self.file_path}: {detail.added} lines added, {detail.removed} removed."
+        content = "\n".join([head, *await to_thread(find_new_faults, self.file_path, file.text, text)])
+        return ToolOutcome(content=content, summary=f"+{detail.added} -{detail.removed}", detail=detail)
+
+    def _fit_line_endings(self, file: TextFile) -> str:
+        """The new content with the line ending that the whole old file had."""
+        uniform = set(split_lines(file.text).ends) - {""} == {"\r\n"}
+        return normalise_endings(self.contents).replace("\n", "\r\n") if uniform else self.contents

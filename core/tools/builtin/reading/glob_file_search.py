@@ -1,0 +1,69 @@
+"""glob_file_search: files by name pattern, the latest first, as the agent sees the project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.modes import Access
+from core.tools.base import Reader, Tool, ToolOutcome
+from core.tools.builtin.reading.ripgrep import SCOPE, run_ripgrep
+from core.tools.builtin.reading.search_scope import SearchScope
+from core.workspace.file_names import from_os_name, to_os_name
+
+_MAX_FILES = 100
+_TIME_LIMIT = 20.0
+
+
+class GlobFileSearch(Tool[Reader], frozen=True, kw_only=True):
+    name: ClassVar[str] = "glob_file_search"
+    access: ClassVar[Access] = Access.READ
+    argument_names: ClassVar = {"pattern": "glob_pattern", "path": "target_directory", "directory": "target_directory"}
+
+    glob_pattern: Annotated[str, Meta(min_length=1, description="Such as *.py, src/**/*.test.ts or **/Makefile.")]
+    target_directory: Annotated[str, Meta(description="Where to look; the whole workspace by default.")] = "."
+    explanation: str = ""  # models of other agents give it
+
+    def subject(self) -> str:
+        where = "" if self.target_directory in {"", "."} else f" in {self.target_directory}"
+        return self.glob_pattern + where
+
+    async def run(self, capability: Reader) -> ToolOutcome:
+        anywhere = self.glob_pattern.removeprefix("./").removeprefix("/")
+        anywhere = anywhere if anywhere.startswith("**/") else f"**/{anywhere}"
+        scope = SearchScope(capability, self.target_directory, include=anywhere)
+        where = scope.build_arguments()
+        options = ["--files", "--null", *SCOPE, *where]
+        found = await run_ripgrep(options, cwd=capability.root, time_limit=_TIME_LIMIT) if where else None
+        names = found.data.split(b"\0")[:-1] if found else []
+        taken = [path for path in (from_os_name(name.removeprefix(b"./")) for name in names) if scope.includes(path)]
+        by_age = sorted(taken, key=lambda path: (-_read_mtime(capability.root, path), path))
+        pending = scope.list_pending_files()
+        room = max(0, _MAX_FILES - len(pending))
+        shown: list[str] = []
+        for path in by_age:
+            if len(shown) >= room:
+                break
+            if scope.is_searched_on_disk(path):
+                shown.append(path)
+        total = len(pending) + len([path for path in taken if path not in scope.pending])
+        stopped = found is not None and (found.cut or found.timed_out)
+        return self._format_outcome([*pending, *shown][:_MAX_FILES], total, stopped=stopped)
+
+    def _format_outcome(self, paths: list[str], total: int, *, stopped: bool) -> ToolOutcome:
+        if not paths:
+            hint = "Ignored files are not listed; try a wider pattern, or list_dir."
+            return ToolOutcome(content=f"No file matches {self.glob_pattern}. {hint}", summary="no files")
+        head = f"{total:,}{'+' if stopped else ''} file{'' if total == 1 else 's'}"
+        note = f", the {len(paths)} latest shown; use a narrower pattern to see others" * (total > len(paths))
+        return ToolOutcome(content="\n".join([f"{head}{note}", *paths]), summary=head)
+
+
+def _read_mtime(root: str, path: str) -> int:
+    try:
+        return Path(root, os.fsdecode(to_os_name(path))).lstat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,71 @@
+"""Glob patterns over workspace-relative paths, with the same meaning everywhere: `*`, `?`, `[…]`, `{a,b}` and `**`.
+
+A pattern without "/" matches a name at any depth; one with "/" starts at the workspace. A match on a folder covers all
+that is in it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from core.errors import ToolInputInvalid
+
+_MAX_LENGTH = 400
+_MAX_STARS = 4
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]/]*\]|\{|\}|,|\\.|.", re.DOTALL)
+_PLAIN = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def compile_glob(pattern: str) -> re.Pattern[str]:
+    """Raises `ToolInputInvalid` for a pattern that is malformed or could take very long."""
+    plain = pattern.strip().removeprefix("./")
+    anchored = "/" in plain.rstrip("/")
+    body = plain.strip("/")
+    _check_pattern(pattern, body)
+    prefix = "" if anchored else "(?:.*/)?"
+    try:
+        return re.compile(rf"{prefix}{_translate(pattern, body)}(?:/.*)?", re.DOTALL)
+    except re.error as error:
+        raise ToolInputInvalid(f"The glob pattern {pattern!r} is malformed: {error}.") from error
+
+
+def _check_pattern(pattern: str, body: str) -> None:
+    if not body:
+        raise ToolInputInvalid("The glob pattern is empty.", hint="Give one such as *.py or src/**/*.ts.")
+    crowded = any(part.replace("**", "*").count("*") > _MAX_STARS for part in body.split("/"))
+    if len(body) > _MAX_LENGTH or crowded or body.count("**") > _MAX_STARS:
+        raise ToolInputInvalid(
+            f"The glob pattern {pattern[:80]!r} has too many wildcards.", hint="Use a simpler one, or several calls."
+        )
+
+
+def _translate(pattern: str, body: str) -> str:
+    out, depth = [], 0
+    for token in _TOKEN.findall(body):
+        if token == "{":
+            depth += 1
+            out.append("(?:")
+        elif token == "}" and depth:
+            depth -= 1
+            out.append(")")
+        elif token == "," and depth:
+            out.append("|")
+        else:
+            out.append(_PLAIN.get(token) or _escape_token(token))
+    if depth:
+        raise ToolInputInvalid(f"The glob pattern {pattern!r} has a {{ that is never closed.", hint="Add the }.")
+    return "".join(out)
+
+
+def _escape_token(token: str) -> str:
+    if len(token) > 1 and token.startswith("["):
+        inner = token[1:-1].replace("\\", r"\\")
+        return f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+    return re.escape(token[1:] if len(token) > 1 and token.startswith("\\") else token)
+
+
+def extract_name_part(pattern: str) -> str:
+    """The part of a pattern that file names have to match; "" when it says nothing about names."""
+    name = pattern.strip().rstrip("/").rpartition("/")[2]
+    balanced = name.count("{") == name.count("}")
+    return name if balanced and "**" not in name and not pattern.endswith("/") and re.search(r"[*?.]", name) else ""

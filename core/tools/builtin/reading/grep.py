@@ -1,0 +1,171 @@
+"""grep: ripgrep over the project as the agent sees it, pending files in their pending state."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from core.modes import Access
+from core.tools.base import Reader, Tool, ToolOutcome
+from core.tools.builtin.reading.ripgrep import SCOPE, RipgrepOutput, run_ripgrep
+from core.tools.builtin.reading.search_scope import SearchScope
+from core.workspace.file_names import from_os_name, to_os_name
+
+_MAX_MATCHES = 50
+_PER_FILE = 200
+_TIME_LIMIT = 20.0
+_COLUMNS = 300
+_PENDING_LIMIT = 16_000_000
+_NOTHING = RipgrepOutput(data=b"")
+
+
+class _MatchRow(Struct, frozen=True):
+    """One printed line; `hit` False: a line of context. Line 0 separates groups."""
+
+    line: int
+    text: str
+    hit: bool
+
+
+class Grep(Tool[Reader], frozen=True, kw_only=True):
+    name: ClassVar[str] = "grep"
+    access: ClassVar[Access] = Access.READ
+    argument_names: ClassVar = {
+        "query": "pattern",
+        "regex": "pattern",
+        "glob": "include_pattern",
+        "include": "include_pattern",
+        "exclude": "exclude_pattern",
+        "target_directory": "path",
+        "-C": "context",
+    }
+
+    pattern: Annotated[str, Meta(min_length=1, max_length=2000, description="A regular expression (Rust syntax).")]
+    path: Annotated[str, Meta(description="A file or folder to search; the whole workspace by default.")] = "."
+    case_sensitive: Annotated[bool, Meta(description="false: upper and lower case are the same.")] = True
+    include_pattern: Annotated[str, Meta(description="Only files that match this glob, such as *.ts or src/**.")] = ""
+    exclude_pattern: Annotated[str, Meta(description="No files that match this glob.")] = ""
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines to show before and after each match, at most 20.")] = 0
+    explanation: str = ""  # models of other agents give it
+
+    def subject(self) -> str:
+        where = "" if self.path in {"", "."} else f" in {self.path}"
+        return f"{self.pattern}{where}" + (f" ({self.include_pattern})" if self.include_pattern else "")
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.path,) if self.path not in {"", "."} else ()
+
+    async def run(self, capability: Reader) -> ToolOutcome:
+        scope = SearchScope(capability, self.path, include=self.include_pattern, exclude=self.exclude_pattern)
+        disk = await self._search_disk(capability, scope)
+        pending = await self._search_pending(capability, scope)
+        files = {path: rows for path, rows in _group_by_file(disk.data) if scope.is_searched_on_disk(path)}
+        files |= dict(_group_by_file(pending.data))
+        timed_out = disk.timed_out or pending.timed_out
+        return _format_outcome(self.pattern, files, cut=disk.cut or pending.cut, timed_out=timed_out)
+
+    def _build_options(self) -> list[str]:
+        return [
+            "--null",
+            "--line-number",
+            "--no-heading",
+            "--with-filename",
+            "--max-columns-preview",
+            f"--max-columns={_COLUMNS}",
+            f"--max-count={_PER_FILE}",
+            f"--context={self.context}",
+            "--case-sensitive" if self.case_sensitive else "--ignore-case",
+            "-e",
+            self.pattern,
+        ]
+
+    async def _search_disk(self, reader: Reader, scope: SearchScope) -> RipgrepOutput:
+        where = scope.build_arguments()
+        if not where:
+            return _NOTHING
+        return await run_ripgrep([*SCOPE, *self._build_options(), *where], cwd=reader.root, time_limit=_TIME_LIMIT)
+
+    async def _search_pending(self, reader: Reader, scope: SearchScope) -> RipgrepOutput:
+        paths = scope.list_pending_files()
+        if not paths:
+            return _NOTHING
+        with tempfile.TemporaryDirectory(prefix="agent-tui-") as folder:
+            _write_files(Path(folder), reader, paths)
+            options = ["--no-ignore", "--hidden", "--no-messages", *self._build_options(), "--", "./"]
+            return await run_ripgrep(options, cwd=folder, time_limit=_TIME_LIMIT)
+
+
+def _write_files(folder: Path, reader: Reader, paths: Iterable[str]) -> None:
+    """Pending files as files, for ripgrep."""
+    for path in paths:
+        target = folder / os.fsdecode(to_os_name(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(reader.read_bytes(path, _PENDING_LIMIT))
+
+
+def _group_by_file(data: bytes) -> Iterator[tuple[str, list[_MatchRow]]]:
+    """ripgrep's `path NUL line:text` rows by file, in its order (each file's rows are together)."""
+    path, rows = "", list[_MatchRow]()
+    for name, row in _parse_rows(data):
+        if name != path and name:
+            if rows:
+                yield path, rows
+            path, rows = name, []
+        rows.append(row)
+    if rows:
+        yield path, rows
+
+
+def _parse_rows(data: bytes) -> Iterator[tuple[str, _MatchRow]]:
+    """Sequentially, because a file name may hold a newline. A last row that was cut off is left out."""
+    place = 0
+    while place < len(data):
+        if data.startswith(b"--\n", place):
+            yield "", _MatchRow(0, "", False)
+            place += 3
+            continue
+        null, end = data.find(b"\0", place), 0
+        end = data.find(b"\n", null) if null >= 0 else -1
+        if end < 0:
+            return
+        name = from_os_name(data[place:null].removeprefix(b"./"))
+        number, hit, text = _parse_row(data[null + 1 : end])
+        yield name, _MatchRow(number, text, hit)
+        place = end + 1
+
+
+def _parse_row(row: bytes) -> tuple[int, bool, str]:
+    digits = len(row) - len(row.lstrip(b"0123456789"))
+    text = row[digits + 1 :].decode("utf-8", "replace").removesuffix("\r")
+    return int(row[:digits] or 0), row[digits : digits + 1] == b":", text
+
+
+def _format_outcome(pattern: str, files: dict[str, list[_MatchRow]], *, cut: bool, timed_out: bool) -> ToolOutcome:
+    late = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]" if timed_out else ""
+    total = sum(row.hit for rows in files.values() for row in rows)
+    if not total:
+        return ToolOutcome(content=f"No matches for {pattern}{late}", summary="no matches")
+    more = cut or timed_out or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
+    count = f"{total:,}{'+' if more else ''}"
+    head = f"{count} match{'' if count == '1' else 'es'} in {len(files):,} file{'' if len(files) == 1 else 's'}"
+    note = f", the first {_MAX_MATCHES} shown; narrow the pattern, path or include_pattern" * (total > _MAX_MATCHES)
+    body = "\n".join(_format_rows(sorted(files.items())))
+    return ToolOutcome(content=f"{head}{note}\n{body}{late}", summary=head)
+
+
+def _format_rows(files: Iterable[tuple[str, list[_MatchRow]]]) -> Iterator[str]:
+    left = _MAX_MATCHES
+    for path, rows in files:
+        if left <= 0:
+            return
+        yield f"\n{path}"
+        for row in rows:
+            if row.hit and left <= 0:
+                return
+            left -= row.hit
+            yield "--" if not row.line else f"{row.line}{':' if row.hit else '-'}{row.text}"

@@ -1,0 +1,225 @@
+"""The linters that a project brings: which of them speak of a file, how each is run, and what its output says.
+
+A linter is the project's own when its configuration lies beside the file or above it. It is looked for in the project's
+environments first, then on PATH. Ruff is asked without a configuration, too, for what is wrong in any project.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+NOT_INSTALLED: Final = 113  # exit code of `script` when there is no such program
+PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
+SIDES: Final = ("disk", "pending")
+_CACHE: Final = '"${XDG_CACHE_HOME:-$HOME/.cache}"'
+_AT: Final = re.compile(r"\s*(?:vet: )?(?P<path>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):?)? *(?:- )?(?P<text>.+)")
+_IN_BRACKETS: Final = re.compile(r"(?P<path>[^\s(][^(]*)\((?P<line>\d+),(?P<column>\d+)\): (?P<text>.+)")
+_SCRIPTS: Final = frozenset(["js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"])
+
+
+class LintProblem(Struct, frozen=True, kw_only=True):
+    """What a linter complains of. `path` is relative to the workspace, lines and columns are 1-indexed, 0 = unknown."""
+
+    path: str
+    line: int
+    column: int
+    text: str
+
+
+class Linter(Struct, frozen=True, kw_only=True):
+    """`marks` are files that configure it; `within` are words that do so in files which others use, too; `bare` are
+    further arguments where nothing does ("" = it is not run there). `named`: it is given the files; else it looks at
+    the whole project. `words` are its arguments; `cache` is the option that names a directory to keep what it knows,
+    one for each side."""
+
+    name: str
+    program: str
+    words: str
+    endings: frozenset[str]
+    marks: tuple[str, ...] = ()
+    within: Mapping[str, str] = field(default_factory=dict)
+    bare: str = ""
+    named: bool = True
+    cache: str = ""
+    reads_json: bool = False
+
+
+LINTERS: Final[Mapping[str, Linter]] = {
+    each.name: each
+    for each in (
+        Linter(
+            name="ruff",
+            program="ruff",
+            words="check --output-format=concise --quiet --no-cache --force-exclude",
+            endings=frozenset({"py", "pyi"}),
+            marks=("ruff.toml", ".ruff.toml"),
+            within={"pyproject.toml": "[tool.ruff"},
+            bare="--select E9,F",
+        ),
+        Linter(
+            name="pyright",
+            program="pyright",
+            words="",
+            endings=frozenset({"py", "pyi"}),
+            marks=("pyrightconfig.json",),
+            within={"pyproject.toml": "[tool.pyright"},
+        ),
+        Linter(
+            name="mypy",
+            program="mypy",
+            words="--no-error-summary --show-column-numbers --hide-error-context --no-color-output --no-pretty",
+            cache="--cache-dir",
+            endings=frozenset({"py", "pyi"}),
+            marks=("mypy.ini", ".mypy.ini"),
+            within={"pyproject.toml": "[tool.mypy", "setup.cfg": "[mypy"},
+        ),
+        Linter(
+            name="eslint",
+            program="eslint",
+            words="--format json --no-error-on-unmatched-pattern",
+            endings=_SCRIPTS,
+            marks=(
+                *(f"eslint.config.{ending}" for ending in ("js", "mjs", "cjs", "ts", "mts", "cts")),
+                *(f".eslintrc{ending}" for ending in ("", ".js", ".cjs", ".json", ".yml", ".yaml")),
+            ),
+            within={"package.json": '"eslintConfig"'},
+            reads_json=True,
+        ),
+        Linter(
+            name="tsc",
+            program="tsc",
+            words="--noEmit --pretty false",
+            endings=frozenset({"ts", "tsx", "mts", "cts"}),
+            marks=("tsconfig.json",),
+            named=False,
+        ),
+        Linter(
+            name="go vet", program="go", words="vet ./...", endings=frozenset({"go"}), marks=("go.mod",), named=False
+        ),
+        Linter(
+            name="cargo check",
+            program="cargo",
+            words="check --quiet --offline --message-format short",
+            cache="--target-dir",
+            endings=frozenset({"rs"}),
+            marks=("Cargo.toml",),
+            named=False,
+        ),
+    )
+}
+
+
+class LintJob(Struct, frozen=True, kw_only=True):
+    """One linter in one directory of the workspace ("." = its root); `files` are relative to the workspace. `bare`:
+    nothing configures it there."""
+
+    linter: str
+    directory: str
+    files: tuple[str, ...]
+    bare: bool = False
+
+
+def plan_jobs(files: Iterable[str], configured: Callable[[Linter, str], bool]) -> list[LintJob]:
+    """What there is to run for these files, in the order of the table. `configured(linter, directory)`."""
+    found: dict[tuple[str, str, bool], list[str]] = {}
+    files = list(files)
+    for linter in LINTERS.values():
+        for path in files:
+            if PurePosixPath(path).suffix.removeprefix(".").lower() not in linter.endings:
+                continue
+            above = [str(each) for each in PurePosixPath(path).parents]
+            place = next((each for each in above if configured(linter, each)), None)
+            if place is not None or linter.bare:
+                found.setdefault((linter.name, place or ".", place is None), []).append(path)
+    return [
+        LintJob(linter=name, directory=at, files=tuple(each), bare=bare) for (name, at, bare), each in found.items()
+    ]
+
+
+def format_command(job: LintJob) -> str:
+    """The command as a rule of the user would speak of it."""
+    linter = LINTERS[job.linter]
+    return " ".join(filter(None, (linter.program, linter.words, linter.bare if job.bare else "", *_quote_files(job))))
+
+
+def build_script(job: LintJob, side: str) -> str:
+    """The shell command of a job, to be run in its directory."""
+    linter = LINTERS[job.linter]
+    depth = 0 if job.directory == "." else len(PurePosixPath(job.directory).parts)
+    places = [f"{'../' * up}{place}/{linter.program}" for up in range(depth + 1) for place in PLACES]
+    cache = [linter.cache, f"{_CACHE}/lints/{linter.program}-{side}"] if linter.cache else []
+    arguments = " ".join([linter.words, *([linter.bare] if job.bare else []), *cache, *_quote_files(job)])
+    return (
+        f'for each in {" ".join(places)}; do if [ -x "$each" ]; then exec "$each" {arguments}; fi; done; '
+        f"command -v {linter.program} >/dev/null 2>&1 || exit {NOT_INSTALLED}; exec {linter.program} {arguments}"
+    )
+
+
+def _quote_files(job: LintJob) -> list[str]:
+    """The files as the shell is given them: below `./`, so that none is taken for an option."""
+    if not LINTERS[job.linter].named:
+        return []
+    return [shlex.quote(f"./{posixpath.relpath(path, job.directory)}") for path in job.files]
+
+
+def parse_problems(job: LintJob, output: str, root: str) -> list[LintProblem]:
+    """What the output of a job says, in its order. `root` is the workspace's absolute path."""
+    rows = _parse_json(output) if LINTERS[job.linter].reads_json else _parse_lines(output)
+    found = []
+    for path, line, column, text in rows:
+        inside = posixpath.normpath(posixpath.join(root, job.directory, path))
+        if inside.startswith(f"{root}/") and not text.startswith("note:"):
+            found.append(LintProblem(path=inside[len(root) + 1 :], line=line, column=column, text=text[:500]))
+    return found
+
+
+def _parse_lines(output: str) -> Iterator[tuple[str, int, int, str]]:
+    for row in output.splitlines():
+        if found := _AT.fullmatch(row[:2000]) or _IN_BRACKETS.fullmatch(row[:2000]):
+            yield found["path"], int(found["line"]), int(found["column"] or 0), found["text"].strip()
+
+
+def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
+    """ESLint's format: a list of files, each with its messages."""
+    start = output.find("[")
+    try:
+        files: Any = json.JSONDecoder().raw_decode(output, start)[0] if start >= 0 else []
+        for file in files:
+            for each in file["messages"]:
+                if not each.get("ruleId") and not each.get("line"):  # such as: this file is ignored
+                    continue
+                text = f"{each.get('ruleId') or 'error'} {each['message']}"
+                yield str(file["filePath"]), int(each.get("line") or 0), int(each.get("column") or 0), text
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+
+
+def find_new_problems(now: Sequence[LintProblem], before: Sequence[LintProblem]) -> list[LintProblem]:
+    """The problems of `now` that `before` does not have. Lines move, so a problem is known by its file and its text;
+    where one came to others of its kind, those nearest to the old places are the old ones."""
+    old: dict[tuple[str, str], list[int]] = {}
+    for each in before:
+        old.setdefault((each.path, each.text), []).append(each.line)
+    new: dict[tuple[str, str], list[LintProblem]] = {}
+    for each in now:
+        new.setdefault((each.path, each.text), []).append(each)
+    kept = {id(each) for key, alike in new.items() for each in _drop_nearest(alike, old.get(key, ()))}
+    return [each for each in now if id(each) in kept]
+
+
+def _drop_nearest(alike: list[LintProblem], lines: Sequence[int]) -> list[LintProblem]:
+    """As many of the problems as there are more of them than lines: for each line the nearest one is taken out."""
+    if len(alike) <= len(lines):
+        return []
+    left = list(alike)
+    for line in lines:
+        left.remove(min(left, key=lambda each: abs(each.line - line)))
+    return left

@@ -1,0 +1,153 @@
+"""read_file: part of a text file, with line numbers; bounded in lines, bytes and memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import PurePosixPath
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from core.attachments import detect_media_type, prepare_attachment
+from core.edits.text_file import decode_text, detect_binary
+from core.errors import AttachmentRefused, ToolFailed
+from core.modes import Access
+from core.protocol.attachment_labels import classify_attachment, describe_attachment
+from core.tools.base import Reader, Tool, ToolOutcome
+from core.tools.builtin.editing.edit_targets import build_not_text_error, require_file, require_present
+
+_MAX_LINES = 1500
+_MAX_BYTES = 100_000
+_MAX_LINE = 2000
+_SCAN = 16_000_000
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class _LineWindow(Struct, kw_only=True):
+    """The shown lines; `first` and `last` are 1-indexed, `total` counts those in `data`."""
+
+    rows: list[str]
+    first: int
+    last: int
+    total: int
+
+
+class ReadFile(Tool[Reader], frozen=True, kw_only=True):
+    name: ClassVar[str] = "read_file"
+    access: ClassVar[Access] = Access.READ
+    argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
+
+    target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
+    offset: Annotated[
+        int, Meta(description="The first line to read, counted from 1; negative counts from the end.")
+    ] = 1
+    limit: Annotated[int, Meta(ge=0, description="How many lines to read; 0 means as many as fit.")] = 0
+    explanation: str = ""  # models of other agents give it
+
+    def subject(self) -> str:
+        if self.offset in {0, 1} and not self.limit:
+            return self.target_file
+        return f"{self.target_file} from line {self.offset}" + (f", {self.limit} lines" if self.limit else "")
+
+    def paths(self) -> tuple[str, ...]:
+        return (self.target_file,)
+
+    async def run(self, capability: Reader) -> ToolOutcome:
+        spilled = capability.read_spilled(self.target_file)
+        if spilled is not None:
+            return self._format_text(spilled[:_SCAN], len(spilled))[0]
+        stat = require_present(capability, self.target_file)
+        require_file(stat, self.target_file)
+        data = capability.read_bytes(self.target_file, _SCAN)
+        if detect_media_type(data):
+            return await self._build_outcome(data, max(stat.size, len(data)))
+        outcome, complete = self._format_text(data, max(stat.size, len(data)))
+        if complete:
+            capability.mark_read(self.target_file)
+        return outcome
+
+    async def _build_outcome(self, data: bytes, size: int) -> ToolOutcome:
+        """A picture or a PDF, for the model to look at."""
+        if size > len(data):
+            raise build_not_text_error(self.target_file, data, size)
+        try:
+            made = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(self.target_file).name)
+        except AttachmentRefused as refused:
+            known = build_not_text_error(self.target_file, data, size)
+            raise ToolFailed(f"{known.message} {refused.message}", hint=known.hint, code=known.code) from None
+        what = describe_attachment(made.attachment)
+        note = f", {made.note}" if made.note else ""
+        content = f"{classify_attachment(made.attachment)}: {what}{note}"
+        return ToolOutcome(content=content, summary=what, attachments=(made,))
+
+    def _format_text(self, data: bytes, size: int) -> tuple[ToolOutcome, bool]:
+        """The answer, and whether it reaches the end of the file."""
+        if not data:
+            return ToolOutcome(content="The file is empty.", summary="empty"), True
+        data = self._decode_to_utf8(data, size)
+        window = self._cut_window(data)
+        whole = size <= _SCAN
+        if not window.rows:
+            content = f"The file has {window.total:,} lines; there is nothing at line {self.offset}."
+            return ToolOutcome(content=content, summary=f"no line {self.offset}"), False
+        notes = self._build_notes(window, size, whole)
+        at_end = whole and window.last == window.total
+        if window.first == 1 and at_end:
+            summary = f"{window.total:,} line{'' if window.total == 1 else 's'}"
+        else:
+            summary = f"lines {window.first:,}-{window.last:,} of {window.total:,}{'' if whole else '+'}"
+        return ToolOutcome(content="\n".join([*window.rows, *notes]), summary=summary), at_end
+
+    def _decode_to_utf8(self, data: bytes, size: int) -> bytes:
+        if data.startswith(_UTF16):
+            text = decode_text(data[: len(data) & ~1])
+            if text is not None:
+                return text.text.encode("utf-8", "replace")
+        if detect_binary(data):
+            raise build_not_text_error(self.target_file, data, size)
+        return data.removeprefix(b"\xef\xbb\xbf")
+
+    def _cut_window(self, data: bytes) -> _LineWindow:
+        total = data.count(b"\n") + (not data.endswith(b"\n"))
+        first = max(1, self.offset if self.offset >= 0 else total + self.offset + 1)
+        wanted = min(self.limit or _MAX_LINES, _MAX_LINES)
+        rows: list[str] = []
+        used = 0
+        for number, line in _number_lines(data, first, wanted):
+            row = f"{number:6}|{_format_line(line)}"
+            used += len(row) + 1
+            if rows and used > _MAX_BYTES:
+                break
+            rows.append(row)
+        return _LineWindow(rows=rows, first=first, last=first + len(rows) - 1, total=total)
+
+    def _build_notes(self, window: _LineWindow, size: int, whole: bool) -> list[str]:
+        if whole and window.last == window.total:
+            return []
+        if window.last < window.total:
+            count = f"{window.total:,}" if whole else f"more than {window.total:,}"
+            return [
+                f"[lines {window.first:,}-{window.last:,} of {count}, {size:,} bytes in all; "
+                f"go on with offset={window.last + 1}]"
+            ]
+        return [f"[only the first {_SCAN:,} of {size:,} bytes can be read with this tool; search the rest with grep]"]
+
+
+def _number_lines(data: bytes, first: int, count: int) -> Iterator[tuple[int, bytes]]:
+    """Lines from `first` on. One at a time: a huge file of short lines must not become a huge list."""
+    stream = BytesIO(data)
+    for number, line in enumerate(stream, start=1):
+        if number >= first + count:
+            return
+        if number >= first:
+            yield number, line
+
+
+def _format_line(line: bytes) -> str:
+    bare = line.removesuffix(b"\n").removesuffix(b"\r")
+    if len(bare) <= _MAX_LINE:
+        return bare.decode("utf-8", "replace")
+    text = bare[: _MAX_LINE * 4].decode("utf-8", "replace")[:_MAX_LINE]
+    return f"{text} [... line clipped: {len(bare):,} bytes]"

@@ -1,0 +1,160 @@
+"""The ripgrep program: found without trusting the project, run without its configuration, read with bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.errors import ToolFailed, ToolInputInvalid
+
+# Hidden files are searched, .git is not. The rules of the workspace count wherever it lies, those above it don't.
+SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-parent", "--no-ignore-global", "--no-messages")
+BARE = {"PATH": os.defpath, "LANG": "C.UTF-8"}
+UNRULED = "--no-ignore"
+_RULES = frozenset({".gitignore", ".ignore", ".rgignore"})
+_PROMPT = 1.0  # seconds after which it is looked into why there is no end
+_MOST = 500_000  # names that are looked at then
+_MAX_OUTPUT = 4_000_000
+_PIECE = 65_536
+
+
+class RipgrepOutput(Struct, frozen=True, kw_only=True):
+    """`cut`: stopped at the byte limit; `timed_out`: stopped by time. Both leave what was found until then."""
+
+    data: bytes
+    cut: bool = False
+    timed_out: bool = False
+
+
+@cache
+def find_program() -> str:
+    """The path of `rg`: beside the running Python, else on PATH (absolute entries, none in the current directory)."""
+    entries = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
+    absolute = os.pathsep.join(str(entry) for entry in entries if not _is_in_workspace(entry))
+    found = shutil.which("rg", path=str(Path(sys.executable).parent)) or shutil.which("rg", path=absolute or os.defpath)
+    if found is None:
+        raise ToolFailed(
+            "The search program ripgrep (rg) is not installed.",
+            hint="Install the Python package ripgrep.",
+            code="no_rg",
+        )
+    return found
+
+
+def _is_in_workspace(entry: Path) -> bool:
+    try:
+        here = Path.cwd()
+    except OSError:  # the current directory was removed
+        return False
+    return here != Path("/") and entry.resolve().is_relative_to(here)
+
+
+async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> RipgrepOutput:
+    """Run `rg` with these arguments. `ToolInputInvalid` with its own words for a bad pattern; no match is no error.
+
+    It would wait for ever for an ignore file that is a named pipe; where there is one, ignore files do not count.
+    """
+    running = asyncio.ensure_future(_run(arguments, cwd, time_limit))
+    try:
+        await asyncio.wait([running], timeout=_PROMPT)
+        if running.done() or not await asyncio.to_thread(has_unusual_rules, cwd):
+            return await running
+    finally:
+        running.cancel()
+    await asyncio.wait([running])
+    return await _run([UNRULED, *arguments], cwd, time_limit)
+
+
+def has_unusual_rules(root: str) -> bool:
+    """Whether an ignore file below a directory is there and no regular file."""
+    waiting, left = [root], _MOST
+    if _is_unusual(f"{root}/.git/info/exclude"):
+        return True
+    while waiting and left > 0:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        left -= len(found)
+        if any(each.name in _RULES and _is_unusual(each.path) for each in found):
+            return True
+        waiting += [each.path for each in found if each.is_dir(follow_symlinks=False) and each.name != ".git"]
+    return False
+
+
+def _is_unusual(path: str) -> bool:
+    try:
+        return not stat.S_ISREG(Path(path).stat().st_mode)
+    except OSError:
+        return False
+
+
+async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> RipgrepOutput:
+    process = await asyncio.create_subprocess_exec(
+        find_program(),
+        "--no-config",
+        "--color=never",
+        *arguments,
+        cwd=cwd,
+        env=BARE,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out = bytearray()
+    timed_out = False
+    try:
+        async with asyncio.timeout(time_limit):
+            errors = await _read_limited(process, out)
+            await process.wait()
+    except TimeoutError:
+        timed_out, errors = True, b""
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode == 2 and errors and not out:
+        raise _build_error(errors.decode("utf-8", "replace").strip())
+    return RipgrepOutput(data=bytes(out), cut=len(out) >= _MAX_OUTPUT, timed_out=timed_out)
+
+
+async def _read_limited(process: asyncio.subprocess.Process, out: bytearray) -> bytes:
+    """Fill `out` up to the limit; the answer is what the program complained of."""
+    if process.stdout is None or process.stderr is None:
+        raise AssertionError("both streams are pipes")
+    complaint = asyncio.ensure_future(_read_errors(process.stderr))
+    try:
+        while len(out) < _MAX_OUTPUT and (piece := await process.stdout.read(_PIECE)):
+            out += piece
+        if len(out) >= _MAX_OUTPUT:
+            process.kill()
+        return await complaint
+    finally:
+        complaint.cancel()
+
+
+async def _read_errors(errors: asyncio.StreamReader) -> bytes:
+    """All that it says, in as many pieces as it comes, up to a limit."""
+    said = bytearray()
+    while len(said) < _PIECE and (piece := await errors.read(_PIECE)):
+        said += piece
+    return bytes(said)
+
+
+def _build_error(complaint: str) -> ToolInputInvalid:
+    words = complaint.removeprefix("rg: ")[:1500]
+    return ToolInputInvalid(
+        f"ripgrep can't search for this: {words}",
+        hint="Mend the pattern; put a backslash before a special character that is meant literally.",
+    )

@@ -1,0 +1,66 @@
+"""Which files a search looks at: one path, include and exclude patterns, and what the agent may see at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from core.errors import PathRefused
+from core.tools.base import Reader
+from core.tools.builtin.editing.edit_targets import require_present
+from core.tools.builtin.reading.globs import compile_glob, extract_name_part
+
+
+class SearchScope:
+    """The files below `path` (or `path` itself) that match the patterns, in their pending state."""
+
+    def __init__(self, reader: Reader, path: str, *, include: str = "", exclude: str = "") -> None:
+        self.path = reader.relative(path or ".")
+        self.is_file = require_present(reader, self.path).kind != "directory"
+        self.pending: Mapping[str, str] = MappingProxyType(dict(reader.pending_paths()))
+        self._reader = reader
+        self._include = compile_glob(include) if include else None
+        self._exclude = compile_glob(exclude) if exclude else None
+        self._names = extract_name_part(include)
+        self._seen: dict[str, bool] = {}
+
+    def build_arguments(self) -> list[str]:
+        """ripgrep's arguments for the workspace on disk; empty when there is nothing of this scope on disk."""
+        if not Path(self._reader.root, self.path).exists():
+            return []
+        # A type filter, unlike an include glob, does not bring ignored files back.
+        types = [f"--type-add=wanted:{self._names}", "--type=wanted"] if self._names else []
+        return [*types, "--", f"./{self.path}" if self.path != "." else "./"]
+
+    def includes(self, path: str) -> bool:
+        """By its name alone."""
+        below = self.path in {".", path} or path.startswith(f"{self.path}/")
+        wanted = self._include is None or self._matches(self._include, path)
+        return below and wanted and not (self._exclude and self._matches(self._exclude, path))
+
+    def is_searched_on_disk(self, path: str) -> bool:
+        """Whether a file that ripgrep found on disk is one that the agent sees there."""
+        return path not in self.pending and self.includes(path) and self._is_visible(path)
+
+    def list_pending_files(self) -> list[str]:
+        """The paths of pending files in this scope, deletions left out."""
+        alive = (path for path, operation in self.pending.items() if operation != "delete" and self.includes(path))
+        return sorted(path for path in alive if self._is_visible(path))
+
+    def _matches(self, glob: re.Pattern[str], path: str) -> bool:
+        if glob.fullmatch(path):
+            return True
+        inner = path.removeprefix(f"{self.path}/")
+        return inner != path and glob.fullmatch(inner) is not None
+
+    def _is_visible(self, path: str) -> bool:
+        """A file that the reader refuses (ignored for agents, out of the workspace) is not even named."""
+        if path not in self._seen:
+            try:
+                stat = self._reader.stat(path)
+            except (PathRefused, ValueError):  # the latter: a name that is no text
+                stat = None
+            self._seen[path] = stat is not None and stat.kind == "file"
+        return self._seen[path]

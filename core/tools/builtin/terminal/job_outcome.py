@@ -1,0 +1,24 @@
+"""What a model is told of a command in the background."""
+
+from __future__ import annotations
+
+from core.tools.base import JobReport, ToolOutcome
+
+
+def describe_job(report: JobReport) -> str:
+    """How a job is: one line."""
+    seconds = f"{report.duration_ms / 1000:.1f} s"
+    result = report.result
+    if result is None:
+        return f"{report.id} runs since {seconds}"
+    code = f"exit code {result.exit_code}" if result.exit_code is not None else result.ended.replace("_", " ")
+    return f"{report.id} ended: {code} · {seconds}"
+
+
+def format_job_outcome(report: JobReport) -> ToolOutcome:
+    """Its state, what it wrote since the last look, and what it changed if it has ended."""
+    head = describe_job(report)
+    parts = [head, report.output.rstrip("\n") if report.output.strip() else "(no new output)"]
+    if report.result is not None:
+        parts += [*report.result.notes, *([f"[{report.result.effects}]"] if report.result.effects else [])]
+    return ToolOutcome(content="\n".join(parts), summary=head)

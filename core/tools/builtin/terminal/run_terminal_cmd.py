@@ -1,0 +1,98 @@
+"""run_terminal_cmd: one shell command in the workspace, after the gate has let it through."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.tools.base import CommandResult, Runner, TerminalDetail, Tool, ToolOutcome
+
+_TIME_LIMIT = 120
+_FIRST_LOOK = 1
+_MAX_TIME = 600
+_ENDS = {
+    "timed_out": "timed out after {} and was ended; output until then",
+    "flooded": "ended after {}: too much output; output until then",
+    "out_of_memory": "ended after {}: out of memory; output until then",
+    "disk_full": "ended after {}: no room for what it writes; output until then",
+    "lost": "the box ended after {}, and the command with it; output until then",
+}
+
+
+class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
+    name: ClassVar[str] = "run_terminal_cmd"
+    access: ClassVar[Access] = Access.EXEC
+    argument_names: ClassVar = {
+        "cmd": "command",
+        "description": "explanation",
+        "time_limit": "timeout",
+        "run_in_background": "is_background",
+    }
+
+    command: Annotated[str, Meta(min_length=1, max_length=100_000, description="What the shell (bash) is to run.")]
+    is_background: Annotated[
+        bool, Meta(description="Let it go on beside your work, as a job: for servers, watchers and what takes long.")
+    ] = False
+    timeout: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=_MAX_TIME,
+            description="Seconds, at most 600, after which the command is ended (default 120). In the background: how "
+            "long to look at it before you go on (default 1); it is not ended then.",
+        ),
+    ] = 0
+    explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""
+
+    def subject(self) -> str:
+        return self.command
+
+    async def run(self, capability: Runner) -> ToolOutcome:
+        if not self.command.strip() or "\0" in self.command:
+            raise ToolInputInvalid("The command is empty or holds a NUL character.", hint="Give a shell command.")
+        if self.is_background:
+            result = await capability.start_job(self.command, wait=float(self.timeout or _FIRST_LOOK))
+        else:
+            limit = float(self.timeout or _TIME_LIMIT)
+            result = await capability.run_command(self.command, time_limit=limit, on_output=_ignore_output)
+        return format_outcome(self.command, result)
+
+
+def format_outcome(command: str, result: CommandResult) -> ToolOutcome:
+    """What the model and the user are told of a command that ended, or that goes on as a job."""
+    head = _format_head(result)
+    parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
+    if result.effects:
+        parts.append(f"[{result.effects}]")
+    detail = TerminalDetail(
+        command=command,
+        directory=result.directory,
+        exit_code=result.exit_code,
+        output=result.output,
+        timed_out=result.timed_out,
+        effects=f"goes on as {result.job}" if result.job else result.effects,
+    )
+    return ToolOutcome(
+        content="\n".join(parts),
+        summary=head.removesuffix("; output until then"),
+        detail=detail,
+        failed=result.exit_code is None and not result.job,
+        spilled=result.spilled_path,
+    )
+
+
+def _format_head(result: CommandResult) -> str:
+    seconds = f"{result.duration_ms / 1000:.1f} s"
+    if result.job:
+        return f"runs in the background as {result.job}; output of the first {seconds}"
+    if result.exit_code is not None:
+        where = "" if result.directory == "." else f" · in {result.directory}"
+        return f"exit code {result.exit_code} · {seconds}{where}"
+    return _ENDS.get(result.ended, "stopped after {}; output until then").format(seconds)
+
+
+def _ignore_output(_: str) -> None:
+    """Live output reaches the screen from the capability itself."""

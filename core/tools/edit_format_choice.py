@@ -1,0 +1,34 @@
+"""Which edit format a model is offered: the one that models of its name are best at, or the one that was configured.
+
+The other formats are understood all the same, under whatever name a model calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from core.config import EditFormat, Settings
+from core.providers.catalog.capabilities import find_canonical_name
+
+OTHERS: Final[EditFormat] = "search_replace"
+# The name under which a format's tool is offered, and that tool.
+OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
+    "search_replace": ("search_replace", "search_replace"),
+    "str_replace": ("str_replace", "search_replace"),
+    "multi_edit": ("multi_edit", "multi_edit"),
+    "patch": ("apply_patch", "apply_patch"),
+    "lazy": ("edit_file", "edit_file"),
+    "blocks": ("editTool", "edit_blocks"),
+}
+
+
+def choose_edit_format(model: str, settings: Settings) -> EditFormat:
+    """The format for a model, by its id `provider/name`."""
+    chosen = settings.models[model].edits if model in settings.models else ""
+    return chosen or guess_edit_format(model)
+
+
+def guess_edit_format(model: str) -> EditFormat:
+    """The format that models of this name are best at."""
+    return find_canonical_name(model).edits or OTHERS

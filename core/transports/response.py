@@ -1,0 +1,240 @@
+"""The response object: one turn's documents with usage and metadata, in the names of the response specification.
+
+`docs/response.schema.json` is generated from these records (`python -m core.transports.response`). Reasoning is no
+document of an answer and is left out; the documents are numbered anew, without gaps.
+"""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import json
+import sys
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from core.protocol import documents as d
+from core.protocol.events import ModeName
+from core.protocol.messages import Usage
+from core.protocol.renames import list_changes
+from core.protocol.review import Bulk, Change, Operation
+from core.state.fold import SessionState
+from core.state.turns import TurnState
+
+ResponseDocument = (
+    d.TextDocument
+    | d.CodeReferenceDocument
+    | d.CodeBlockDocument
+    | d.FileEditDocument
+    | d.ToolCallDocument
+    | d.TerminalCommandDocument
+    | d.PlanDocument
+    | d.ClarificationDocument
+    | d.ErrorDocument
+    | d.TodoUpdateDocument
+)
+Status = Literal["completed", "streaming", "error"]
+
+
+class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Tokens of all model calls of the turn; `cost` in US dollars, null when the price is not known."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float | None = None
+
+
+class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A file that waits for a verdict, with the lines it gains and loses. A rename is one: `renamed_from` is its old
+    path, "" = it is none."""
+
+    path: str
+    operation: Operation
+    added: int
+    removed: int
+    renamed_from: str = ""
+    protected: bool = False
+    conflict: str = ""
+
+
+class PendingBulk(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What waits for one verdict as a whole: a state of git, or a file too large to be shown by its lines."""
+
+    root: str
+    kind: Literal["generated", "git", "large"]
+    files: int
+    bytes: int
+    deleted: int = 0
+    conflict: str = ""
+
+
+class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
+    """`turn_count`: model calls. `stop_reason`: why the turn ended; `stop_message` says more where there is more.
+
+    `pending_changes` and `pending_bulks` wait for a review (`agent-tui -c`); `accepted_changes` were written to the
+    workspace at the end.
+    """
+
+    duration_ms: int = field(name="duration_ms")
+    tool_call_count: int
+    turn_count: int
+    stop_reason: Literal["done", "interrupted", "limit", "failed"]
+    stop_message: str = ""
+    session_id: str = ""
+    pending_changes: tuple[PendingChange, ...] = ()
+    pending_bulks: tuple[PendingBulk, ...] = ()
+    accepted_changes: tuple[str, ...] = ()
+
+
+class Response(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One answer. `created` is ISO 8601 in UTC."""
+
+    id: str
+    conversation_id: str
+    model: str
+    mode: ModeName
+    created: str
+    status: Status
+    documents: tuple[ResponseDocument, ...]
+    usage: ResponseUsage
+    metadata: ResponseMetadata
+
+
+def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str, ...] = ()) -> Response:
+    """Return the response object of a turn that has ended."""
+    reason: Any = turn.reason or "interrupted"
+    return Response(
+        id=f"chat_{turn.id.partition('_')[2]}",
+        conversation_id=f"conv_{state.session_id.partition('_')[2]}",
+        model=turn.model,
+        mode=turn.mode,
+        created=_format_time(turn.started),
+        status="completed" if reason in {"done", "limit"} else "error",
+        documents=_number_documents(turn),
+        usage=_to_usage(turn.usage),
+        metadata=ResponseMetadata(
+            duration_ms=turn.duration_ms,
+            tool_call_count=turn.tool_count,
+            turn_count=turn.steps,
+            stop_reason=reason,
+            stop_message=turn.message,
+            session_id=state.session_id,
+            pending_changes=tuple(to_pending_change(change) for change in list_changes(state.changes)),
+            pending_bulks=list_pending_bulks(state),
+            accepted_changes=accepted,
+        ),
+    )
+
+
+def build_refusal(
+    code: str, message: str, *, hint: str, model: str = "", mode: ModeName = "agent", at: int
+) -> Response:
+    """Return the response object of a prompt that could not even begin."""
+    problem = d.ErrorDocument(
+        id="doc_001", sequence=1, content=message, metadata=d.ErrorMetadata(error_code=code.upper(), details=hint)
+    )
+    return Response(
+        id="",
+        conversation_id="",
+        model=model,
+        mode=mode,
+        created=_format_time(at),
+        status="error",
+        documents=(problem,),
+        usage=_to_usage(Usage()),
+        metadata=ResponseMetadata(
+            duration_ms=0, tool_call_count=0, turn_count=0, stop_reason="failed", stop_message=message
+        ),
+    )
+
+
+def to_pending_change(change: Change) -> PendingChange:
+    return PendingChange(
+        path=change.path,
+        operation=change.operation,
+        added=change.added,
+        removed=change.removed,
+        renamed_from=change.renamed_from,
+        protected=change.protected,
+        conflict=change.conflict,
+    )
+
+
+def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
+    """Return what waits for a verdict as a whole; not what git ignores."""
+    bulks: tuple[Bulk, ...] = getattr(state.review, "bulks", ())
+    return tuple(
+        PendingBulk(
+            root=each.root,
+            kind=each.kind,
+            files=each.files,
+            bytes=each.bytes,
+            deleted=each.deleted,
+            conflict=each.conflict,
+        )
+        for each in bulks
+        if each.needs_verdict
+    )
+
+
+def _number_documents(turn: TurnState) -> tuple[ResponseDocument, ...]:
+    shown = [each for each in turn.list_finished_documents() if not isinstance(each, d.ReasoningDocument)]
+    return tuple(
+        msgspec.structs.replace(document, id=f"doc_{number:03}", sequence=number)
+        for number, document in enumerate(shown, 1)
+    )
+
+
+def _to_usage(usage: Usage) -> ResponseUsage:
+    return ResponseUsage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost=usage.cost,
+    )
+
+
+def _format_time(at_ms: int) -> str:
+    at = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def build_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of `Response`."""
+    found = {"title": "agent-tui response", **msgspec.json.schema(Response)}
+    _close_records(found)
+    return found
+
+
+def _close_records(node: object) -> None:
+    """Close every record: it has exactly its fields, and the program always writes all of them.
+
+    Descriptions come from docstrings, whose indentation is not the same in every version of Python.
+    """
+    if isinstance(node, dict):
+        if isinstance(text := node.get("description"), str):
+            node["description"] = inspect.cleandoc(text)
+        fields = node.get("properties")
+        if node.get("type") == "object" and isinstance(fields, dict):
+            node["additionalProperties"] = False
+            node["required"] = sorted(fields)
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            _close_records(each)
+
+
+def format_schema() -> str:
+    """Return the schema as it stands in `docs/response.schema.json`."""
+    return json.dumps(build_schema(), indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(format_schema())

@@ -1,0 +1,194 @@
+"""Serve an engine as a child process: JSON lines, commands and queries on standard input, replies and events on
+standard output. The end of standard input means that the client is gone: what runs is interrupted, the
+sessions are closed.
+
+Lines from the client: `{"id":n,"submit":{…}}`, `{"id":n,"query":{…}}`, `{"id":n,"subscribe":{"session":s,"after":n}}`.
+Lines to the client: `{"id":n,"reply":{…}}`, `{"id":n,"answer":{…}}`, `{"event":{…}}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from core.cli.arguments import Options
+from core.engine import Engine
+from core.engine.models import ModelAccess
+from core.exits import ExitCode
+from core.protocol.commands import AnyCommand, Reject
+from core.protocol.events import Envelope
+from core.protocol.frames import ABSENT, ClientFrame, Subscribe
+from core.protocol.queries import AnyQuery, RefusedAnswer
+from core.text.well_formed import encode_record
+from core.transports.startup import build_engine_options
+
+LINE_LIMIT: Final = 64 * 1024 * 1024
+CLOSE_LIMIT: Final = 12.0
+_DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
+
+_lines = msgspec.json.Decoder(ClientFrame)
+_commands = msgspec.json.Decoder(AnyCommand)
+_queries = msgspec.json.Decoder(AnyQuery)
+_subscriptions = msgspec.json.Decoder(Subscribe)
+
+
+def serve(options: Options, *, models: ModelAccess | None = None) -> int:
+    """Run an engine for the client at the other end of standard input and output."""
+    _ignore_terminal_signals()
+    channel = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints must not end up between the lines
+    try:
+        asyncio.run(_serve(options, channel, models))
+    except (BrokenPipeError, ConnectionResetError):
+        return ExitCode.DONE
+    return ExitCode.DONE
+
+
+def _ignore_terminal_signals() -> None:
+    """Ignore the terminal's signals, which are the client's business; the engine ends when its client does."""
+    for name in ("SIGINT", "SIGHUP", "SIGTTOU", "SIGTTIN"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):  # its standard input tells, too
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
+
+
+async def _serve(options: Options, channel: int, models: ModelAccess | None) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LINE_LIMIT, loop=loop)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    engine = Engine(options.directory, options=build_engine_options(options), models=models)
+    server = _StdioServer(engine, writer)
+    done = asyncio.create_task(server.listen(reader))
+    for number in (signal.SIGTERM,):
+        loop.add_signal_handler(number, done.cancel)
+    with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+        await done
+    await server.close()
+
+
+class _StdioServer:
+    """Serves one client. Events of a session are pumped by one task, which waits while the client does not read."""
+
+    def __init__(self, engine: Engine, writer: asyncio.StreamWriter) -> None:
+        self._engine = engine
+        self._writer = writer
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self, reader: asyncio.StreamReader) -> None:
+        """Answer lines until the client is gone."""
+        while True:
+            try:
+                line = await reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                return
+            except asyncio.LimitOverrunError as problem:
+                await _skip_line(reader, problem.consumed)
+                self._send({"id": 0, "reply": Reject(code="line_too_long", message="a line was longer than 64 MB.")})
+                continue
+            await self._handle_line(line)
+            if self._writer.transport.is_closing():
+                return
+
+    async def _handle_line(self, line: bytes) -> None:
+        try:
+            said = _lines.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send(
+                {"id": 0, "reply": Reject(code="line_invalid", message=f"not a line of this protocol: {problem}")}
+            )
+            return
+        if said.submit != ABSENT:
+            await self._submit(said.id, said.submit)
+        elif said.query != ABSENT:
+            self._start_task(self._query(said.id, said.query))
+        elif said.subscribe != ABSENT:
+            self._subscribe(said.id, said.subscribe)
+
+    async def _submit(self, number: int, raw: msgspec.Raw) -> None:
+        """Answer commands one by one, in the order in which they came."""
+        try:
+            command = _commands.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send({"id": number, "reply": Reject(code="command_invalid", message=f"not a command: {problem}")})
+            return
+        self._send({"id": number, "reply": await self._engine.submit(command)})
+
+    async def _query(self, number: int, raw: msgspec.Raw) -> None:
+        try:
+            query = _queries.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send(
+                {"id": number, "answer": RefusedAnswer(code="query_invalid", message=f"not a question: {problem}")}
+            )
+            return
+        self._send({"id": number, "answer": await self._engine.query(query)})
+
+    def _subscribe(self, number: int, raw: msgspec.Raw) -> None:
+        try:
+            wanted = _subscriptions.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            self._send(
+                {"id": number, "reply": Reject(code="command_invalid", message=f"not a subscription: {problem}")}
+            )
+            return
+        self._start_task(self._pump(number, wanted))
+
+    async def _pump(self, number: int, wanted: Subscribe) -> None:
+        try:
+            async for envelope in self._engine.events(wanted.session, after=wanted.after, brief=wanted.brief):
+                await self._send_event(number, envelope)
+        except Exception as problem:  # told to the client, who can ask again
+            self._send({"id": number, "reply": Reject(code="subscription_ended", message=str(problem))})
+            return
+        self._send({"id": number, "end": True})
+
+    async def _send_event(self, number: int, envelope: Envelope) -> None:
+        self._send({"id": number, "event": envelope})
+        await self._writer.drain()
+
+    def _send(self, line: dict[str, Any]) -> None:
+        if not self._writer.transport.is_closing():
+            self._writer.write(encode_record(line) + b"\n")
+
+    def _start_task(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(task.exception(), ConnectionError):
+            self._writer.transport.abort()
+
+    async def close(self) -> None:
+        """Close the sessions, give the last events a moment to leave, and close the connection."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._engine.close(), CLOSE_LIMIT)
+        for task in list(self._tasks):
+            task.cancel()
+        self._writer.transport.abort()
+
+
+async def _skip_line(reader: asyncio.StreamReader, held: int) -> None:
+    """Drop the rest of a line that is too long to be held."""
+    while True:
+        await reader.readexactly(held)
+        try:
+            await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as problem:
+            held = problem.consumed
+        else:
+            return

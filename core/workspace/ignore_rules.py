@@ -1,0 +1,167 @@
+"""Which paths git ignores, and which the user keeps from the agent (`.cursorignore`).
+
+The nearest file that decides wins, and nothing below an ignored directory can be brought back (gitignore(5)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+
+from core.errors import PathRefused
+from core.workspace.file_names import to_os_name
+from core.workspace.ignore_patterns import IgnorePatterns
+from core.workspace.tree import Workspace
+
+_MAX_BYTES = 1_000_000
+_GIT, _WITHHELD = ".gitignore", ".cursorignore"
+_Signature = tuple[int, int, int] | bytes
+ReadContent = Callable[[str], bytes | None]
+_RuleStack = list[tuple[str, IgnorePatterns]]  # each with the directory it stands in
+
+
+class IgnoreRules:
+    """The ignore rules of a workspace, read when first needed and again when their file has changed.
+
+    `content` returns the bytes of a file (None: there is none) if the rules are not those on disk but those of a tree
+    that is laid over it.
+    """
+
+    def __init__(self, workspace: Workspace, content: ReadContent | None = None) -> None:
+        self._workspace = workspace
+        self._content = content
+        self._patterns: dict[str, tuple[_Signature, IgnorePatterns | None]] = {}
+
+    def is_ignored(self, rel: str, is_dir: bool) -> bool:
+        """True if git would ignore the path. `.git` itself and withheld paths count as ignored."""
+        directory, _, name = rel.rpartition("/")
+        return rel != "." and self.match_in(directory or ".")(name, is_dir)
+
+    def match_in(self, directory: str) -> Callable[[str, bool], bool]:
+        """Return `is_ignored` for the names of one directory, with its rules looked up once."""
+        above = "" if directory == "." else f"{directory}/"
+        stacks = [stack for file in (_GIT, _WITHHELD) if (stack := self._collect_rules(f"{above}x", file))]
+        if ".git" in directory.split("/") or any(_is_excluded(stack, directory, True) for stack in stacks):
+            return lambda _name, _is_dir: True
+        return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
+
+    def open_snapshot(self) -> Callable[[str], Callable[[str, bool], bool]]:
+        """Return `match_in` for many directories of a tree that does not change meanwhile: each rules file is read
+        once."""
+        everywhere = self._load_patterns("", ".git/info/exclude")
+        return _RulesSnapshot(self._load_directory, [("", everywhere)] if everywhere else []).match_in
+
+    def _load_directory(self, directory: str) -> tuple[IgnorePatterns | None, IgnorePatterns | None]:
+        """Return what the rules files of one directory ("" or ending in "/") say."""
+        return self._load_patterns(directory, _GIT), self._load_patterns(directory, _WITHHELD)
+
+    def match_withheld_in(self, directory: str) -> Callable[[str, bool], bool]:
+        """Return `is_withheld` for the names of a directory that is not withheld itself, with its rules looked up
+        once."""
+        above = "" if directory == "." else f"{directory}/"
+        stack = self._collect_rules(f"{above}x", _WITHHELD)
+        return lambda name, is_dir: _matches(stack, above + name, is_dir)
+
+    def is_withheld(self, rel: str, is_dir: bool = False) -> bool:
+        """True if a `.cursorignore` keeps the path from the agent."""
+        return _is_excluded(self._collect_rules(rel, _WITHHELD), rel, is_dir)
+
+    def refuse_withheld(self, rel: str) -> None:
+        """Raise `PathRefused` for a path that the user keeps from the agent."""
+        if self.is_withheld(rel):
+            raise PathRefused(f"{rel!r} is excluded by .cursorignore.", code="path_withheld")
+
+    def _collect_rules(self, rel: str, file: str) -> _RuleStack:
+        """Return the rules that bind a path, the nearest last."""
+        stack = [(above, spec) for above in _list_parents(rel.split("/")) if (spec := self._load_patterns(above, file))]
+        if file == _GIT and (spec := self._load_patterns("", ".git/info/exclude")):
+            stack.insert(0, ("", spec))
+        return stack
+
+    def _load_patterns(self, directory: str, file: str) -> IgnorePatterns | None:
+        rel = f"{directory}{file}"
+        signature = self._read_signature(rel)
+        if signature is None:
+            self._patterns.pop(rel, None)
+            return None
+        known = self._patterns.get(rel)
+        if known is None or known[0] != signature:
+            known = self._patterns[rel] = (signature, self._parse_file(rel, signature))
+        return known[1]
+
+    def _read_signature(self, rel: str) -> _Signature | None:
+        """Return what tells one content of a rules file from another; None: there is none."""
+        if self._content is not None:
+            return self._content(rel)
+        return self._workspace.read_signature(rel)
+
+    def _parse_file(self, rel: str, signature: _Signature) -> IgnorePatterns | None:
+        try:
+            data = signature if isinstance(signature, bytes) else self._workspace.read_bytes(rel, _MAX_BYTES)
+        except PathRefused:
+            return None
+        return IgnorePatterns(data)
+
+
+class _RulesSnapshot:
+    """Derives the rules that bind a directory from those that bind the one above it."""
+
+    def __init__(
+        self, own: Callable[[str], tuple[IgnorePatterns | None, IgnorePatterns | None]], first: _RuleStack
+    ) -> None:
+        self._own = own
+        self._first: tuple[_RuleStack, ...] = (first, [])
+        self._known: dict[str, tuple[_RuleStack, ...] | None] = {}  # None: ignored as a whole
+
+    def match_in(self, directory: str) -> Callable[[str, bool], bool]:
+        above = "" if directory == "." else f"{directory}/"
+        stacks = self._find_rules(above)
+        if stacks is None:
+            return lambda _name, _is_dir: True
+        return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
+
+    def _find_rules(self, directory: str) -> tuple[_RuleStack, ...] | None:
+        missing = []
+        at = directory
+        while at not in self._known and at:
+            missing.append(at)
+            at = at[: at.rfind("/", 0, -1) + 1]
+        stacks = self._known[at] if at in self._known else self._add_rules("", self._first)
+        for each in reversed(missing):
+            stacks = self._add_rules(each, stacks)
+        return stacks
+
+    def _add_rules(self, directory: str, above: tuple[_RuleStack, ...] | None) -> tuple[_RuleStack, ...] | None:
+        path = directory.removesuffix("/")
+        if above is None or path.rpartition("/")[2] == ".git" or (path and any(_matches(s, path, True) for s in above)):
+            self._known[directory] = None
+            return None
+        found = tuple(
+            [*stack, (directory, spec)] if spec else stack
+            for stack, spec in zip(above, self._own(directory), strict=True)
+        )
+        self._known[directory] = found
+        return found
+
+
+def _list_parents(parts: list[str]) -> list[str]:
+    """Return the directories whose rules bind a path, outermost first, each "" or ending in "/"."""
+    return ["", *accumulate(f"{part}/" for part in parts[:-1])]
+
+
+def _is_excluded(stack: _RuleStack, rel: str, is_dir: bool) -> bool:
+    """True if the path or a directory that it lies in is excluded."""
+    if not stack or rel == ".":
+        return False
+    prefixes = accumulate(rel.split("/"), "{}/{}".format)
+    return any(_matches(stack, each, is_dir or len(each) < len(rel)) for each in prefixes)
+
+
+def _matches(stack: _RuleStack, rel: str, is_dir: bool) -> bool:
+    for above, spec in reversed(stack):
+        if not rel.startswith(above):
+            continue
+        decided = spec.match(to_os_name(rel[len(above) :]), is_dir)
+        if decided is not None:
+            return decided
+    return False

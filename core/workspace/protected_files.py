@@ -1,0 +1,117 @@
+"""Files that run by themselves or that steer the agent: what each of them does, in words.
+
+Protected files (`is_protected`) act without anybody calling them, or change what the agent may do; they are accepted
+one by one, each confirmed, and never in bulk. The others run when the user calls a tool that reads them, which is their
+purpose: they are labelled, and accepted like any file. Names are compared as the most lenient file system would.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+from core.workspace.file_names import fold_name, is_git_internal, is_plan
+from core.workspace.protected_names import GIT_RISK, HOOK_RISK, LABELLED, PROTECTED, PYTHON_RISK, RiskyNames
+
+# Scripts of a package.json that npm, yarn and pnpm run on their own when packages are installed.
+_AUTOMATIC_SCRIPTS: Final = (
+    *("preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "prepublish", "dependencies"),
+)
+
+
+class FileRisk(Struct, frozen=True):
+    """What a file does. `risk` completes the sentence "it …": "runs by itself when …"."""
+
+    risk: str
+    is_protected: bool = False
+
+
+class _RiskTable:
+    """`RiskyNames`, indexed for lookup."""
+
+    def __init__(self, names: Iterable[RiskyNames]) -> None:
+        self._directories: dict[tuple[str, ...], str] = {}
+        self._files: dict[tuple[str, ...], str] = {}
+        self._endings: dict[str, str] = {}
+        for each in names:
+            self._directories |= dict.fromkeys((tuple(name.split("/")) for name in each.directories), each.risk)
+            self._files |= dict.fromkeys(
+                (tuple(name.split("/")) for name in each.files if not name.startswith("*")), each.risk
+            )
+            self._endings |= dict.fromkeys((name[1:] for name in each.files if name.startswith("*")), each.risk)
+
+        self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
+
+    def find_risk(self, parts: list[str]) -> str | None:
+        """Return what is said of a path of folded names, None for nothing."""
+        for part in (*zip(parts), *pairwise(parts)):
+            if part in self._directories:
+                return self._directories[part]
+        found = self._files.get((parts[-1],)) or self._files.get(tuple(parts[-2:]))
+        return found or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
+
+
+_AUTOMATIC: Final = _RiskTable(PROTECTED)
+_CALLED: Final = _RiskTable(LABELLED)
+
+
+def is_protected(rel: str) -> bool:
+    """True if a change of this path is never accepted in bulk; plan files (`is_plan`) are not protected."""
+    lever = find_file_risk(rel)
+    return lever is not None and lever.is_protected
+
+
+def may_hold_protected(rel: str) -> bool:
+    """True if a name below a directory of this name may be protected though its own is not (`.cargo`, `.github`)."""
+    return fold_name(rel.rpartition("/")[2]) in _AUTOMATIC.first_parts
+
+
+def find_file_risk(rel: str, old: bytes = b"", new: bytes = b"") -> FileRisk | None:
+    """Return what a file does by itself or when called; None: nothing known.
+
+    `old`, `new`: its content around a change.
+    """
+    parts = [fold_name(part) for part in rel.split("/")]
+    if is_plan(rel):
+        return None
+    if (risk := _find_protected_risk(rel, parts)) is not None:
+        return FileRisk(risk, is_protected=True)
+    if parts[-1] == "package.json" and (scripts := _list_changed_scripts(old, new)):
+        return FileRisk(f"runs by itself when packages are installed ({', '.join(scripts)})", is_protected=True)
+    return FileRisk(called) if (called := _CALLED.find_risk(parts)) else None
+
+
+def find_link_risk(rel: str, target: bytes) -> FileRisk | None:
+    """Return what a symbolic link does if it leads out of the project, else None."""
+    where = posixpath.normpath(posixpath.join(posixpath.dirname(rel), target.decode("utf-8", "replace")))
+    if where.startswith("/") or where.split("/")[0] == "..":
+        return FileRisk("leads out of the project: what is written to it lands elsewhere", is_protected=True)
+    return None
+
+
+def _find_protected_risk(rel: str, parts: list[str]) -> str | None:
+    if is_git_internal(rel):
+        return HOOK_RISK if "hooks" in parts else GIT_RISK
+    if parts[-1].endswith(".pth") and "site-packages" in parts:
+        return PYTHON_RISK
+    return _AUTOMATIC.find_risk(parts)
+
+
+def _list_changed_scripts(old: bytes, new: bytes) -> list[str]:
+    """Return which of the scripts that run by themselves are added or changed."""
+    before, after = _parse_scripts(old), _parse_scripts(new)
+    return [name for name in _AUTOMATIC_SCRIPTS if name in after and after[name] != before.get(name)]
+
+
+def _parse_scripts(data: bytes) -> dict[str, object]:
+    try:
+        found = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    scripts = found.get("scripts") if isinstance(found, dict) else None
+    return scripts if isinstance(scripts, dict) else {}

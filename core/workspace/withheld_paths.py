@@ -1,0 +1,293 @@
+"""Which paths of the workspace a command must not read: what `.cursorignore` or a rule keeps from the agent, and
+secrets that git ignores, also those in directories that git ignores.
+
+Commands start often and trees are large, so what was found in a directory holds until the directory or a file with
+rules changes: a second scan costs one `stat` per directory. Installed packages are scanned as wholes, and deeper inside
+once a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from core.clock import monotonic
+from core.workspace.ignore_rules import IgnoreRules
+from core.workspace.secret_names import is_secret, may_be_secret
+from core.workspace.tree import Workspace
+
+RULE_FILES = frozenset({".cursorignore", ".gitignore"})
+# Their subdirectories hold what registries have published: a certificate or a test's key there is none of the user's.
+_PACKAGE_DIRECTORIES = frozenset(
+    {"node_modules", "bower_components", "jspm_packages", "site-packages", "dist-packages"}
+)
+_MOST_ENTRIES = 500_000  # of one ignored directory; a larger one is withheld as a whole
+_MOST_MASKED = 2_000  # secrets in one ignored directory
+_CACHE_SECONDS = 60.0  # seconds that hold what is deep in a package, and that a directory is too large
+_RACY_NANOSECONDS = 50_000_000  # nanoseconds in which two changes may leave the same time
+# What a rule of the user's says of reading a path; None: no rule speaks of it.
+ReadRule = Callable[[str], bool | None]
+_Signature = tuple[int, int, int]
+_Matches = Callable[[str, bool], bool]
+
+
+class WithheldPaths(Struct, frozen=True, kw_only=True):
+    """What a command must not read, workspace-relative and sorted.
+
+    `covered`: files, and directories with all below them, that it can neither read nor replace. `masked`: files in
+    ignored directories, which it finds empty but may delete with the directory. `outside`: absolute paths that links
+    with a secret's name lead to. `notes`: what was withheld as a whole because it could not be searched.
+    """
+
+    covered: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    outside: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class _ScannedDirectory(Struct):
+    """One scan of a directory: paths below the workspace.
+
+    `rules`: files that say what is ignored; `bound`: the directory with the nearest of them, this one or one above it.
+
+    `whole` (an installed package): the directories below it that were scanned with it, and `looked`: when that was.
+    """
+
+    signature: _Signature
+    ignored: bool
+    bound: str = ""
+    withheld: list[str] = field(default_factory=list)
+    deeper: list[str] = field(default_factory=list)
+    ignored_below: list[str] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    entries: int = 0
+    whole: dict[str, _ScannedDirectory] = field(default_factory=dict)
+    scanned_at: float = 0.0
+
+
+def _apply_no_rule(_: str) -> bool | None:
+    return None
+
+
+class WithheldFinder:
+    """Finds the paths that are kept from commands. `may_read` is asked first, for every file."""
+
+    def __init__(self, workspace: Workspace, ignore: IgnoreRules, may_read: ReadRule = _apply_no_rule) -> None:
+        self._root = str(workspace.root)
+        self._ignore = ignore
+        self._may_read = may_read
+        self._known: dict[str, _ScannedDirectory] = {}
+        self._rules: dict[str, _Signature | None] | None = None
+        self._too_large: dict[str, float] = {}
+        self._matchers: dict[str, tuple[_Matches, _Matches]] = {}
+        self._lock = threading.Lock()
+
+    def clear(self) -> None:
+        """Forget all scans: the user's rules have changed."""
+        self._known.clear()
+        self._too_large.clear()
+
+    def find_paths(self) -> WithheldPaths:
+        """Return the paths as the tree is now; a directory stands in place of all that is below it. Thread-safe."""
+        with self._lock:
+            found = self._scan()
+            if self._check_rules_changed():
+                self.clear()
+                found = self._scan()
+                self._check_rules_changed()
+            return found
+
+    def _scan(self) -> WithheldPaths:
+        covered: set[str] = set()
+        masked: set[str] = set()
+        whole: list[str] = []
+        seen: set[str] = set()
+        waiting = [""]
+        self._matchers.clear()
+        while waiting:
+            known = self._refresh(waiting.pop(), seen, ignored=False)
+            if known is None:
+                continue
+            covered.update(known.withheld)
+            waiting += known.deeper
+            for top in known.ignored_below:
+                secrets = self._scan_ignored(top, seen)
+                if secrets is None:
+                    whole.append(top.removesuffix("/"))
+                else:
+                    masked.update(secrets)
+        for gone in self._known.keys() - seen:
+            del self._known[gone]
+        return self._build_result(covered, masked, sorted(whole))
+
+    def _build_result(self, covered: set[str], masked: set[str], whole: list[str]) -> WithheldPaths:
+        """Build the result, with links resolved: what they lead to is the secret."""
+        outside: set[str] = set()
+        for path in [*covered, *masked]:
+            place = Path(self._root, path)
+            if not place.is_symlink():
+                continue
+            real = os.path.realpath(place)
+            if not real.startswith(f"{self._root}/"):
+                outside.update([real] if self._can_be_hidden(real) else [])
+            elif (inside := real[len(self._root) + 1 :]) not in masked:
+                covered.add(inside)
+        directories = {path for path in masked if Path(self._root, path).is_dir()}
+        covered |= directories | set(whole)
+        return WithheldPaths(
+            covered=tuple(sorted(covered)),
+            masked=tuple(sorted(masked - covered)),
+            outside=tuple(Path(path) for path in sorted(outside)),
+            notes=tuple(f"Not shown to commands, being too large to be searched for secrets: {path}" for path in whole),
+        )
+
+    def _can_be_hidden(self, real: str) -> bool:
+        """False for a device, and for a directory that holds the workspace or much of the machine."""
+        if Path(real).is_dir():
+            return real.count("/") > 1 and not f"{self._root}/".startswith(f"{real}/")
+        return Path(real).is_file()
+
+    def _check_rules_changed(self) -> bool:
+        """True if files with rules have come, gone or changed since the last call; False at first."""
+        names = [".git/info/exclude", *(name for known in self._known.values() for name in known.rules)]
+        now = {name: _read_signature(f"{self._root}/{name}") for name in names}
+        before, self._rules = self._rules, now
+        return before is not None and before != now
+
+    def _refresh(self, above: str, seen: set[str], *, ignored: bool) -> _ScannedDirectory | None:
+        """Return the scan of a directory ("" or ending in a slash), renewed if it has changed. None: gone."""
+        signature = _read_signature(f"{self._root}/{above}")
+        if signature is None:
+            return None
+        seen.add(above)
+        known = self._known.get(above)
+        if known is None or known.signature != signature or known.ignored != ignored:
+            known = self._known[above] = self._scan_directory(above, signature, ignored=ignored)
+        return known
+
+    def _scan_ignored(self, top: str, seen: set[str]) -> list[str] | None:
+        """Return the secrets in and below an ignored directory; None: it is too large to be searched."""
+        if monotonic() < self._too_large.get(top, 0.0):
+            return None
+        found: list[str] = []
+        entries = 0
+        waiting = [top]
+        while waiting:
+            above = waiting.pop()
+            known = self._scan_package(above, seen) if _is_package(above) else self._refresh(above, seen, ignored=True)
+            for each in (known, *known.whole.values()) if known is not None else ():
+                entries += each.entries
+                found += each.withheld
+            if entries > _MOST_ENTRIES or len(found) > _MOST_MASKED:
+                self._too_large[top] = monotonic() + _CACHE_SECONDS
+                return None
+            if known is not None and not known.whole:
+                waiting += known.deeper
+        return found
+
+    def _scan_package(self, above: str, seen: set[str]) -> _ScannedDirectory | None:
+        """Scan an installed package with all below it."""
+        before = self._known.get(above)
+        known = self._refresh(above, seen, ignored=True)
+        if known is None or (known is before and monotonic() - known.scanned_at < _CACHE_SECONDS):
+            return known
+        earlier, known.whole, waiting = known.whole, {}, list(known.deeper)
+        while waiting and len(known.whole) <= _MOST_ENTRIES:
+            path = waiting.pop()
+            signature = _read_signature(f"{self._root}/{path}")
+            if signature is None:
+                continue
+            each = earlier.get(path)
+            if each is None or each.signature != signature:
+                each = self._scan_directory(path, signature, ignored=True)
+            known.whole[path] = each
+            waiting += each.deeper
+        known.scanned_at = monotonic()
+        return known
+
+    def _scan_directory(self, above: str, signature: _Signature, *, ignored: bool) -> _ScannedDirectory:
+        found = _ScannedDirectory(_make_racy_safe(signature), ignored, self._find_bound(above))
+        try:
+            with os.scandir(f"{self._root}/{above}") as entries:
+                names = sorted((each.name, each.is_dir(follow_symlinks=False)) for each in entries)
+        except OSError:
+            return found
+        found.entries = len(names)
+        found.rules = [
+            above + name for name, _ in names if name == ".cursorignore" or (name in RULE_FILES and not ignored)
+        ]
+        found.bound = above if found.rules else found.bound
+        is_withheld, is_ignored = self._load_matchers(found.bound)
+        for name, is_dir in names:
+            path = above + name
+            bound = path[len(found.bound) :]
+            if is_withheld(bound, is_dir) or self._is_withheld(path, is_dir, ignored=ignored):
+                found.withheld.append(path)
+            elif is_dir and name != ".git":
+                (found.ignored_below if not ignored and is_ignored(bound, True) else found.deeper).append(f"{path}/")
+        return found
+
+    def _find_bound(self, above: str) -> str:
+        """Return the directory whose rules bind one that has none itself."""
+        while above:
+            above = above[: above.rfind("/", 0, -1) + 1]
+            if (holder := self._known.get(above)) is not None:
+                return holder.bound
+        return ""
+
+    def _load_matchers(self, bound: str) -> tuple[_Matches, _Matches]:
+        """Return the tests for withheld and for ignored paths, relative to a directory with rules."""
+        if bound not in self._matchers:
+            directory = bound.removesuffix("/") or "."
+            self._matchers[bound] = (self._ignore.match_withheld_in(directory), self._ignore.match_in(directory))
+        return self._matchers[bound]
+
+    def _is_withheld(self, path: str, is_dir: bool, *, ignored: bool) -> bool:
+        said = None if is_dir else self._may_read(path)
+        if said is not None:
+            return not said
+        name = path.rpartition("/")[2]
+        if not may_be_secret(name):
+            return False
+        if ignored:
+            return is_secret(path, lambda _rel, _is_dir: not _is_installed(path))
+        if not is_secret(path, lambda rel, _: self._ignore.is_ignored(rel, is_dir)):
+            return False
+        # What git tracks and does not find would be a deletion to it.
+        return self._ignore.is_ignored(path, is_dir) or not os.path.lexists(f"{self._root}/.git")
+
+
+def _is_package(above: str) -> bool:
+    """True for a directory right below one for installed packages; a tool's own beside them (`.cache`) is none."""
+    holder, _, name = above.removesuffix("/").rpartition("/")
+    return holder.rpartition("/")[2] in _PACKAGE_DIRECTORIES and not name.startswith(".")
+
+
+def _is_installed(path: str) -> bool:
+    """True if a file lies in an installed package."""
+    parts = path.split("/")
+    return any(part in _PACKAGE_DIRECTORIES and not parts[at + 1].startswith(".") for at, part in enumerate(parts[:-2]))
+
+
+def _read_signature(path: str) -> _Signature | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _make_racy_safe(signature: _Signature) -> _Signature:
+    """Return a signature that nothing equals while a further change could leave the same time."""
+    return signature if time.time_ns() - signature[0] > _RACY_NANOSECONDS else (-1, *signature[1:])
+
+
+def find_withheld_paths(workspace: Workspace, ignore: IgnoreRules | None = None) -> tuple[str, ...]:
+    """Scan once without rules of the user's, and return all that is withheld, in any way."""
+    found = WithheldFinder(workspace, ignore or IgnoreRules(workspace)).find_paths()
+    return tuple(sorted((*found.covered, *found.masked)))

@@ -1,0 +1,108 @@
+"""Making room: what must stay stays word for word, and the history remains valid."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core.agent.context.compaction import compact
+from core.config import ContextSettings, Settings
+from core.errors import ProviderError
+from core.protocol import events as ev
+from core.protocol.documents import Todo
+from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, WireAnswer
+from tests.support.agent_case import Case, Step, calls, says
+from tests.support.history import faults
+
+
+def filled(tmp_path, *steps: Step, steps_before: int = 12, size: int = 12_000, window: int = 20_000) -> Case:
+    """A session whose history of `steps_before` large steps is more than the window holds."""
+    case = Case(tmp_path, *steps, settings=Settings(context=ContextSettings(window=window)))
+    case.emit(ev.MessageAppended(message=UserMessage(content="<user_query>\nMy first wish\n</user_query>")))
+    for number in range(steps_before):
+        call = ToolCall(id=f"c{number}", name="read_file", arguments=f'{{"target_file": "f{number}.py"}}')
+        case.emit(ev.MessageAppended(message=AssistantMessage(content=f"Step {number}.", tool_calls=(call,))))
+        case.emit(ev.MessageAppended(message=ToolMessage(call_id=f"c{number}", content="x" * size)))
+        if number == 5:
+            case.emit(ev.MessageAppended(message=UserMessage(content="<user_query>\nAnd tabs\n</user_query>")))
+    case.emit(ev.TodoChanged(todos=(Todo(id="a", content="Do the thing", status="in_progress"),)))
+    return case
+
+
+async def test_a_full_window_is_compacted_before_the_step(tmp_path):
+    case = filled(tmp_path, says("Notes: it was f3."), says("Done."))
+    case.shadow.write("new.py", b"x = 1\n")
+    assert (await case.turn("Now this")).reason == "done"
+    [compacted] = case.of(ev.ContextCompacted)
+    assert compacted.after_tokens < compacted.before_tokens / 2
+    sent = case.model.requests[1].messages
+    text = "\n".join(str(message) for message in sent)
+    for kept in ("My first wish", "And tabs", "Now this", "Notes: it was f3.", "Do the thing", "new.py", "Step 11."):
+        assert kept in text
+    assert "Step 0." not in text
+    assert faults(sent) == []
+    assert case.model.requests[0].tools == ()
+
+
+async def test_when_no_model_writes_notes_they_are_made_of_the_steps(tmp_path):
+    case = filled(tmp_path, [ProviderError("No.")], says("Done."))
+    assert (await case.turn("Now this")).reason == "done"
+    text = str(case.model.requests[1].messages)
+    assert "Earlier steps" in text
+    assert "f0.py" in text
+    assert faults(case.messages) == []
+
+
+async def test_one_step_too_large_for_the_window_is_cut_short(tmp_path):
+    case = filled(tmp_path, says("Notes."), says("Done."), steps_before=1, size=120_000)
+    assert (await case.turn("Now")).reason == "done"
+    assert case.of(ev.ContextCompacted)[0].after_tokens < 17_000
+    assert faults(case.messages) == []
+
+
+async def test_user_messages_that_alone_fill_the_window_lose_what_was_attached(tmp_path):
+    case = filled(tmp_path, says("Notes."), says("Done."))
+    attached = f"<attached_files>\n{'y' * 60_000}\n</attached_files>\n\n<user_query>\nKeep me\n</user_query>"
+    case.emit(ev.MessageAppended(message=UserMessage(content=attached)))
+    for number in range(3):
+        call = ToolCall(id=f"d{number}", name="read_file", arguments="{}")
+        case.emit(ev.MessageAppended(message=AssistantMessage(tool_calls=(call,))))
+        case.emit(ev.MessageAppended(message=ToolMessage(call_id=f"d{number}", content="x" * 12_000)))
+    await case.turn("Now")
+    text = str(case.messages)
+    assert "Keep me" in text
+    assert "yyyyy" not in text
+    assert faults(case.messages) == []
+
+
+async def test_compaction_that_does_not_help_is_not_tried_at_every_step(tmp_path):
+    case = filled(tmp_path, says("Notes."), *[calls(("list_dir", {}))] * 6, says("Done."), window=3_000)
+    await case.turn("Go")
+    assert len([request for request in case.model.requests if not request.tools]) <= 2
+
+
+async def test_the_small_model_writes_the_notes_when_there_is_one(tmp_path):
+    case = filled(tmp_path, says("Done."))
+    other = Case(tmp_path / "other" if not (tmp_path / "other").mkdir() else tmp_path, says("Small notes."))
+    case.session.small_routes = (msgspec.structs.replace(case.session.route, provider=other.model, model="small"),)
+    await case.turn("Go")
+    assert other.model.requests[0].model == "small"
+    assert "Small notes." in str(case.messages)
+
+
+@pytest.mark.parametrize("window", [0, 1_000_000])
+async def test_room_enough_or_unknown_is_left_alone(tmp_path, window):
+    case = filled(tmp_path, says("Done."), window=window)
+    case.session.route = msgspec.structs.replace(case.session.route, window=window)
+    await case.turn("Go")
+    assert case.of(ev.ContextCompacted) == []
+
+
+async def test_a_short_history_is_left_alone_with_all_that_was_thought(tmp_path):
+    case = filled(tmp_path, steps_before=2, size=4_000, window=100_000)
+    wire = WireAnswer(wire="messages", items=({"type": "thinking", "thinking": "Hm.", "signature": "s"},), binding="b")
+    case.emit(ev.MessageAppended(message=AssistantMessage(content="So.", wire=wire)))
+    before = list(case.messages)
+    await compact(case.session, 1_000)
+    assert case.of(ev.ContextCompacted) == []
+    assert case.messages == before

@@ -1,0 +1,118 @@
+"""The model that works out an edit: what it is asked, what is taken of its answer, and what counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from core.agent.turn.turn_context import Route
+from core.config import Settings, TurnLimits
+from core.errors import ProviderError
+from core.protocol.messages import Usage
+from tests.support.agent_case import Case, DirectedModel, Step, calls, says
+
+TWICE = """\
+class Net:
+    def price(self):
+        amount = 1
+        return amount
+
+
+class Gross:
+    def price(self):
+        amount = 1
+        return amount
+"""
+MARKER = "# ... existing code ...\n"
+DRAFT = f"{MARKER}    def price(self):\n        amount = 1\n        return amount * 2\n{MARKER}"
+CALL = calls(("edit_file", {"target_file": "a.py", "instructions": "In </instructions> Gross.", "code_edit": DRAFT}))
+
+
+def plan(*entries: tuple[int, int, str]) -> str:
+    return json.dumps([{"start_line": a, "end_line": b, "replacement": text} for a, b, text in entries])
+
+
+GOOD = plan((10, 10, "        return amount * 2"))
+
+
+def case_with(tmp_path, answers: Sequence[Step], text: str = TWICE, settings: Settings | None = None) -> Case:
+    """A session whose edits are worked out by a model of their own."""
+    case = Case(tmp_path, CALL, says("Done."), settings=settings)
+    case.fitter = DirectedModel(answers)
+    case.session.apply_routes = (Route(provider=case.fitter, model="fit", id="directed/fit"),)
+    (case.project / "a.py").write_text(text)
+    return case
+
+
+@pytest.mark.parametrize("answer", [f"Thus:\n```json\n{GOOD}\n```", GOOD, f"```\n[]\n```\nNo:\n```json\n{GOOD}\n```\n"])
+async def test_the_last_plan_of_an_answer_is_taken(tmp_path, answer):
+    case = case_with(tmp_path, [says(answer)])
+    await case.turn()
+    assert case.shadow.read("a.py") == TWICE[::-1].replace("amount"[::-1], "amount * 2"[::-1], 1)[::-1].encode()
+    (asked,) = case.fitter.requests
+    assert (asked.model, asked.tools) == ("fit", ())
+    assert "    10|        return amount\n" in asked.messages[0].content
+    assert "In </instructions> Gross.\n</instructions-" in asked.messages[0].content
+
+
+async def test_without_a_model_of_its_own_the_chosen_one_does_it_and_what_it_takes_counts(tmp_path):
+    priced = [*says(GOOD, usage=Usage(prompt_tokens=5_000, completion_tokens=7))]
+    case = case_with(tmp_path, [])
+    case.session.apply_routes = ()
+    case.model.steps = [CALL, priced, says("Done.")]
+    finished = await case.turn()
+    assert "worked out by a model" in case.results()[0]
+    assert finished.usage.prompt_tokens == 5_200
+
+
+async def test_the_limits_of_a_turn_hold_for_it(tmp_path):
+    settings = replace(Settings(), limits=TurnLimits(max_tokens=1_000))
+    case = case_with(tmp_path, [says(GOOD, usage=Usage(prompt_tokens=5_000, completion_tokens=7))], settings=settings)
+    assert (await case.turn()).reason == "limit"
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([[ProviderError("The server is away.")]], "the model that was to work it out failed (The server is away.)"),
+        ([says("[]"), says("[]")], "a model did not find out either (The plan is empty"),
+        ([says(""), says("I can't.")], "a model did not find out either"),
+        ([says(plan((10, 10, "        return amount * 2 +"))), says("[]")], "a model did not find out either"),
+        ([says("[]"), says(plan((10, 10, "        return amount * 3")))], "'return amount * 3'"),
+    ],
+    ids=["away", "empty", "silent", "not the draft's", "another line"],
+)  # fmt: skip
+async def test_what_can_not_be_taken_leaves_the_file(tmp_path, answers, words):
+    case = case_with(tmp_path, answers)
+    await case.turn()
+    assert words in case.results()[0]
+    assert "fit in more than one place" in case.results()[0]
+    assert case.state.changes == {}
+
+
+async def test_a_plan_that_breaks_the_file_is_not_taken(tmp_path):
+    broken = DRAFT.replace("amount * 2", "amount * (2")
+    case = case_with(tmp_path, [says(plan((10, 10, "        return amount * (2"))), says("[]")])
+    case.model.steps = [calls(("edit_file", {"target_file": "a.py", "code_edit": broken})), says("Done.")]
+    await case.turn()
+    again = case.fitter.requests[1].messages[-1].content
+    assert "The file parsed before and would not any more: line 10" in again
+    assert case.state.changes == {}
+
+
+async def test_a_file_that_changed_meanwhile_is_not_written_over(tmp_path):
+    case = case_with(tmp_path, [])
+    case.fitter.steps = [[lambda: (case.project / "a.py").write_text("mine\n"), *says(GOOD)]]
+    await case.turn()
+    assert "a.py changed while the edit was worked out" in case.results()[0]
+    assert case.state.changes == {}
+
+
+async def test_a_file_that_is_too_long_is_not_sent(tmp_path):
+    case = case_with(tmp_path, [], text=TWICE + "# filler\n" * 60_000)
+    await case.turn()
+    assert "too long to have it worked out" in case.results()[0]
+    assert case.fitter.requests == []

@@ -1,0 +1,256 @@
+"""The gate: one path, one answer to each call, and nothing that escapes it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import msgspec
+import pytest
+
+from core.agent.gate import tool_calls as gate
+from core.errors import ToolFailed
+from core.protocol import documents as d
+from core.protocol import events as ev
+from core.shell import spill
+from core.tools.base import ToolOutcome
+from core.tools.registry import TOOLS
+from tests.support.agent_case import Case, calls, says
+from tests.support.history import faults
+
+
+def finished_documents(case: Case) -> list[d.Document]:
+    return [event.document for event in case.of(ev.DocumentFinished) if event.document.__class__ is not d.TextDocument]
+
+
+async def test_reading_calls_run_at_the_same_time_and_answer_in_order(tmp_path, monkeypatch):
+    both, order = asyncio.Barrier(2), []
+
+    async def meet(tool, _reader):
+        await both.wait()
+        order.append(tool.target_file)
+        return ToolOutcome(content=f"content of {tool.target_file}")
+
+    monkeypatch.setattr(TOOLS["read_file"], "run", meet)
+    case = Case(tmp_path, calls(("read_file", {"target_file": "a"}), ("read_file", {"target_file": "b"})), says("."))
+    await case.turn()
+    assert sorted(order) == ["a", "b"]
+    assert case.results() == ["content of a", "content of b"]
+
+
+async def test_a_call_that_does_more_than_read_is_a_barrier(tmp_path):
+    case = Case(
+        tmp_path,
+        calls(
+            ("write", {"file_path": "a.py", "contents": "x = 1\n"}),
+            ("read_file", {"target_file": "a.py"}),
+            ("search_replace", {"file_path": "a.py", "old_string": "1", "new_string": "2"}),
+            ("read_file", {"target_file": "a.py"}),
+        ),
+        says("."),
+    )
+    await case.turn()
+    assert "x = 1" in case.results()[1]
+    assert "x = 2" in case.results()[3]
+    assert faults(case.messages) == []
+
+
+async def test_a_fault_in_a_tool_is_an_answer_without_a_traceback(tmp_path, monkeypatch):
+    async def broken(_tool, _reader):
+        raise ZeroDivisionError("sk-secret at /home/somebody")
+
+    monkeypatch.setattr(TOOLS["read_file"], "run", broken)
+    case = Case(tmp_path, calls(("read_file", {"target_file": "a"})), says("."))
+    assert (await case.turn()).reason == "done"
+    (told,) = case.results()
+    assert re.fullmatch(
+        r"The tool failed unexpectedly \(ZeroDivisionError\) \(kept as \S+ among the faults\); .*", told
+    )
+    assert "sk-secret" not in told
+
+
+async def test_a_tool_that_gives_itself_up_is_answered(tmp_path, monkeypatch):
+    async def gives_up(_tool, _reader):
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(TOOLS["read_file"], "run", gives_up)
+    case = Case(tmp_path, calls(("read_file", {"target_file": "a"})), says("."))
+    assert (await case.turn()).reason == "done"
+    assert case.of(ev.ToolFinished)[0].status == "failed"
+
+
+async def test_a_tool_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    async def waits(_tool, _reader):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(TOOLS["read_file"], "run", waits)
+    monkeypatch.setattr(gate, "TIME_LIMITS", {TOOLS["read_file"].access: 0.01})
+    case = Case(tmp_path, calls(("read_file", {"target_file": "a"})), says("."))
+    assert (await case.turn()).reason == "done"
+    assert "Stopped after" in case.results()[0]
+
+
+async def test_a_long_result_is_clipped_and_the_whole_can_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(spill, "MAX_RESULT", 3_000)
+    text = "\n".join(f"line {number}" for number in range(2_000))
+    case = Case(tmp_path, calls(("read_file", {"target_file": "a"})))
+    (case.project / "a").write_text(text)
+    await case.turn()
+    [finished] = case.of(ev.ToolFinished)
+    assert finished.spilled == f"output:{finished.call}.txt"
+    assert finished.spilled in case.results()[0]
+    assert len(case.results()[0]) < 3_300
+    case.model.steps = [calls(("read_file", {"target_file": finished.spilled, "offset": 1_500, "limit": 2})), says(".")]
+    await case.turn()
+    assert "1500|  1500|line 1499" in case.results()[1]
+    kept = case.directory / "session" / "outputs" / f"{finished.call}.txt"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("path", ["output:../../log.jsonl", "output:", "output:a/b.txt", "output:x.jsonl", "outputs/x"])
+def test_only_names_of_kept_results_are_read_back(tmp_path, path):
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "log.jsonl").write_text("secret")
+    assert spill.read_spilled(tmp_path, path) is None
+
+
+async def test_a_result_that_can_not_be_kept_is_still_answered(tmp_path, monkeypatch):
+    monkeypatch.setattr(spill, "MAX_RESULT", 300)
+    (tmp_path / "outputs").write_text("in the way")
+    text, name = spill.clip_text(tmp_path, "call_1", "x" * 1_000)
+    assert name == ""
+    assert "could not be kept" in text
+
+
+async def test_each_kind_of_call_becomes_its_document(tmp_path):
+    case = Case(
+        tmp_path,
+        calls(("create_plan", {"name": "P", "overview": "O", "plan": "# B", "todos": [{"id": "a", "content": "A"}]})),
+        [lambda: case.emit(ev.ModeChanged(mode="agent")), *calls(
+            ("todo_write", {"merge": True, "todos": [{"id": "a", "content": "A", "status": "completed"}]}),
+            ("run_terminal_cmd", {"command": "echo out; exit 3"}),
+            ("write", {"file_path": "n.py", "contents": "x = 1\n"}),
+            ("delete_file", {"target_file": "missing.py"}),
+        )],
+        says("Done."),
+        mode="plan",
+    )  # fmt: skip
+    case.answer_approvals("allow_once")
+    await case.turn()
+    plan, todo, command, write, delete = finished_documents(case)
+    assert isinstance(plan, d.PlanDocument)
+    assert (plan.metadata.title, plan.metadata.path) == ("P", case.state.todos_plan_path)
+    assert isinstance(todo, d.TodoUpdateDocument)
+    assert todo.metadata.todos == (d.TodoStatusUpdate(id="a", status="completed"),)
+    assert isinstance(command, d.TerminalCommandDocument)
+    assert (command.metadata.exit_code, command.metadata.output.strip()) == (3, "out")
+    assert isinstance(write, d.FileEditDocument)
+    assert (write.metadata.operation, write.metadata.added, write.metadata.status) == ("create", 1, "success")
+    assert isinstance(delete, d.FileEditDocument)
+    assert (delete.metadata.operation, delete.metadata.status, delete.metadata.file_path) == (
+        "delete", "error", "missing.py"
+    )  # fmt: skip
+    assert (case.project / case.state.todos_plan_path).read_text().count("completed") == 1
+
+
+async def test_a_question_and_its_answer_are_one_document(tmp_path):
+    question = {"id": "q", "prompt": "Which?", "options": [{"id": "a", "label": "A"}, {"id": "b", "label": "B"}]}
+    case = Case(tmp_path, calls(("ask_question", {"questions": [question]})), says("A then."))
+
+    def answer(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.QuestionAsked):
+            chosen = (d.QuestionAnswer(question="q", options=("a",)),)
+            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, chosen)
+
+    case.on_event = answer
+    await case.turn()
+    [document] = finished_documents(case)
+    assert isinstance(document, d.ClarificationDocument)
+    assert document.metadata.answers[0].options == ("a",)
+    assert "A" in case.results()[0]
+
+
+@pytest.mark.parametrize(("decision", "ran"), [("allow_once", True), ("reject_once", False)])
+async def test_a_command_runs_only_with_consent(tmp_path, decision, ran):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    case.answer_approvals(decision)
+    await case.turn()
+    assert (case.project / "made").exists() is ran
+    [request] = case.of(ev.ApprovalRequested)
+    assert request.subject == "touch made"
+    assert "nothing holds it" in request.containment
+    assert request.options == ("allow_once", "reject_once")
+    assert case.of(ev.ToolFinished)[0].status == ("completed" if ran else "denied")
+
+
+async def test_the_note_of_a_refusal_reaches_the_model(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "rm -rf ."})), says("."))
+
+    def refuse(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.ApprovalRequested):
+            loop = asyncio.get_running_loop()
+            loop.call_soon(case.session.resolve_approval, event.id, "reject_once", "Use make clean.")
+
+    case.on_event = refuse
+    await case.turn()
+    assert "Use make clean." in case.results()[0]
+
+
+async def test_an_alias_is_shown_under_the_tools_own_name(tmp_path):
+    case = Case(tmp_path, calls(("Bash", {"command": "true"})), says("."))
+    case.answer_approvals("reject_once")
+    await case.turn()
+    assert case.of(ev.ToolRequested)[0].tool == "run_terminal_cmd"
+
+
+async def test_what_is_refused_on_disk_is_an_answer(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise ToolFailed("No space left on device.")
+
+    case = Case(tmp_path, calls(("write", {"file_path": "a.py", "contents": "x"})), says("."))
+    monkeypatch.setattr(case.shadow, "edit", full)
+    assert (await case.turn()).reason == "done"
+    assert "No space left" in case.results()[0]
+
+
+def left_to_the_user(case: Case, *answers: d.QuestionAnswer) -> None:
+    by_hand = msgspec.structs.replace(case.session.settings.commands, policy="human")
+    case.session.settings = msgspec.structs.replace(case.session.settings, commands=by_hand)
+
+    def answer(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.QuestionAsked):
+            asyncio.get_running_loop().call_soon(case.session.resolve_question, event.id, answers)
+
+    case.on_event = answer
+
+
+async def test_the_command_that_the_user_types_runs_in_place_of_the_one_proposed(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    left_to_the_user(case, d.QuestionAnswer(question="command", text=" echo typed "))
+    await case.turn()
+    assert "touch made" in case.of(ev.QuestionAsked)[0].questions[0].text
+    assert case.results()[0].startswith("The user ran another command: echo typed\n")
+    assert "\ntyped" in case.results()[0]
+    assert case.of(ev.ApprovalRequested) == []
+    assert not list(tmp_path.rglob("made"))
+    [shown] = [
+        each.document for each in case.of(ev.DocumentFinished) if isinstance(each.document, d.TerminalCommandDocument)
+    ]
+    assert shown.metadata.command == "echo typed"
+
+
+async def test_a_proposed_command_can_be_run_as_it_is(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "echo proposed"})), says("."))
+    left_to_the_user(case, d.QuestionAnswer(question="command", options=("as_proposed",)))
+    await case.turn()
+    assert case.results()[0].startswith("exit code 0")
+    assert "\nproposed" in case.results()[0]
+
+
+async def test_without_a_command_of_the_users_none_is_run(tmp_path):
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    left_to_the_user(case)
+    await case.turn()
+    assert "say which one to run" in case.results()[0]
+    assert case.of(ev.ApprovalRequested) == []
+    assert not list(tmp_path.rglob("made"))

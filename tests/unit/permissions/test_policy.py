@@ -1,0 +1,54 @@
+"""Policy: the floor, and rules that can tighten it."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import ConfigError
+from core.modes import Access
+from core.permissions.policy import CommandTerms, decide_call, parse_rule
+
+
+@pytest.mark.parametrize("access", [Access.READ, Access.ASK, Access.TODO, Access.PLAN, Access.PROPOSE])
+def test_what_stays_within_the_shadow_runs(access):
+    assert decide_call(access, "x", CommandTerms(is_contained=False)).choice == "allow"
+
+
+@pytest.mark.parametrize("contained", [True, False])
+def test_s12_every_command_is_asked_about(contained):
+    assert decide_call(Access.EXEC, "true", CommandTerms(is_contained=contained)).choice == "ask"
+
+
+@pytest.mark.parametrize("access", [Access.NET, Access.SPAWN, Access.EXTERNAL])
+def test_what_does_not_exist_is_refused_whatever_a_rule_says(access):
+    rules = [parse_rule("WebFetch(*)", "allow"), parse_rule("Mcp(*)", "allow")]
+    assert decide_call(access, "x", CommandTerms(is_contained=True), rules=rules).choice == "deny"
+
+
+def test_the_strictest_matching_rule_wins():
+    allow, ask, deny = (parse_rule("Shell(git *)", choice) for choice in ("allow", "ask", "deny"))
+    assert decide_call(Access.EXEC, "git status", CommandTerms(is_contained=True), rules=[allow]).choice == "allow"
+    assert decide_call(Access.EXEC, "git status", CommandTerms(is_contained=True), rules=[allow, ask]).choice == "ask"
+    assert (
+        decide_call(Access.EXEC, "git status", CommandTerms(is_contained=True), rules=[allow, deny, ask]).choice
+        == "deny"
+    )
+    assert decide_call(Access.EXEC, "make", CommandTerms(is_contained=True), rules=[allow]).choice == "ask"
+
+
+def test_s12_no_rule_lets_an_uncontained_command_run_unasked():
+    rule = parse_rule("Shell(*)", "allow")
+    assert decide_call(Access.EXEC, "ls", CommandTerms(is_contained=False), rules=[rule]).choice == "ask"
+
+
+@pytest.mark.parametrize("text", ["", "git *", "Shell()", "Shel(git *)", "Shell(git", "Write"])
+def test_what_is_no_rule_is_said(text):
+    with pytest.raises(ConfigError, match="not a permission rule"):
+        parse_rule(text, "allow")
+
+
+def test_a_pattern_takes_everything_but_the_star_literally():
+    rule = parse_rule("Write(src/*.py)", "deny")
+    assert rule.matches("src/a.py")
+    assert not rule.matches("src/axpy")
+    assert decide_call(Access.READ, "src/a.py", CommandTerms(is_contained=True), rules=[rule]).choice == "allow"

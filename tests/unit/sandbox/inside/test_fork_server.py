@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from core.sandbox.inside import init_process as supervise
+from core.sandbox.inside import messages as order
+from core.sandbox.inside import port_forward as forward
+from core.sandbox.inside import processes as memory
+from core.sandbox.tiers.namespaces import explain_setup_failure
+
+ROOT = Path(__file__).parents[4]
+LOAD = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import core.sandbox.inside.fork_server; print(*sorted(sys.modules))"
+)
+
+
+def test_the_server_loads_little():
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LOAD, str(ROOT)], capture_output=True, text=True, check=True
+    )
+    loaded = set(ran.stdout.split())
+    assert not loaded & {"re", "shutil", "socket", "hashlib", "typing", "pathlib", "json", "asyncio", "subprocess"}
+    assert {name for name in loaded if name.startswith("core.")} == {
+        "core.sandbox",
+        *(
+            f"core.sandbox.{name}"
+            for name in (
+                "inside",
+                "inside.cgroups",
+                "inside.fork_server",
+                "inside.init_process",
+                "inside.kernel",
+                "inside.landlock",
+                "inside.messages",
+                "inside.port_forward",
+                "inside.processes",
+                "inside.rootfs",
+                "inside.rootfs.build",
+                "inside.rootfs.host_overlays",
+                "inside.rootfs.mask_layer",
+                "inside.rootfs.mounts",
+                "inside.rootfs.ownership",
+                "inside.seccomp",
+            )
+        ),
+    }
+
+
+def test_a_step_that_is_refused_is_told_with_its_name_and_the_kernels_reason():
+    try:
+        with supervise.SetupStep("namespaces"):
+            raise PermissionError(1, "unshare: Operation not permitted")
+    except supervise.SetupStepFailed as failure:
+        report = supervise.build_failure_report(failure)
+    assert report == ("failed", "namespaces", 1, "unshare: Operation not permitted")
+    told = explain_setup_failure("namespaces", 1, "unshare: Operation not permitted")
+    assert told.message == "The box could not be set up: namespaces: unshare: Operation not permitted [EPERM]."
+    assert told.code == "box_refused"
+
+
+def test_an_error_that_no_step_expected_is_told_too():
+    assert supervise.build_failure_report(KeyError("x")) == ("failed", "unforeseen", 0, "KeyError: 'x'")
+
+
+def test_the_memory_of_living_processes_is_counted():
+    assert memory.exceeds_memory(memory.list_processes(), 1 << 20)
+    assert not memory.exceeds_memory([os.getpid()], 1 << 40)
+
+
+def test_memory_that_processes_share_is_counted_once():
+    script = "import os, sys; a = bytearray(b'x') * (64 << 20); [os.fork() for _ in '123'];"
+    script += "os.write(1, b'%d\\n' % os.getpid());"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{script} sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        processes = [int(parent.stdout.readline()) for _ in range(8)]
+        assert sum(map(memory.read_resident_bytes, processes)) > 8 * (64 << 20)
+        assert not memory.exceeds_memory(processes, 3 * (64 << 20))
+        assert memory.exceeds_memory(processes, 64 << 20)
+        parent.stdin.close()
+
+
+def test_the_forwarder_listens_on_loopback_only():
+    listening = forward.open_listener()
+    try:
+        assert listening.getsockname() == ("127.0.0.1", order.PROXY_PORT)
+    finally:
+        listening.close()

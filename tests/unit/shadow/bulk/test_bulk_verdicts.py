@@ -1,0 +1,118 @@
+"""What it takes to undo verdicts on bulks is bounded, and what can't be undone is never needed for anything else."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from core.errors import CommandRejected
+from core.shadow.bulk import layer_transfer as transfer
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.layers import layer_store as layers_module
+from core.shadow.promotion.promotion import PromotionFailed
+from core.shadow.shadow import Shadow
+from tests.unit.shadow.command_layer import Layer
+from tests.unit.shadow.project_fixture import Desk
+
+pytestmark = pytest.mark.skipif(
+    "not __import__('tests.unit.shadow.layers.test_layer_store', fromlist=['x']).can_make_whiteouts()"
+)
+
+
+def accepted(desk: Desk, *roots: str) -> list[str]:
+    """Bulks of 40 KB, accepted one after the other. The ids of the verdicts."""
+    desk.put(".gitignore", b"".join(f"{root}/\n".encode() for root in roots))
+    for root in roots:
+        layer = Layer(desk)
+        layer.put(f"{root}/big", b"x" * 40_000)
+        layer.absorb()
+        desk.shadow.resolve_bulk(root)
+    return [each.id for each in desk.state.verdicts]
+
+
+def kept(desk: Desk) -> set[str]:
+    return {each.name for each in desk.shadow.layers.place.iterdir() if "verdict_" in each.name}
+
+
+def started_again(desk: Desk) -> Shadow:
+    shadow = Shadow(desk.workspace, BlobStore(desk.session / "blobs"), desk.emit, desk.state)
+    shadow.recover()
+    return shadow
+
+
+def test_the_oldest_verdicts_can_not_be_undone_when_it_takes_too_much(desk, monkeypatch):
+    monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 150_000)
+    first, second, third = accepted(desk, "one", "two", "three")
+    assert kept(desk) == {second, third}
+    with pytest.raises(CommandRejected, match="not kept any more"):
+        desk.shadow.undo(first)
+    desk.shadow.undo(third)
+    desk.shadow.undo(second)
+    assert (desk.disk("one/big"), desk.disk("two/big"), desk.disk("three/big")) == (b"x" * 40_000, None, None)
+    assert desk.shadow.read("three/big") == desk.shadow.read("two/big") == b"x" * 40_000
+
+
+def test_the_latest_verdict_can_be_undone_whatever_it_takes(desk, monkeypatch):
+    monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
+    *_, last = accepted(desk, "one", "two")
+    assert kept(desk) == {last}
+    desk.shadow.undo()
+    assert desk.disk("two/big") is None
+
+
+def test_a_start_removes_what_no_verdict_needs_any_more(desk, monkeypatch):
+    first, second = accepted(desk, "one", "two")
+    (desk.shadow.layers.place / "verdict_of_nobody" / "saved").mkdir(parents=True)
+    started_again(desk)
+    assert kept(desk) == {first, second}
+    monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
+    started_again(desk)
+    assert kept(desk) == {second}
+
+
+def test_a_command_can_run_although_undoing_would_take_all_the_room(desk):
+    accepted(desk, "one", "two")
+    desk.shadow.layers.quota = 30_000
+    layer = Layer(desk)
+    layer.put("two/more", b"more")
+    layer.absorb()
+    assert (kept(desk), desk.shadow.read("two/more")) == (set(), b"more")
+
+
+def test_what_was_taken_back_stays_whatever_undoing_takes(desk, monkeypatch):
+    first, _ = accepted(desk, "one", "two")
+    desk.shadow.undo(first)
+    monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
+    monkeypatch.setattr(layers_module, "QUOTA", 60_000)
+    shadow = started_again(desk)
+    shadow.drop_layer(shadow.open_layer())
+    assert (shadow.read("one/big"), [each.root for each in desk.state.bulks]) == (b"x" * 40_000, ["one"])
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("fails", [OSError(28, "No space left on device"), Died()], ids=["refused", "killed"])
+@pytest.mark.parametrize("undoes", [False, True], ids=["accept", "undo"])
+def test_n15_no_temporary_file_stays_when_carrying_a_bulk_is_cut_off(desk, monkeypatch, fails, undoes):
+    desk.put("one/big", b"old")
+    accepted(desk, "one")
+    if not undoes:
+        desk.shadow.undo()
+    whole = transfer.copy_file
+
+    def half(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: bool) -> None:
+        if b".agent-tui-" not in target[1]:
+            whole(source, target, sync=sync)
+            return
+        os.close(os.open(target[1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=target[0]))
+        raise fails
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer, "copy_file", half)
+        with pytest.raises((PromotionFailed, Died)):
+            desk.shadow.undo() if undoes else desk.shadow.resolve_bulk("one")
+    started_again(desk)
+    assert [path for path in desk.files() if ".agent-tui-" in path] == []

@@ -1,0 +1,191 @@
+"""Accepting everything that commands did gives, byte for byte, what they would have done to the project itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.shadow.overlay_mount import needs_mounts, output, run
+from tests.unit.shadow.project_fixture import Desk
+
+pytestmark = needs_mounts
+
+NAMES = ("a", "b", "c.py", "d.log", "node_modules", "é\n-x", "build", "link", "to nowhere")
+START = {
+    "a/b/c.py": b"one\ntwo\nthree\n",
+    "a/a": b"\x00\x01binary",
+    "a/build/old.o": b"object",
+    "b": b"text\r\n",
+    "node_modules/a/b": b"module\n",
+    "node_modules/c.py": b"x = 1\n",
+    "d.log": b"log\n",
+}
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
+
+
+def quoted(path: str) -> str:
+    return "'" + path.replace("'", "'\\''") + "'"
+
+
+def operation(kind: str, one: str, other: str, number: int) -> str:
+    first, second = quoted(f"./{one}"), quoted(f"./{other}")
+    above = quoted(f"./{Path(one).parent}")
+    if kind == "copy" and other.startswith(one):  # what cp makes of that depends on the order of the directory
+        kind = "append"
+    return {
+        "write": f"mkdir -p {above}; printf 'new {number}\\n' > {first}",
+        "append": f"printf 'more {number}\\n' >> {first}",
+        "edit": f"sed -i 's/two/TWO {number}/' {first}",
+        "remove": f"rm -rf {first}",
+        "rename": f"mv {first} {second}",
+        "chmod": f"[ -f {first} ] && chmod {('755', '600', '444')[number % 3]} {first}",
+        "link": f"ln -s {second} {first}",
+        "mkdir": f"mkdir -p {first}",
+        "replace": f"rm -rf {first}; mkdir -p {first}; echo again > {first}/c.py",
+        "become": f"rm -rf {first}; echo file {number} > {first}",
+        "copy": f"cp -r {first} {second}",
+        "directory mode": f"[ -d {first} ] && [ ! -L {first} ] && chmod {('755', '700', '750')[number % 3]} {first}",
+    }[kind]
+
+
+KINDS = (
+    *("write", "append", "edit", "remove", "rename", "chmod"),
+    *("link", "mkdir", "replace", "become", "copy", "directory mode"),
+)
+operations = st.builds(operation, st.sampled_from(KINDS), paths, paths, st.integers(0, 9))
+commands = st.lists(operations, min_size=1, max_size=5).map(
+    lambda each: "; ".join(f"( {one} ) || true" for one in each)
+)
+
+
+Tree = dict[str, tuple[str, int, bytes]]
+
+
+def tree(root: Path) -> Tree:
+    found = {}
+    for each in sorted(root.rglob("*")):
+        stats = each.lstat()
+        mode = stat.S_IMODE(stats.st_mode)
+        if stat.S_ISLNK(stats.st_mode):
+            found[str(each.relative_to(root))] = ("link", 0, os.fsencode(each.readlink()))
+        elif stat.S_ISDIR(stats.st_mode):
+            found[str(each.relative_to(root))] = ("directory", mode, b"")
+        else:
+            found[str(each.relative_to(root))] = ("file", mode, each.read_bytes())
+    return found
+
+
+def started(place: Path) -> tuple[Desk, Path]:
+    desk = Desk(place)
+    desk.put(".gitignore", b"*.log\nbuild/\n")
+    for path, data in START.items():
+        desk.put(path, data)
+    (desk.root / "link").symlink_to("a")
+    (desk.root / "to nowhere").symlink_to("nowhere")
+    copy = place / "copy"
+    shutil.copytree(desk.root, copy, symlinks=True)
+    return desk, copy
+
+
+def accept_everything(desk: Desk) -> None:
+    for _ in range(len(desk.state.changes) + 1):
+        for change in desk.shadow.list_changes():
+            if change.path in desk.state.changes:
+                desk.shadow.resolve(change.path)
+    for bulk in desk.state.bulks:
+        desk.shadow.resolve_bulk(bulk.root)
+
+
+def ends(place: Path, given_commands: Sequence[str]) -> tuple[Tree, Tree]:
+    """What is there and what there has to be after each command over the ones before it, and everything accepted, taken
+    back, and accepted again."""
+    desk, copy = started(place)
+    before = tree(desk.root)
+    for command in given_commands:
+        subprocess.run(["sh", "-c", command], cwd=copy, check=True, capture_output=True)
+        run(desk, command)
+        assert tree(desk.root) == before
+        assert output(desk, "find . | sort").split("\n") == listed(copy)
+    wanted = tree(copy)
+    accept_everything(desk)
+    assert tree(desk.root) == wanted
+    assert (desk.state.changes, desk.state.bulks, desk.shadow.prepare_lowers()) == ({}, (), ())
+    while desk.state.verdicts:
+        desk.shadow.undo()
+    assert tree(desk.root) == before
+    accept_everything(desk)
+    return tree(desk.root), wanted
+
+
+@given(st.lists(commands, min_size=1, max_size=3))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_s2_d10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_commands):
+    place = Path(tempfile.mkdtemp())
+    try:
+        found, wanted = ends(place, given_commands)
+        assert found == wanted
+    finally:
+        shutil.rmtree(place)
+
+
+AGAIN = "rm -rf build; mkdir -p build/empty; echo made > build/out"
+NAMED = {
+    "a generated directory is made again as it was": [AGAIN, AGAIN],
+    "a generated directory of the project is made again": [
+        "rm -rf node_modules; mkdir -p node_modules/a; printf 'module\\n' > node_modules/a/b"
+    ],
+    "a directory with a generated one in it is made again": [
+        "mkdir -p a/build; echo 1 > a/build/x",
+        "rm -rf a; mkdir -p a/build/empty; echo 1 > a/build/x; echo 2 > a/build/y",
+    ],
+    "a new directory loses all that was in it": ["mkdir -p c.py/d; echo > c.py/d/a", "rm -rf c.py/d/a"],
+    "an empty directory takes the place of a file": ["rm b; mkdir b"],
+    "a directory goes of which a part was emptied before": ["rm -rf a; mkdir -p a/b; echo 1 > a/a", "rm -rf a"],
+    "a directory in the place of a file loses all that was in it": ["rm b; mkdir b; echo > b/a", "rm b/a"],
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_s2_d10_it_comes_to_the_same_when(tmp_path, name):
+    found, wanted = ends(tmp_path, NAMED[name])
+    assert found == wanted
+
+
+def test_a_file_that_was_only_touched_stays_the_users(tmp_path):
+    desk, _ = started(tmp_path)
+    run(desk, "touch b; echo more >> d.log")
+    desk.put("b", b"the user's\n")
+    assert output(desk, "cat b d.log") == "the user's\nlog\nmore\n"
+    assert [(each.root, each.files) for each in desk.state.bulks] == [("**/*.log", 1)]
+
+
+@pytest.mark.parametrize("link", ["link", "to nowhere"])
+def test_a_link_may_become_a_directory(tmp_path, link):
+    desk, copy = started(tmp_path)
+    before = tree(desk.root)
+    command = f"rm '{link}'; mkdir -p '{link}/b'; echo new > '{link}/b/c.py'; echo a > '{link}/a'"
+    subprocess.run(["sh", "-c", command], cwd=copy, check=True)
+    run(desk, command)
+    assert output(desk, f"cat '{link}/a' '{link}/b/c.py'") == "a\nnew\n"
+    assert desk.shadow.read(f"{link}/a") == b"a\n"
+    assert set(desk.state.changes) == {link, f"{link}/a", f"{link}/b/c.py"}
+    desk.shadow.resolve(f"{link}/a")
+    accept_everything(desk)
+    assert tree(desk.root) == tree(copy)
+    while desk.state.verdicts:
+        desk.shadow.undo()
+    assert tree(desk.root) == before
+
+
+def listed(root: Path) -> list[str]:
+    done = subprocess.run(["sh", "-c", "find . | sort"], cwd=root, check=True, capture_output=True, text=True)
+    return done.stdout.split("\n")

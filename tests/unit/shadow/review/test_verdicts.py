@@ -1,0 +1,337 @@
+"""Accept and reject do exactly what they say, can be taken back, and never cost the user an edit."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict
+from core.protocol.events import FileWritten, Notice, VerdictGiven
+from core.protocol.review import Change
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.diff.hunks import select_hunks, split_lines
+from core.shadow.shadow import Shadow
+from core.state.review import ReviewState
+from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.test_shadow import TEN, edited
+
+
+def proposed(desk: Desk, *numbers: int) -> list[str]:
+    desk.put("a", TEN)
+    desk.shadow.write("a", edited(TEN, *numbers))
+    return desk.ids("a")
+
+
+def test_an_accepted_hunk_is_on_disk_and_the_others_stay_pending(desk):
+    ids = proposed(desk, 2, 5, 8)
+    (record,) = desk.shadow.resolve("a", (ids[1],))
+    assert desk.disk("a") == edited(TEN, 5)
+    assert desk.ids("a") == [ids[0], ids[2]]
+    assert record.excerpt == "-line 5\n+new 5"
+    assert [type(event) for event in desk.events[1:]][::2] == [FileWritten, VerdictGiven]
+    desk.shadow.resolve("a")
+    assert desk.disk("a") == edited(TEN, 2, 5, 8)
+    assert desk.state.changes == {}
+
+
+def test_a_rejected_hunk_leaves_the_shadow_and_never_touches_the_disk(desk):
+    ids = proposed(desk, 2, 5, 8)
+    (record,) = desk.shadow.resolve("a", (ids[0], ids[2]), "reject", "no need")
+    assert (desk.shadow.read("a"), desk.disk("a")) == (edited(TEN, 5), TEN)
+    assert (record.reason, desk.ids("a")) == ("no need", [ids[1]])
+    desk.shadow.resolve("a", (), "reject")
+    assert (desk.state.changes, desk.disk("a")) == ({}, TEN)
+
+
+def test_hunks_of_different_lengths_are_rejected_and_brought_back_exactly(desk):
+    desk.put("a", TEN)
+    wanted = TEN.replace(b"line 2\n", b"2\n2 and a half\n").replace(b"line 5\n", b"").replace(b"line 9\n", b"nine\n")
+    desk.shadow.write("a", wanted)
+    ids = desk.ids("a")
+    desk.shadow.resolve("a", (ids[0],), "reject")
+    assert desk.shadow.read("a") == TEN.replace(b"line 5\n", b"").replace(b"line 9\n", b"nine\n")
+    desk.shadow.resolve("a", (ids[1],), "reject")
+    assert desk.shadow.read("a") == TEN.replace(b"line 9\n", b"nine\n")
+    assert [line.text for line in desk.shadow.diff("a", 0).lines if line.hunk == 0] == ["line 9", "nine"]
+    desk.shadow.undo()
+    desk.shadow.undo()
+    assert (desk.shadow.read("a"), desk.ids("a")) == (wanted, ids)
+
+
+def test_everything_is_accepted_at_once_but_what_is_protected(desk):
+    proposed(desk, 2)
+    desk.shadow.write("b/new", b"b\n")
+    desk.shadow.write(".vscode/tasks.json", b"{}")
+    desk.shadow.resolve("")
+    assert desk.files() == {"a": edited(TEN, 2), "b/new": b"b\n"}
+    assert list(desk.state.changes) == [".vscode/tasks.json"]
+    assert desk.state.changes[".vscode/tasks.json"].protected
+    desk.shadow.resolve(".vscode/tasks.json")
+    assert desk.disk(".vscode/tasks.json") == b"{}"
+
+
+def test_what_is_not_pending_is_rejected_as_a_command(desk):
+    proposed(desk, 2)
+    for path, ids in (("b", ()), ("a", ("nope",)), ("", ("x",))):
+        with pytest.raises(CommandRejected):
+            desk.shadow.resolve(path, ids)
+    with pytest.raises(CommandRejected):
+        desk.shadow.undo()
+    assert desk.disk("a") == TEN
+
+
+def test_p6_modes_are_kept_and_new_files_follow_the_umask(desk):
+    desk.put("run", b"old\n", 0o755)
+    desk.shadow.write("run", b"new\n")
+    desk.shadow.write("new", b"new\n")
+    desk.shadow.write("suid", b"x", None, 0o4755)
+    desk.shadow.resolve("")
+    modes = [stat.S_IMODE((desk.root / each).stat().st_mode) for each in ("run", "new", "suid")]
+    assert modes == [0o755, desk.workspace.new_file_mode, 0o755]
+
+
+def test_a_mode_alone_is_a_change_of_one_hunk(desk):
+    desk.put("run", b"x\n", 0o644)
+    change = desk.shadow.write("run", b"x\n", None, 0o755)
+    assert (change.operation, len(change.hunks)) == ("mode", 1)
+    desk.shadow.resolve("run")
+    assert stat.S_IMODE((desk.root / "run").stat().st_mode) == 0o755
+    desk.shadow.undo()
+    assert stat.S_IMODE((desk.root / "run").stat().st_mode) == 0o644
+
+
+def test_p14_a_file_edited_in_the_same_place_is_a_conflict_and_nothing_is_written(desk):
+    proposed(desk, 2, 8)
+    desk.shadow.write("b", b"b\n")
+    users = desk.put("a", edited(TEN, 2, into=b"user")).read_bytes()
+    for path in ("a", ""):
+        with pytest.raises(ReviewConflict, match="a"):
+            desk.shadow.resolve(path)
+    assert desk.files() == {"a": users}
+    assert desk.state.changes["a"].conflict
+    desk.shadow.resolve("a", (), "reject")
+    assert desk.files() == {"a": users}
+
+
+def test_p14_edits_of_the_user_elsewhere_are_kept(desk):
+    ids = proposed(desk, 2, 5)
+    desk.put("a", edited(TEN, 9, into=b"user"))
+    desk.shadow.resolve("a", (ids[0],))
+    assert desk.disk("a") == edited(edited(TEN, 2), 9, into=b"user")
+    assert desk.ids("a") == [ids[1]]
+
+
+@pytest.mark.parametrize("what", ["removed", "directory", "symlink", "fifo", "created", "parent"])
+def test_p15_p5_what_became_of_another_kind_is_a_conflict(desk, what):
+    path = "d/a"
+    target = desk.put(path, TEN)
+    if what == "created":
+        target.unlink()
+    desk.shadow.write(path, edited(TEN, 2))
+    target.unlink(missing_ok=True)
+    outside = desk.root.parent / "outside"
+    outside.mkdir()
+    match what:
+        case "directory":
+            target.mkdir()
+        case "symlink":
+            target.symlink_to(outside / "a")
+        case "fifo":
+            os.mkfifo(target)
+        case "created":
+            target.write_bytes(b"mine\n")
+        case "parent":
+            target.parent.rmdir()
+            target.parent.symlink_to(outside)
+        case _:
+            pass
+    with pytest.raises((ReviewConflict, PathRefused)):
+        desk.shadow.resolve(path)
+    assert desk.state.changes[path].conflict
+    assert list(outside.iterdir()) == []
+
+
+def test_d10_undo_brings_back_bytes_modes_created_and_deleted_files(desk):
+    ids = proposed(desk, 2, 8)
+    desk.put("gone", b"gone\n", 0o600)
+    desk.shadow.delete("gone")
+    desk.shadow.write("made", b"made\n")
+    before = desk.shadow.list_changes()
+    desk.shadow.resolve("a", (ids[0],))
+    desk.shadow.resolve("")
+    assert desk.files() == {"a": edited(TEN, 2, 8), "made": b"made\n"}
+    while desk.state.verdicts:
+        desk.shadow.undo()
+    assert desk.files() == {"a": TEN, "gone": b"gone\n"}
+    assert stat.S_IMODE((desk.root / "gone").stat().st_mode) == 0o600
+    assert [(each.path, each.hunks, each.pending) for each in desk.shadow.list_changes()] == [
+        (each.path, each.hunks, each.pending) for each in before
+    ]
+
+
+def test_undo_twice_takes_back_the_one_before_and_undo_of_one_in_between_merges(desk):
+    ids = proposed(desk, 2, 5, 8)
+    first = desk.shadow.resolve("a", (ids[0],))[0]
+    desk.shadow.resolve("a", (ids[1],), "reject")
+    desk.shadow.resolve("a", (ids[2],))
+    desk.shadow.undo(first.id)
+    assert desk.disk("a") == edited(TEN, 8)
+    assert desk.ids("a") == [ids[0]]
+    desk.shadow.undo()
+    desk.shadow.undo()
+    assert (desk.disk("a"), desk.shadow.read("a")) == (TEN, edited(TEN, 2, 5, 8))
+    assert desk.ids("a") == ids
+
+
+def test_d10_undo_after_the_user_edited_the_same_place_is_a_conflict(desk):
+    proposed(desk, 2)
+    desk.shadow.resolve("a")
+    users = desk.put("a", edited(TEN, 2, into=b"user")).read_bytes()
+    with pytest.raises(ReviewConflict):
+        desk.shadow.undo()
+    assert (desk.disk("a"), len(desk.state.verdicts)) == (users, 1)
+    desk.put("a", edited(edited(TEN, 2), 9, into=b"user"))
+    desk.shadow.undo()
+    assert desk.disk("a") == edited(TEN, 9, into=b"user")
+    assert desk.shadow.read("a") == edited(edited(TEN, 2), 9, into=b"user")
+
+
+def test_undo_of_a_reject_after_further_edits_keeps_both(desk):
+    ids = proposed(desk, 2, 8)
+    desk.shadow.resolve("a", (ids[0],), "reject")
+    desk.shadow.write("a", edited(TEN, 5, 8))
+    desk.shadow.undo()
+    assert desk.shadow.read("a") == edited(TEN, 2, 5, 8)
+    assert [desk.ids("a")[0], desk.ids("a")[2]] == ids
+    desk.shadow.resolve("a", (ids[0],), "reject")
+    desk.shadow.write("a", edited(edited(TEN, 5, 8), 2, into=b"other"))
+    with pytest.raises(ReviewConflict):
+        desk.shadow.undo()
+
+
+def a_random_step(desk: Desk, chance: random.Random) -> None:
+    path = chance.choice(["a", "b", "sub/c"])
+    lines = [
+        chance.choice([b"x\n", b"y\n", b"\n", b"z %d\n" % chance.randrange(9)]) for _ in range(chance.randrange(9))
+    ]
+    match chance.randrange(7):
+        case 0 | 1:
+            desk.shadow.write(path, b"".join(lines))
+        case 2:
+            desk.shadow.delete(path)
+        case 3:
+            desk.put(path, b"".join(lines))
+        case 4 | 5:
+            ids = tuple(name for name in desk.ids(path) if chance.random() < 0.5)
+            desk.shadow.resolve(path, ids, chance.choice(["accept", "reject"]))
+        case _:
+            desk.shadow.undo()
+
+
+def adds_up(desk: Desk, change: Change) -> bool:
+    """Whether the hunks are where they say, on both sides."""
+    base, pending = (
+        b"" if state.kind == "absent" else BlobStore(desk.session / "blobs").get(state.blob)
+        for state in (change.counted_state, change.pending)
+    )
+    last = change.hunks[-1]
+    if change.operation != "mode" and base != pending:
+        old, new = len(split_lines(base)), len(split_lines(pending))
+        assert old - (last.old_start + last.old_lines) == new - (last.new_start + last.new_lines)
+        return select_hunks(base, pending, change.hunks) == pending
+    return len(change.hunks) == 1
+
+
+@given(st.integers(0, 1 << 32))
+@settings(max_examples=60, deadline=None)
+def test_d1_the_events_alone_give_the_same_review(seed):
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as place:
+        desk = Desk(Path(place))
+        for _ in range(25):
+            kept = {path: desk.disk(path) for path in ("a", "b", "sub/c")}
+            try:
+                a_random_step(desk, chance)
+            except AgentTuiError:
+                assert {path: desk.disk(path) for path in kept} == kept
+        again = ReviewState()
+        for event in desk.events:
+            again.apply(event)
+        other = Shadow(desk.workspace, BlobStore(desk.session / "blobs"), desk.emit, again)
+        assert other.list_changes() == desk.shadow.list_changes()
+        assert [each.id for each in again.verdicts] == [each.id for each in desk.state.verdicts]
+        for change in other.list_changes():
+            assert other.diff(change.path) == desk.shadow.diff(change.path)
+            assert change.hunks
+            assert adds_up(desk, change)
+        assert not [name for name in desk.files() if name.endswith(".tmp")]
+
+
+def test_undoing_a_creation_takes_the_directories_made_for_it_and_no_others(desk):
+    desk.put("kept/old.txt", b"old\n")
+    for path in ("kept/a/b/new.txt", "kept/a/b/two.txt", "kept/c/new.txt"):
+        desk.shadow.write(path, b"x\n")
+        desk.shadow.resolve(path, verdict="accept")
+    (desk.root / "kept/c/mine.txt").write_text("mine\n")
+    for _ in range(3):
+        desk.shadow.undo()
+    assert not (desk.root / "kept/a").exists()
+    assert desk.files() == {"kept/old.txt": b"old\n", "kept/c/mine.txt": b"mine\n"}
+    assert sorted(desk.state.changes) == ["kept/a/b/new.txt", "kept/a/b/two.txt", "kept/c/new.txt"]
+
+
+def test_d3_an_undone_creation_stays_undone_when_the_disk_did_not_take_the_commit(tmp_path):
+    class Died(BaseException):
+        pass
+
+    def die(step: str) -> None:
+        if step == "cleaned":
+            raise Died
+
+    desk = Desk(tmp_path)
+    desk.shadow.write("made/deep/new.txt", b"x\n")
+    desk.shadow.resolve("made/deep/new.txt", verdict="accept")
+    dying = Desk(tmp_path, die)
+    for event in desk.events:
+        dying.emit(event)
+    with pytest.raises(Died):
+        dying.shadow.undo()
+    journal = dying.session / "journal.jsonl"
+    *lines, commit = journal.read_bytes().splitlines(keepends=True)
+    assert b'"commit"' in commit
+    journal.write_bytes(b"".join(lines))
+    after = Desk(tmp_path)
+    for event in dying.events:
+        after.emit(event)
+    assert after.shadow.recover() == ["Finished writing made/deep/new.txt."]
+    assert not (after.root / "made").exists()
+    assert sorted(after.state.changes) == ["made/deep/new.txt"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_d10_a_new_directory_goes_with_the_last_of_its_files_whichever_is_undone_last(desk, order):
+    for name in ("deep/er/a", "deep/er/b"):
+        desk.shadow.write(name, b"x\n")
+    records = [desk.shadow.resolve(name)[0] for name in ("deep/er/a", "deep/er/b")]
+    desk.shadow.undo(records[order[0]].id)
+    assert (desk.root / "deep/er").is_dir()
+    desk.shadow.undo(records[order[1]].id)
+    assert not (desk.root / "deep").exists()
+
+
+def test_n16e_p7_a_file_with_other_names_is_parted_from_them_and_that_is_said_before_and_after(desk):
+    proposed(desk, 2)
+    (desk.root / "other").hardlink_to(desk.root / "a")
+    assert "2 names (hard links): accepting changes this one only" in desk.shadow.diff("a").note
+    desk.shadow.resolve("a")
+    assert (desk.disk("a"), desk.disk("other")) == (edited(TEN, 2), TEN)
+    (said,) = [each for each in desk.events if isinstance(each, Notice)]
+    assert said.message == "a had other names (hard links)."
+    assert "the other names keep the old one" in said.hint

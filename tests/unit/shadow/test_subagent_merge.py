@@ -1,0 +1,303 @@
+"""The work of several others taken into one shadow: what git merges is merged the same, and nothing is ever lost."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import ReviewConflict
+from core.protocol.events import ChangeProposed, CheckpointCreated, LayersChanged
+from core.protocol.review import ConflictChoice, Origin
+from core.shadow.layers.checkpoint_records import link_tree
+from core.shadow.subagent_merge import SubagentMerge, SubagentMergeResult, SubagentWork, copy_for_subagent
+from tests.unit.shadow.command_layer import Layer
+from tests.unit.shadow.project_fixture import Desk
+from tests.unit.shadow.test_shadow import TEN, edited
+
+BOTH, THEIRS, MINE = ConflictChoice(take="both"), ConflictChoice(take="theirs"), ConflictChoice(take="mine")
+
+
+class Stopped(Exception):
+    """The program dies here."""
+
+
+class Child(Desk):
+    """Another session that begins with what is pending at a desk now."""
+
+    def __init__(self, desk: Desk, name: str) -> None:
+        self.name, self.since = name, time.time_ns()
+        place = desk.session.parent.parent
+        session = place / "state" / name
+        layers = desk.shadow.layers
+        if layers.kept.layers:
+            (session / "layers").mkdir(parents=True)
+            for each in layers.kept.layers:
+                link_tree(layers.place / each, session / "layers" / each)
+        super().__init__(place)
+        self.session = session
+        session.mkdir(exist_ok=True)
+        self._begin(desk)
+
+    def _begin(self, desk: Desk) -> None:
+        from core.shadow.content.blob_store import BlobStore
+        from core.shadow.shadow import Shadow
+        from core.state.review import ReviewState
+
+        self.events, self.state = [], ReviewState()
+        self.shadow = Shadow(self.workspace, BlobStore(self.session / "blobs"), self.emit, self.state)
+        if desk.shadow.layers.kept.layers:
+            self.shadow.layers.write_record(desk.shadow.layers.kept)
+            self.emit(LayersChanged(layers=self.shadow.layers.kept.layers, bulks=desk.state.bulks))
+        for change in copy_for_subagent(desk.state.changes.values()):
+            for state in (change.base, change.pending):
+                if state.kind != "absent":
+                    self.shadow.blobs.put(desk.shadow.blobs.get(state.blob))
+            self.emit(ChangeProposed(change=change))
+        generated = self.shadow.checkpoints.freeze("begun", 0)
+        self.emit(CheckpointCreated(id="begun", seq=0, prompt="", generated=generated))
+
+    def join(self, desk: Desk, **more: object) -> SubagentMergeResult:
+        work = SubagentWork(self.shadow, self.state.checkpoints["begun"], "begun")
+        done = more.pop("done", ())
+        origin = Origin(call=self.name, tool="subagent", todo=self.name)
+        return SubagentMerge(desk.shadow, work, **more).run(origin, since=self.since, done=done)
+
+
+def by_git(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
+    with tempfile.TemporaryDirectory() as place:
+        paths = [Path(place) / name for name in ("ours", "base", "theirs")]
+        for path, data in zip(paths, (ours, base, theirs), strict=True):
+            path.write_bytes(data)
+        ran = subprocess.run(["git", "merge-file", "-p", *paths], capture_output=True, check=False)
+        return ran.stdout if ran.returncode == 0 else None
+
+
+EDIT = st.tuples(st.sampled_from(["put", "insert", "delete"]), st.integers(0, 11))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.lists(EDIT, min_size=1, max_size=4), min_size=2, max_size=4))
+def test_the_clean_union_is_that_of_git_and_where_they_clash_nothing_of_any_side_is_lost(plans):
+    with tempfile.TemporaryDirectory() as place:
+        desk = Desk(Path(place))
+        lines = [b"%d\n" % number for number in range(12)]
+        base = b"".join(lines)
+        desk.put("a.txt", base)
+        children, made = [], set[bytes]()
+        for number, edits in enumerate(plans):
+            child, mine = Child(desk, f"todo{number}"), list(lines)
+            for count, (kind, at) in enumerate(edits):
+                new = b"todo%d new %d\n" % (number, count)
+                mine[at] = b"" if kind == "delete" else new if kind == "put" else new + lines[at]
+            data = b"".join(mine)
+            made.update(line for line in data.splitlines(keepends=True) if line not in lines)
+            child.shadow.write("a.txt", data)
+            children.append(child)
+        ours, clean = base, True
+        for child in children:
+            theirs = child.shadow.read("a.txt")
+            joined = child.join(desk)
+            if clean:
+                merged = by_git(ours, base, theirs)
+                clean = merged is not None
+                assert (merged is None) == bool(joined.conflicts)
+                if merged is not None:
+                    ours = merged
+                    assert (desk.shadow.read("a.txt") or b"") == ours
+                    assert (desk.disk("a.txt"), desk.state.changes.get("a.txt") is None) == (base, ours == base)
+        while (sides := desk.shadow.conflicts.read_sides("a.txt")) is not None:
+            assert sides.theirs_is in {child.name for child in children}
+            desk.shadow.conflicts.resolve("a.txt", [BOTH] * len(sides.clashes), sides.mine.blob, sides.theirs.blob)
+        assert made <= set(desk.shadow.read("a.txt").splitlines(keepends=True))
+        if "a.txt" in desk.state.changes:
+            desk.shadow.resolve("a.txt")
+        assert desk.disk("a.txt") == desk.shadow.read("a.txt")
+
+
+def test_each_hunk_knows_the_todo_that_it_was_made_for(desk):
+    desk.put("a", TEN)
+    one, two = Child(desk, "one"), Child(desk, "two")
+    one.shadow.write("a", edited(TEN, 2))
+    two.shadow.write("a", edited(TEN, 8))
+    one.join(desk)
+    two.join(desk)
+    assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["one", "two"]
+    desk.shadow.resolve("a", (desk.ids("a")[0],))
+    desk.put("a", b"more\n" + desk.disk("a"))
+    desk.shadow.check_disk("a")
+    assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["two"]
+
+
+def clashing(desk: Desk) -> None:
+    desk.put("a", TEN)
+    one, two, three = (Child(desk, name) for name in ("one", "two", "three"))
+    one.shadow.write("a", edited(TEN, 2, into=b"one"))
+    two.shadow.write("a", edited(edited(TEN, 2, into=b"two"), 9, into=b"two"))
+    three.shadow.write("a", edited(TEN, 2, into=b"three"))
+    for child in (one, two, three):
+        child.join(desk)
+
+
+def test_what_clashes_is_settled_by_hand_one_after_the_other_and_accepted_only_then(desk):
+    clashing(desk)
+    change = desk.state.changes["a"]
+    assert desk.shadow.read("a") == edited(edited(TEN, 2, into=b"one"), 9, into=b"two")
+    assert [(each.by, each.todo) for each in change.rivals] == [("two", "two"), ("three", "three")]
+    assert change.conflict == "two and three changed the same place in another way."
+    with pytest.raises(ReviewConflict):
+        desk.shadow.resolve("a")
+    desk.put("a", b"the user's\n" + TEN)  # and the user goes on, elsewhere
+    desk.shadow.check_disk("a")
+    assert [each.by for each in desk.state.changes["a"].rivals] == ["two", "three"]
+    sides = desk.shadow.conflicts.read_sides("a")
+    assert [(each.mine, each.theirs) for each in sides.clashes] == [(("one 2",), ("two 2",))]
+    assert sides.theirs_is == "two"
+    desk.shadow.conflicts.resolve("a", [THEIRS])
+    assert desk.shadow.conflicts.read_sides("a").theirs_is == "three"
+    desk.shadow.conflicts.resolve("a", [ConflictChoice(take="text", text="all 2")])
+    assert (desk.state.changes["a"].conflict, desk.state.changes["a"].rivals) == ("", ())
+    desk.shadow.resolve("a")
+    assert desk.disk("a") == b"the user's\n" + edited(TEN, 9, into=b"two").replace(b"line 2", b"all 2")
+
+
+def test_a_rejected_change_takes_its_rivals_along_and_undoing_brings_them_back(desk):
+    clashing(desk)
+    before = desk.state.changes["a"]
+    [record] = desk.shadow.resolve("a", (), "reject")
+    assert (desk.state.changes, record.rivals) == ({}, before.rivals)
+    desk.shadow.undo()
+    assert desk.state.changes["a"].rivals == before.rivals
+    assert desk.state.changes["a"].conflict == before.conflict
+    desk.shadow.write("a", TEN)  # the agent takes ours back: theirs is what is left
+    assert desk.shadow.read("a") == edited(edited(TEN, 2, into=b"two"), 9, into=b"two")
+    assert [each.todo for each in desk.state.changes["a"].rivals] == ["three"]
+
+
+def test_files_that_are_made_removed_renamed_or_no_text_are_merged_or_in_conflict(desk):
+    for name, data in (("gone", b"1\n"), ("both", b"2\n"), ("old", b"moved\n"), ("bin", b"\0a"), ("x", b"run\n")):
+        desk.put(name, data)
+    one, two = Child(desk, "one"), Child(desk, "two")
+    one.shadow.write("new", b"new\n")
+    one.shadow.delete("gone")
+    one.shadow.delete("both")
+    one.shadow.write("bin", b"\0one")
+    one.shadow.write("x", b"run\n", mode=0o755)
+    layer = Layer(one)
+    layer.delete("old")
+    layer.put("fresh", b"moved\n")
+    layer.absorb()
+    two.shadow.write("both", b"2\nand more\n")
+    two.shadow.write("bin", b"\0two")
+    two.shadow.write("x", b"run\nfast\n")
+    assert one.join(desk).conflicts == ()
+    assert two.join(desk).conflicts == ("bin", "both")
+    changes = desk.state.changes
+    assert {path: change.operation for path, change in changes.items()} == {
+        "new": "create", "gone": "delete", "both": "delete", "old": "delete", "fresh": "rename", "bin": "edit",
+        "x": "edit",
+    }  # fmt: skip
+    assert (changes["x"].pending.mode, desk.shadow.read("x")) == (0o755, b"run\nfast\n")
+    assert changes["fresh"].renamed_from == "old"
+    sides = desk.shadow.conflicts.read_sides("both")
+    assert (sides.whole, sides.mine_is, sides.theirs_is) == (True, "one", "two")
+    desk.shadow.conflicts.resolve("both", [THEIRS])
+    desk.shadow.conflicts.resolve("bin", [MINE])
+    assert (desk.shadow.read("both"), desk.shadow.read("bin")) == (b"2\nand more\n", b"\0one")
+
+
+def test_what_commands_left_beside_the_review_comes_along_and_the_state_of_git_only_once(desk):
+    desk.put(".gitignore", b"out/\n")
+    first = Layer(desk)
+    first.put("out/kept", b"before")
+    first.put("out/stale", b"old")
+    first.absorb()
+    one, two = Child(desk, "one"), Child(desk, "two")
+    for child, data in ((one, b"1"), (two, b"22")):
+        layer = Layer(child)
+        layer.put("out/shared", data)
+        layer.put(f"out/{child.name}/own", data)
+        layer.put(".git/refs/heads/main", data * 40)
+        layer.put(f".git/objects/{data.hex()}", data)
+        layer.absorb()
+    gone = Layer(two)
+    gone.delete("out/stale")
+    gone.absorb()
+    two.shadow.squash()
+    assert one.join(desk).notes == ()
+    notes = " ".join(two.join(desk).notes)
+    assert "out/shared" in notes
+    assert "state of git (.git" in notes
+    read = desk.shadow.read
+    assert [read(f"out/{name}") for name in ("kept", "shared", "one/own", "two/own", "stale")] == [
+        b"before", b"22", b"1", b"22", None,
+    ]  # fmt: skip
+    assert (
+        desk.shadow.merged_tree.read(
+            ".git/refs/heads/main", desk.shadow.merged_tree.find_node(".git/refs/heads/main"), 99
+        )
+        == b"1" * 40
+    )
+    assert {bulk.root for bulk in desk.state.bulks} == {"out", ".git"}
+    assert one.shadow.read("out/stale") == b"old"
+
+
+@pytest.mark.parametrize("at", ["a", "b", "c", "generated"])
+def test_joined_once_wherever_it_is_cut_off_and_carried_on(desk, at):
+    desk.put("a", TEN)
+    desk.put("b", TEN)
+    desk.put(".gitignore", b"out/\n")
+    desk.shadow.write("b", edited(TEN, 2, into=b"ours"))
+    child = Child(desk, "one")
+    desk.shadow.write("b", edited(TEN, 2, into=b"now ours"))
+    child.shadow.write("a", edited(TEN, 2))
+    child.shadow.write("b", edited(TEN, 2, into=b"theirs"))
+    child.shadow.write("c", b"made\n")
+    layer = Layer(child)
+    layer.put("out/x", b"x")
+    layer.absorb()
+
+    def die(step: str) -> None:
+        if step == at:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        child.join(desk, step=die)
+    done = {path for path in ("a", "b", "c") if path <= at or at == "generated"}
+    child.join(desk, done=done)
+    assert (desk.shadow.read("a"), desk.shadow.read("c")) == (edited(TEN, 2), b"made\n")
+    assert desk.shadow.read("b") == edited(TEN, 2, into=b"now ours")
+    assert [each.by for each in desk.state.changes["b"].rivals] == ["one"]
+    assert [(bulk.root, bulk.files) for bulk in desk.state.bulks] == [("out", 1)]
+
+
+@pytest.mark.parametrize("verdict", ["accept", "reject"])
+def test_a_verdict_on_what_it_began_with_holds_and_its_own_work_waits(desk, verdict):
+    desk.put("a", TEN)
+    desk.shadow.write("a", edited(TEN, 2))
+    child = Child(desk, "one")
+    desk.shadow.resolve("a", (), verdict)
+    child.shadow.check_disk("a")
+    child.shadow.write("a", edited(child.shadow.read("a"), 8))
+    child.join(desk)
+    disk = edited(TEN, 2) if verdict == "accept" else TEN
+    assert (desk.disk("a"), desk.shadow.read("a")) == (disk, edited(disk, 8))
+    assert [hunk.todo for hunk in desk.state.changes["a"].hunks] == ["one"]
+
+
+def test_what_has_no_place_here_is_refused_and_taken_over_when_it_has(desk):
+    child = Child(desk, "one")
+    child.shadow.write("x", b"a file\n")
+    child.shadow.write("y", b"y\n")
+    desk.shadow.write("x/in", b"below a directory\n")
+    joined = child.join(desk)
+    assert (joined.refused, joined.paths) == (("x",), ("x", "y"))
+    assert "could not be taken over" in joined.notes[0]
+    desk.shadow.resolve("x/in", (), "reject")
+    assert child.join(desk, done={"y"}).refused == ()
+    assert {path: desk.shadow.read(path) for path in desk.state.changes} == {"x": b"a file\n", "y": b"y\n"}

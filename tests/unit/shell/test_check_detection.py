@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from core.protocol.review import Check
+from core.shell.check_detection import CheckResult, detect_checks
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest -q", "cd x && pytest", "cd x\nmypy .", "pytest && echo ok", ".venv/bin/pytest tests",
+        "python -m pytest",
+        "FOO=1 timeout 60 uv run python3.11 -m pytest -x 2>&1", "npm test", "npm run test:unit -- --watch=false",
+        "pnpm run typecheck", "yarn test", "cargo test --all", "go test ./...", "make", "make -j4", "make test",
+        "make check",
+        "ruff check .", "tsc --noEmit", "npx eslint src", "./gradlew test", "mvn -q test", "ctest --test-dir build",
+        "python manage.py test", "poetry run tox", "env CI=1 nox", "bundle exec rspec",
+    ],
+)  # fmt: skip
+def test_a_command_that_checks_is_known(command):
+    for code in (1, 0):
+        found = detect_checks(command, code)
+        assert found is not None
+        assert found.exit_code == code
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls", "echo 'a && pytest'", "make install", "make clean", "pytest || true", "pytest; echo done", "pytest &",
+        "pytest --version", "ruff check . | cat; true", "git commit -m pytest", "cat pytest", "npm install",
+        "'unclosed",
+        "if pytest; then true; fi", "pytest | tee log && echo fine", "cargo run", "python script.py",
+        "pytest --collect-only",
+    ],
+)  # fmt: skip
+def test_what_checks_nothing_or_hides_how_it_ended_is_no_check(command):
+    assert detect_checks(command, 0, (0,)) is None
+
+
+def test_a_check_at_the_head_of_the_last_pipeline_ends_as_the_pipeline_would():
+    assert detect_checks("pytest -q 2>&1 | tail -3", 0, (1, 0)) == CheckResult(1)
+    assert detect_checks("cd x && pytest | tail", 0, (0, 0)) == CheckResult(0)
+    assert detect_checks("pytest | tail", 0) is None
+
+
+def test_the_user_may_name_more():
+    assert detect_checks("bin/verify --fast", 3, extra=("bin/verify",)) is None
+    assert detect_checks("verify --fast", 3, extra=("verify",)) == CheckResult(3)
+    assert detect_checks("nix flake check .", 0, extra=("nix flake check",)) == CheckResult(0)
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("python3 -m py_compile a.py", ("a.py",)),
+        ("pytest -q nothing; python3 -m py_compile a.py", ("a.py",)),
+        ("cd src && ruff check -q app ../x.py", ("src/app", "x.py")),
+        ("ruff check .", (".",)),
+        ("ruff check a.py && npx eslint web", ("a.py", "web")),
+        ("ruff check a.py && pytest tests/test_a.py", ()),
+        ("mypy", ()),
+        ("pytest tests/test_a.py", ()),
+    ],
+)
+def test_a_tool_that_looks_at_files_one_by_one_says_nothing_of_others(command, paths):
+    assert detect_checks(command, 0) == CheckResult(0, paths)
+
+
+def test_a_check_covers_what_it_was_told_to_look_at():
+    check = Check(call="c", command="", exit_code=0, paths=("src", "a.py", "web/*.ts"))
+    assert [check.covers(path) for path in ("src/x/y.py", "a.py", "web/a.ts")] == [True] * 3
+    assert [check.covers(path) for path in ("src2/x.py", "b/a.py", "web/a.js")] == [False] * 3
+
+
+@pytest.mark.parametrize("code", [4, 5])
+@pytest.mark.parametrize("command", ["pytest -q", "python -m pytest tests", "uv run pytest", "coverage run -m pytest"])
+def test_n16a_a_runner_that_ran_nothing_finds_nothing(command, code):
+    assert detect_checks(command, code) is None
+    assert detect_checks(f"{command} && ruff check .", 1) == CheckResult(1)
+
+
+def test_n16a_only_the_runner_whose_code_it_is_ran_nothing():
+    assert detect_checks("python -m unittest", 5) is None
+    assert detect_checks("ruff check .", 5) is not None
+    assert detect_checks("make test", 5) == CheckResult(5)
+    assert detect_checks("pytest | tee log", 0, (5, 0)) is None

@@ -1,0 +1,111 @@
+"""A name is shown so that it can be read back: nothing is hidden, joined or dropped, and nothing looks like another."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.text.display_names import HIDDEN, display_name, to_one_line
+
+ODD = list(
+    "pay. /\u200b\u200d\u0430\u0440\u0443\u03b1\u03bf\uff50\u0301\u0300\ufe0f\u00ad\n\t\r\x1b\x7f\x85‹›␊␛…·×U+200B"
+    "\u00a0\u00e1\u212b\u00c5\u00b5\u03bc\u2028\u202e\u2066\U000e0041\U000e0042\ud83d\udc80\U0010ffe9\ue000\ue001\u3164\u115f"
+    "\u2024\u2044\u2019😀\U0001f3fb日力カロ口ー한\u1112\u1161ಲల०০٠۰ꓑꭰⲣ𝐩ℓ\u0e31\u093c|1lI0O_-"
+)
+NAMES = st.text(st.one_of(st.sampled_from(ODD), st.characters()), min_size=1, max_size=12)
+_SHOWN = re.compile(r"‹byte (..)›|‹U\+([0-9A-F]+)›|‹(.) U\+([0-9A-F]+)›|‹([^‹›·]+)·[A-Z][a-z-]+›|(.)", re.DOTALL)
+
+
+def read_back(shown: str) -> str:
+    """What a name is, from how it is shown."""
+    found = ""
+    for byte, code, seen, its_code, letters, other in _SHOWN.findall(shown):
+        if byte:
+            found += chr(0x10FF00 + int(byte, 16))
+        elif code:
+            found += chr(int(code, 16))
+        elif seen:
+            assert chr(int(its_code, 16)) == seen
+            found += seen
+        elif letters:
+            found += letters
+        else:
+            found += chr(ord(other) - 0x2400) if "\u2400" <= other <= "\u241f" else other
+    return found
+
+
+@given(NAMES)
+@example("\U000e0041\U000e0042")
+@example("a\u0302\u0301\u0301\u0301\u0301")
+@example("‹U+200B›")
+def test_n14_a_name_can_be_read_back_from_how_it_is_shown(name):
+    shown = display_name(name)
+    assert read_back(shown) == name
+    assert not re.search(f"[{HIDDEN}\n\t]", shown)
+    assert shown == shown.strip()
+    assert shown.encode("utf-8")
+
+
+@given(NAMES)
+def test_n14_what_is_shown_of_a_name_has_no_other_form_and_only_letters_of_everyday_alphabets(name):
+    left = re.sub(r"‹. U\+[0-9A-F]+›", "", display_name(name), flags=re.DOTALL)
+    assert unicodedata.normalize("NFKC", left).replace("...", "…") == left
+    assert not any(unicodedata.category(each) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} for each in left)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("pa\u200by.py", "pa‹U+200B›y.py"),
+        ("р\u0430y.py", "‹ра·Cyrillic›y.py"),
+        ("ра\u0443.py", "‹рау·Cyrillic›.py"),
+        ("ꓑꓮꓬ", "‹ꓑꓮꓬ·Lisu›"),
+        ("\u212bngström", "‹\u212b U+212B›ngström"),
+        ("\u00b5.c", "‹\u00b5 U+00B5›.c"),
+        ("カ.txt", "‹カ·Katakana›.txt"),
+        ("a\nb\tc\x1b[2J", "a␊b␉c␛[2J"),
+        ("caf\U0010ffe9", "caf‹byte E9›"),
+        ("a\udce9", "a‹U+DCE9›"),
+        ("\U000e0041\U000e0042", "‹U+E0041›‹U+E0042›"),
+        ("pay  .py ", "pay ‹U+0020›.py‹U+0020›"),
+        ("don\u2019t", "don‹U+2019›t"),
+        ("f\u1d0fo", "f‹\u1d0f U+1D0F›o"),
+    ],
+)
+def test_n14_what_could_be_taken_for_something_else_is_told(name, shown):
+    assert display_name(name) == shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "отчёт за год.xlsx",
+        "Ελληνικά/κείμενο.txt",
+        "日本語のファイル名、第一.md",
+        "カタカナ メモ.txt",
+        "한국어.hwp",
+        "中文文件.doc",
+        "हिन्दी_फ़ाइल.txt",
+        "ไฟล์ภาษาไทย.txt",
+        "עברית.txt",
+        "ملف عربي.txt",
+        "Việt Nam.md",
+        "görüş-ğü.py",
+        "naïve/😀.md",
+        "tiếng_việt",
+        "Kč §5 ©.txt",
+    ],
+)
+def test_n14_the_worlds_languages_are_left_in_peace(name):
+    assert display_name(unicodedata.normalize("NFC", name)) == unicodedata.normalize("NFC", name)
+
+
+@given(st.text(st.one_of(st.sampled_from(ODD), st.characters()), max_size=20))
+def test_n14_prose_is_one_line_in_which_nothing_is_hidden(text):
+    shown = to_one_line(text)
+    assert not re.search(f"[{HIDDEN}\n\t\r]", shown)
+    assert len(shown.splitlines()) <= 1

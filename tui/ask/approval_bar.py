@@ -1,0 +1,223 @@
+"""The bar that asks before a command runs: what exactly would run, where, and what it could reach.
+
+The bar never takes a key from the prompt, and Enter does nothing in it. Keys are ignored until it has been on
+screen for half a second with all of the command visible. It shows what the answer binds, and nothing that the
+model
+chose but its explanation, which is set apart and labelled.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual import on
+from textual.actions import SkipAction
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from core.protocol.events import ApprovalDecision, ApprovalRequested
+from core.protocol.queries import PatternAnswer
+from core.text.lookalikes import mark_lookalikes
+from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
+from tui.keymap import format_first_key, get_bindings
+from tui.text import expose_controls, fit_line, format_path
+
+GRACE: Final = 0.5
+_LONG: Final = 400
+_TITLES: Final = {
+    "command": "Run this command?",
+    "mode": "Switch the mode?",
+    "tool": "Allow this?",
+    "network": "It wanted the network. Let it reach this, and run it again?",
+}
+_CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
+    ("approval.allow", "allow_once", "allow once"),
+    ("approval.session", "allow_session", "in this session"),
+    ("approval.always", "allow_always", "always exactly this"),
+    ("approval.pattern", "allow_always", "always a pattern…"),
+    ("approval.reject", "reject_once", "reject"),
+    ("approval.never", "reject_always", "never exactly this"),
+)
+_BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,})")
+_DIM: Final = "$foreground 60%"
+
+
+def format_subject(subject: str) -> str:
+    """Return a command for judging: hidden characters are named, long runs of blanks are counted."""
+    return _BLANKS.sub(_count_blanks, expose_controls(mark_lookalikes(subject).replace("\r", "‹CR›"))).expandtabs(4)
+
+
+def _count_blanks(blanks: re.Match[str]) -> str:
+    name = {" ": "spaces", "\t": "tabs", "\n": "line ends"}[blanks[0][0]]
+    return f"‹{len(blanks[0]):,} {name}›"
+
+
+class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
+    """Shows one approval request at a time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("approval")
+
+    @dataclass
+    class Answered(Message):
+        """The user's decision; `pattern` is the rule to save, "" = exactly what was asked."""
+
+        id: str
+        decision: ApprovalDecision
+        pattern: str = ""
+
+    @dataclass
+    class PatternChanged(Message):
+        """The pattern in the input changed."""
+
+        pattern: str
+        command: str
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._request: ApprovalRequested | None = None
+        self.grace_period = GracePeriod(GRACE)
+        self._can_save = False
+        self.display = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="approval-title")
+        with VerticalScroll(id="approval-subject", can_focus=False):
+            yield Static(id="approval-text")
+        yield Static(id="approval-about")
+        yield Static(id="approval-keys")
+        yield Input(placeholder="a command with * for anything", id="approval-pattern")
+        yield Static(id="approval-preview")
+
+    def show(self, request: ApprovalRequested | None) -> bool:
+        """Show `request`, None hides the bar. True if it is another request than before."""
+        is_new = request is not None and (self._request is None or request.id != self._request.id)
+        self._request = request
+        self.display = request is not None
+        if request is not None and is_new:
+            self.restart_grace()
+            self._render_request(request)
+        return is_new
+
+    def _render_request(self, request: ApprovalRequested) -> None:
+        self._show_input(False)
+        title = [(_TITLES.get(request.kind, "Allow this?"), "bold $warning")]
+        size = len(request.subject)
+        lines = request.subject.count("\n") + 1
+        if size > _LONG or lines > 8:
+            tail = fit_line(format_subject(request.subject[-60:]))
+            title.append((f"  {size:,} characters, {lines:,} lines, ending: …{tail}", "$warning"))
+        self.query_one("#approval-title", Static).update(Content.assemble(*title))
+        self.query_one("#approval-text", Static).update(Content(format_subject(request.subject)))
+        self.query_one("#approval-subject", VerticalScroll).scroll_home(animate=False)
+        self.query_one("#approval-about", Static).update(Content.assemble(*_format_details(request)))
+        self.query_one("#approval-keys", Static).update(Content.assemble(*self._format_keys(request)))
+
+    def _format_keys(self, request: ApprovalRequested) -> list[tuple[str, str]]:
+        keymap = getattr(self.app, "keymap", {})
+        parts: list[tuple[str, str]] = []
+        for key, decision, words in _CHOICES:
+            if decision in request.options and (key != "approval.pattern" or request.kind == "command"):
+                parts += [(format_first_key(key, keymap), "$accent bold"), (f" {words}   ", "")]
+        return parts
+
+    def action_answer(self, decision: ApprovalDecision) -> None:
+        """Decide, once the request has been on screen long enough to be read."""
+        request = self._request
+        if request is None or decision not in request.options or not self.can_take_answer():
+            return
+        self.post_message(self.Answered(request.id, decision))
+
+    def can_take_answer(self) -> bool:
+        """True if all of the command is visible and was so when the key was struck."""
+        return is_fully_visible(self.query_one("#approval-subject")) and super().can_take_answer()
+
+    def action_page(self, lines: int) -> None:
+        """Scroll a long command by `lines`."""
+        self.query_one("#approval-subject", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    # A pattern of the user's own.
+
+    def action_type_pattern(self) -> None:
+        """Open the input for a pattern to allow from now on."""
+        request = self._request
+        if request is None or request.kind != "command" or "allow_always" not in request.options:
+            return
+        if self.can_take_answer():
+            box = self.query_one("#approval-pattern", Input)
+            self._show_input(True)
+            box.value = fit_line(request.subject, 2_000) if "\n" not in request.subject else ""
+            box.focus()
+
+    def action_cancel_pattern(self) -> None:
+        """Close the input and show the choices again."""
+        if not self.query_one("#approval-pattern").display:
+            raise SkipAction
+        self._show_input(False)
+        self.focus()
+
+    def _show_input(self, is_shown: bool) -> None:
+        self._can_save = False
+        self.query_one("#approval-pattern").display = is_shown
+        self.query_one("#approval-preview").display = is_shown
+        self.query_one("#approval-keys").display = not is_shown
+
+    @on(Input.Changed, "#approval-pattern")
+    def _on_pattern_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._can_save = False
+        if self._request is not None and event.input.display:
+            self.post_message(self.PatternChanged(event.value, self._request.subject))
+
+    def show_preview(self, pattern: str, preview: PatternAnswer) -> None:
+        """Show what `pattern` would allow; dropped if the input has changed meanwhile."""
+        if pattern != self.query_one("#approval-pattern", Input).value:
+            return
+        self._can_save = not preview.problem
+        if preview.problem:
+            parts = [(fit_line(expose_controls(preview.problem), 300), "$error")]
+        else:
+            parts = [("allows this command", "$success")]
+            parts += (
+                [(f" and {fit_line(expose_controls(preview.example), 120)}", "")]
+                if preview.example
+                else [(" alone", "")]
+            )
+            parts += [
+                (f"\nand of this session: {fit_line(expose_controls('; '.join(preview.also)), 300)}", _DIM)
+            ] * bool(preview.also)
+            parts += [("\nenter keeps it and runs the command · escape goes back", _DIM)]
+        self.query_one("#approval-preview", Static).update(Content.assemble(*parts))
+
+    @on(Input.Submitted, "#approval-pattern")
+    def _on_pattern_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._request is not None and self._can_save:
+            self._show_input(False)
+            self.post_message(self.Answered(self._request.id, "allow_always", event.value))
+
+
+def _format_details(request: ApprovalRequested) -> list[tuple[str, str]]:
+    """Return where and how it would run, why it is asked, and apart from these the model's explanation."""
+    about = []
+    if request.kind == "command":
+        where = "the project's directory" if request.directory in {"", "."} else format_path(request.directory)
+        about.append((f"in {where}", _DIM))
+    if request.containment:
+        about.append((f"\n{fit_line(format_subject(request.containment))}", "$warning"))
+    if request.network:
+        about.append((f"\ncan reach: {fit_line(expose_controls(', '.join(request.network)))}", "$warning"))
+    if request.environment:
+        about.append(
+            (f"\nvariables set by commands: {fit_line(expose_controls(', '.join(request.environment)))}", _DIM)
+        )
+    if request.reason:
+        about.append((f"\nasked because: {fit_line(request.reason)}", _DIM))
+    if request.explanation:
+        about.append((f"\nthe model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
+    return about or [("", "")]

@@ -1,0 +1,367 @@
+"""The bar with the model's questions: a tab for each, options by number, arrows or mouse, and free text.
+
+A hidden option is never chosen: an answer that would take one scrolls it into view first. A question that no turn
+waits
+for folds to one line while it has no focus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual import events, on
+from textual.actions import SkipAction
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import QuestionAsked
+from tui.ask.question_rows import MUTED, TAKE_TICKED, AnswerDraft, render_body, render_hints, render_tabs
+from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
+from tui.input.keystrokes import KeyKind
+from tui.input.visibility import GracePeriod, GuardedWidget
+from tui.keymap import format_first_key, get_bindings
+from tui.text import fit_line
+
+GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a key that was meant for something else
+
+
+class QuestionBar(GuardedWidget, Vertical, can_focus=True):
+    """Asks the questions of one call and posts all answers together."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("question")
+
+    @dataclass
+    class Answered(Message):
+        """Every question has an answer; none: the user dismissed them."""
+
+        id: str
+        answers: tuple[QuestionAnswer, ...]
+
+    @dataclass
+    class TextRedirected(Message):
+        """The text belongs into the prompt: a command, or several lines."""
+
+        text: str
+
+    class FoldChanged(Message):
+        """The bar folded to one line, or unfolded."""
+
+    class Postponed(Message):
+        """The user goes on in the prompt; the question stays open."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._asked: QuestionAsked | None = None
+        self._drafts: list[AnswerDraft] = []
+        self._index = 0
+        self._is_awaited = False
+        self.grace_period = GracePeriod(GRACE)
+        self._is_sent = False
+        self.is_folded = False
+        self._is_writing = False  # keys that come before the line has the focus belong to it all the same
+        self.display = False
+
+    def compose(self) -> ComposeResult:
+        yield QuestionTabs(id="question-tabs")
+        yield QuestionBody(id="question-body")
+        yield FreeTextInput(placeholder="or in your own words: just type", id="question-own", select_on_focus=False)
+        yield Static(id="question-keys")
+
+    # What is asked.
+
+    def show(self, asked: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
+        """Show questions, None hides the bar. True if they are new. `awaited`: a turn waits for them."""
+        is_new = asked is not None and (self._asked is None or asked.id != self._asked.id)
+        self._asked, self._is_awaited = asked, is_awaited
+        self.display = asked is not None
+        if is_new and asked is not None:
+            self._drafts = [AnswerDraft.from_question(question) for question in asked.questions]
+            self.restart_grace()
+            self._is_sent = False
+            self._show_question(0)
+        self.render_bar()
+        return is_new
+
+    @property
+    def question(self) -> Question | None:
+        """The current question."""
+        asked = self._asked
+        return asked.questions[self._index] if asked and self._index < len(asked.questions) else None
+
+    @property
+    def has_several(self) -> bool:
+        """True if there are tabs."""
+        return len(self._drafts) > 1
+
+    @property
+    def _draft(self) -> AnswerDraft:
+        return self._drafts[self._index]
+
+    @property
+    def _free_text(self) -> FreeTextInput:
+        return self.query_one(FreeTextInput)
+
+    # Drawing.
+
+    def render_bar(self) -> None:
+        """Lay out the bar for its current width."""
+        question, asked = self.question, self._asked
+        if question is None or asked is None or not self.is_mounted:
+            return
+        width = max(self.size.width - 3, 12)
+        is_folded = not self._is_awaited and not self.has_focus_within
+        if is_folded != self.is_folded:
+            self.is_folded = is_folded
+            self.post_message(self.FoldChanged())
+        for child in self.children:
+            child.display = not is_folded or child.id == "question-keys"
+        strip = self.query_one(QuestionTabs)
+        strip.display = self.has_several and not is_folded
+        pieces, strip.spans = render_tabs(asked, self._drafts, self._index, width)
+        strip.update(Content.assemble(*pieces))
+        self.query_one(QuestionBody).show(render_body(question, self._draft, asked.title, width))
+        keys = (
+            self._render_folded(asked, width)
+            if is_folded
+            else Content.assemble(*render_hints(self._list_hints(question), width))
+        )
+        self.query_one("#question-keys", Static).update(keys)
+
+    def _render_folded(self, asked: QuestionAsked, width: int) -> Content:
+        key = format_first_key("app.answer", getattr(self.app, "keymap", {}))
+        more = f" (+{len(asked.questions) - 1})" if self.has_several else ""
+        room = max(width - len(key) - len(more) - 14, 10)
+        text = fit_line(asked.questions[0].text, room)
+        return Content.assemble(
+            ("? ", "$warning"), (f"{text}{more}", ""), ("  ", ""), (key, "bold $accent"), (" answers", MUTED)
+        )
+
+    def _list_hints(self, question: Question) -> list[tuple[str, str]]:
+        keymap = getattr(self.app, "keymap", {})
+        count = len(question.options)
+        parts = [(format_first_key("question.accept", keymap), "answers")]
+        parts += [(format_first_key("question.tick", keymap), "marks")] if question.allow_multiple else []
+        parts += [(f"1–{count}", "")] if count > 1 else []
+        parts += [(format_first_key("question.next", keymap), "next question")] if self.has_several else []
+        parts += [
+            (format_first_key("question.leave", keymap), "later"),
+            (format_first_key("question.dismiss", keymap), "go on without me"),
+        ]
+        return parts
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.render_bar()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _on_focus_moved(self) -> None:
+        self.call_after_refresh(self.render_bar)
+
+    def on_focus(self, _: events.Focus) -> None:
+        self._is_writing = False
+        self.call_after_refresh(self.render_bar)
+
+    def on_blur(self, _: events.Blur) -> None:
+        self.call_after_refresh(self.render_bar)
+
+    # Going about.
+
+    def _show_question(self, at: int) -> None:
+        self._index = at
+        if self.is_mounted:
+            self._free_text.value = self._draft.text
+            self.render_bar()
+            self.query_one(QuestionBody).scroll_home(animate=False)
+
+    @on(QuestionTabs.TabClicked)
+    def _on_tab_clicked(self, event: QuestionTabs.TabClicked) -> None:
+        event.stop()
+        self.focus()
+        self._show_question(event.at)
+
+    def action_switch_question(self, by: int) -> None:
+        """Switch to the next question (`by` 1) or the previous one (-1), in a circle."""
+        if not self.has_several:
+            raise SkipAction
+        self.focus()
+        self._show_question((self._index + by) % len(self._drafts))
+
+    def action_move(self, by: int) -> None:
+        """Move to another option; the last place is the free text."""
+        question = self.question
+        if question is None:
+            return
+        count = len(question.options)
+        self._draft.marked = (self._draft.marked + by) % (count + 1)
+        if self._draft.marked == count:
+            self._free_text.focus()
+        elif self._free_text.has_focus:
+            self.focus()
+        self.render_bar()
+        self.query_one(QuestionBody).reveal_option(self._draft.marked)
+
+    def action_page(self, by: int) -> None:
+        """Page through a long question."""
+        rows = self.query_one(QuestionBody)
+        rows.scroll_relative(y=by * max(rows.size.height - 1, 1), animate=False)
+
+    def action_postpone_question(self) -> None:
+        """Go to the prompt; from the free text first back to the options."""
+        if self._free_text.has_focus and self.question is not None and self.question.options:
+            self._draft.marked = min(self._draft.marked, len(self.question.options) - 1)
+            self.focus()
+            self.render_bar()
+            return
+        self.post_message(self.Postponed())
+
+    # Answering.
+
+    @property
+    def _can_answer(self) -> bool:
+        return self.question is not None and not self._is_sent and self.can_take_answer()
+
+    def kind_of(self, event: events.Key) -> KeyKind:
+        """Return "command" for a digit that takes an option, else "none"."""
+        return "command" if self._parse_digit(event.character) else "none"
+
+    def _parse_digit(self, character: str | None) -> int:
+        """Return the number of the option for a digit, 0 = none."""
+        question = self.question
+        if question is None or not character or not (character.isdigit() and character.isascii()):
+            return 0
+        return int(character) if int(character) <= len(question.options) else 0
+
+    def take_text(self, text: str) -> None:
+        """Start a free-text answer with `text`."""
+        if self.question is not None:
+            self._is_writing = True
+            self._draft.marked = len(self.question.options)
+            self._free_text.focus()
+            self._free_text.insert_text_at_cursor(text)
+
+    def on_key(self, event: events.Key) -> None:
+        """A digit chooses an option; other printable keys begin a free-text answer or a command."""
+        question, character = self.question, event.character
+        if question is None or not character or not event.is_printable or self._free_text.has_focus:
+            return
+        if self._is_writing:
+            self._free_text.insert_text_at_cursor(character)
+        elif number := self._parse_digit(character):
+            self._choose_option(number - 1)
+        elif character == "!":
+            self.post_message(self.TextRedirected(character))
+        elif not character.isspace():
+            self.take_text(character)
+        else:
+            return
+        event.stop()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Paste into the free-text answer."""
+        event.stop()
+        self._free_text.focus()
+        self._free_text._on_paste(event)
+
+    @on(QuestionBody.OptionClicked)
+    def _on_option_clicked(self, event: QuestionBody.OptionClicked) -> None:
+        event.stop()
+        self.focus()
+        if event.item == TAKE_TICKED:
+            self.action_accept_option()
+        else:
+            self._choose_option(event.item)
+
+    def _choose_option(self, item: int) -> None:
+        """Choose an option by index; where several may hold, it is only ticked."""
+        question = self.question
+        if question is None or not self._can_answer:
+            return
+        self._draft.marked = item
+        if question.allow_multiple:
+            self._draft.ticked ^= {question.options[item].id}
+            self.render_bar()
+        else:
+            self.action_accept_option()
+
+    def action_tick(self) -> None:
+        """Tick or untick the marked option."""
+        question = self.question
+        if question is None or not question.allow_multiple or self._draft.marked >= len(question.options):
+            raise SkipAction
+        self._choose_option(self._draft.marked)
+
+    def action_accept_option(self) -> None:
+        """Answer with the marked option, or with all ticked ones, and the text beside them."""
+        question = self.question
+        if question is None or not self._can_answer:
+            return
+        choice, rows = self._draft, self.query_one(QuestionBody)
+        if self._is_writing or choice.marked >= len(question.options):
+            self._submit_free_text(self._free_text.value)
+        elif not rows.is_visible(choice.marked):
+            self.render_bar()
+            rows.reveal_option(choice.marked)
+        else:
+            chosen = [option.id for option in question.options if option.id in choice.ticked]
+            options = tuple(chosen or [question.options[choice.marked].id])
+            self._record_answer(
+                QuestionAnswer(question=question.id, options=options, text=self._free_text.value.strip())
+            )
+
+    @on(Input.Changed)
+    def _on_text_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._drafts:
+            self._draft.text = event.value
+
+    @on(Input.Submitted)
+    def _on_text_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._can_answer:
+            self._submit_free_text(event.value)
+
+    @on(FreeTextInput.LinesPasted)
+    def _on_long_paste(self, event: FreeTextInput.LinesPasted) -> None:
+        event.stop()
+        self._free_text.value = ""
+        self.post_message(self.TextRedirected(event.text))
+
+    def _submit_free_text(self, text: str) -> None:
+        if text.strip():
+            self.answer_with_text(text)
+
+    def answer_with_text(self, text: str) -> None:
+        """Answer the current question with free text."""
+        if (question := self.question) is not None:
+            self._record_answer(QuestionAnswer(question=question.id, text=text))
+
+    def _record_answer(self, answer: QuestionAnswer) -> None:
+        assert self._asked is not None
+        self._draft.answer = answer
+        self._is_writing = False
+        after = [*range(self._index + 1, len(self._drafts)), *range(self._index)]
+        left = next((at for at in after if self._drafts[at].answer is None), None)
+        if left is not None:
+            self._show_question(left)
+            self.focus()
+            return
+        self._is_sent = True
+        answers = tuple(each.answer for each in self._drafts if each.answer is not None)
+        self.post_message(self.Answered(self._asked.id, answers))
+        self.render_bar()
+
+    def reopen(self) -> None:
+        """The engine refused the answers: they can be given again."""
+        self._is_sent = False
+
+    def action_dismiss_question(self) -> None:
+        """Go on without an answer."""
+        if self._asked is not None and self._can_answer:
+            self._is_sent = True
+            self.post_message(self.Answered(self._asked.id, ()))

@@ -1,0 +1,125 @@
+"""Rows of a question: its tabs, text, options and key hints. No widgets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import QuestionAsked
+from tui.text import clean, fit_line, shorten_lines
+from tui.widgets.text_rows import Piece, measure_pieces, wrap_pieces, wrap_text
+
+MUTED: Final = "$foreground 60%"
+TAB_WIDTH: Final = 18
+NO_ITEM: Final = -1
+TAKE_TICKED: Final = -2  # the row that takes what is ticked, for the mouse
+_NUMBERED: Final = re.compile(r"q?\d*")
+
+
+@dataclass(slots=True)
+class AnswerDraft:
+    """The user's answer to one question so far; `marked` may be one past the options: free text."""
+
+    marked: int = 0
+    ticked: set[str] = field(default_factory=set)
+    text: str = ""
+    answer: QuestionAnswer | None = None
+
+    @classmethod
+    def from_question(cls, question: Question) -> AnswerDraft:
+        """Mark the recommended option, and tick it where several may hold."""
+        best = [at for at, option in enumerate(question.options) if option.recommended]
+        ticked = {question.options[at].id for at in best} if question.allow_multiple else set()
+        return cls(marked=best[0] if best else 0, ticked=ticked)
+
+
+class QuestionRow(NamedTuple):
+    """One row, and the option that a click on it chooses."""
+
+    pieces: Sequence[Piece]
+    option: int = NO_ITEM
+
+
+def format_tab_label(question: Question) -> str:
+    """Return the header, else the id if it says something, else the start of the question."""
+    if question.header:
+        return fit_line(question.header, TAB_WIDTH)
+    name = question.id.replace("_", " ").replace("-", " ")
+    return fit_line(question.text if _NUMBERED.fullmatch(name) else name[:1].upper() + name[1:], TAB_WIDTH)
+
+
+def render_tabs(
+    asked: QuestionAsked, choices: Sequence[AnswerDraft], at: int, width: int
+) -> tuple[list[Piece], list[range]]:
+    """Return the strip of tabs and the columns of each; an empty range for a hidden tab."""
+    names = [
+        f" {format_tab_label(question)}{' ✓' if choice.answer else ''} "
+        for question, choice in zip(asked.questions, choices, strict=True)
+    ]
+    count = f"{at + 1}/{len(names)} "
+    first, last = _fit_tabs([measure_pieces([(name, "")]) for name in names], at, width - len(count) - 4)
+    pieces: list[Piece] = [(count, MUTED), ("‹ " if first else "", MUTED)]
+    spans = [range(0)] * len(names)
+    for index in range(first, last + 1):
+        left = measure_pieces(pieces)
+        here = index == at
+        pieces.append((names[index], "bold $background on $warning" if here else "$foreground on $foreground 10%"))
+        spans[index] = range(left, measure_pieces(pieces))
+        pieces.append((" ", ""))
+    pieces.append(("›" if last < len(names) - 1 else "", MUTED))
+    return pieces, spans
+
+
+def _fit_tabs(widths: Sequence[int], at: int, room: int) -> tuple[int, int]:
+    """Return the first and last tab that fit `room` cells, tab `at` among them."""
+    first = last = at
+    used = widths[at]
+    while True:
+        grown = False
+        if last + 1 < len(widths) and used + widths[last + 1] + 1 <= room:
+            last, used, grown = last + 1, used + widths[last + 1] + 1, True
+        if first > 0 and used + widths[first - 1] + 1 <= room:
+            first, used, grown = first - 1, used + widths[first - 1] + 1, True
+        if not grown:
+            return first, last
+
+
+def render_body(question: Question, draft: AnswerDraft, title: str, width: int) -> list[QuestionRow]:
+    """Return the text of the question, then its options."""
+    lines = [QuestionRow([(fit_line(title, max(width, 8)), MUTED)])] if title else []
+    lines += [QuestionRow(row.pieces) for row in wrap_text(shorten_lines(clean(question.text.strip())), width, "bold")]
+    for at, option in enumerate(question.options):
+        here = at == draft.marked
+        tick = ("☑ " if option.id in draft.ticked else "☐ ") if question.allow_multiple else ""
+        taken = draft.answer is not None and option.id in draft.answer.options and not tick
+        first: list[Piece] = [
+            ("❯ " if here else "  ", "bold $accent"),
+            (f"{at + 1} {tick}", "bold $accent" if here else ""),
+        ]
+        pieces: list[Piece] = [("★ ", "$success")] if option.recommended else []
+        pieces += [(fit_line(option.label, 400), "bold $accent" if here else "")]
+        pieces += [("  recommended", "$success")] if option.recommended else []
+        pieces += [("  ✓", "$success")] if taken else []
+        rest: list[Piece] = [(" " * measure_pieces(first), "")]
+        lines += [QuestionRow(row.pieces, at) for row in wrap_pieces(pieces, width, first=first, rest=rest)]
+    if question.allow_multiple:
+        lines.append(QuestionRow([("    ⏎ answer with what is marked", MUTED)], TAKE_TICKED))
+    return lines
+
+
+def render_hints(parts: Sequence[tuple[str, str]], width: int) -> list[Piece]:
+    """Return keys with what they do, as many as fit, the important ones first."""
+    pieces: list[Piece] = []
+    for key, words in parts:
+        more: list[Piece] = [
+            (" · " if pieces else "", MUTED),
+            (key, "bold $accent"),
+            (f" {words}" if words else "", MUTED),
+        ]
+        if measure_pieces([*pieces, *more]) > width:
+            break
+        pieces += more
+    return pieces

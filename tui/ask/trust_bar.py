@@ -1,0 +1,81 @@
+"""The bar that asks whether a project is trusted. It takes no key from the prompt and waits as long as it has to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol.events import TrustStated
+from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
+from tui.keymap import format_first_key
+from tui.text import expose_controls, format_path
+
+GRACE: Final = 0.4
+_DIM: Final = "$foreground 60%"
+_CONSEQUENCES: Final = (
+    "\nIf you do, the agent is told the project's rules, its settings may make yours stricter, and git is asked about "
+    "it. If not, the agent works without these. What it changes waits for your review either way."
+)
+
+
+_CONSEQUENCES_OF_CHANGES: Final = (
+    "\nUntil you say yes, these files are not read. All else of the project is heard as before. What you accept in the "
+    "review is never asked about."
+)
+_MAX_NAMES: Final = 4
+
+
+def _describe_project(stated: TrustStated) -> tuple[str, str, str, str]:
+    """Return the question, what the project holds, what an answer means, and the label for yes."""
+    held = f" It has {', '.join(map(expose_controls, stated.holds))}." if stated.holds else ""
+    return f"Do you trust the project in {format_path(stated.directory, 160)}?", held, _CONSEQUENCES, "trust it"
+
+
+def _describe_changes(stated: TrustStated) -> tuple[str, str, str, str]:
+    names = [format_path(path, 80) for path in stated.changed[:_MAX_NAMES]]
+    more = len(stated.changed) - _MAX_NAMES
+    told = f" {', '.join(names)}{f' and {more} more' if more > 0 else ''}."
+    return "What speaks to the agent here has changed since you trusted it:", told, _CONSEQUENCES_OF_CHANGES, "read it"
+
+
+class TrustBar(GuardedWidget, Static):
+    """Shows the question; its keys belong to the screen."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.grace_period = GracePeriod(GRACE)
+        self._stated: TrustStated | None = None
+        self.display = False
+
+    def show(self, stated: TrustStated | None) -> None:
+        """Show the question, None hides it."""
+        if stated is not None and not self.display:
+            self.restart_grace()
+        self._stated, self.display = stated, stated is not None
+        self._render_question()
+
+    def on_resize(self) -> None:
+        self._render_question()
+
+    def _render_question(self) -> None:
+        if (stated := self._stated) is None:
+            return
+        keymap = getattr(self.app, "keymap", {})
+        asked, more, means, yes = _describe_changes(stated) if stated.changed else _describe_project(stated)
+        parts = [
+            (asked, "bold $warning"),
+            (f"{more}{'' if self.screen.has_class('-low') else means}\n", _DIM),
+            (format_first_key("app.trust", keymap), "$accent bold"),
+            (f" {yes}   ", ""),
+            (format_first_key("app.distrust", keymap), "$accent bold"),
+            (" not now   ", ""),
+            ("or just go on", _DIM),
+        ]
+        self.update(Content.assemble(*parts))
+
+    @property
+    def can_answer(self) -> bool:
+        """True if all of it has been on screen long enough to be read."""
+        return is_fully_visible(self) and self.can_take_answer()

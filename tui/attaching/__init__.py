@@ -1,1 +1,0 @@
-"""How pictures and PDFs come to the prompt: from the clipboard, as paths, and how they are looked at."""

@@ -1,0 +1,1 @@
+"""Attachments of a prompt: pictures and PDFs from files, pastes and the clipboard."""

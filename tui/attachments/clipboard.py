@@ -1,0 +1,207 @@
+"""The clipboard of the desktop, read by the desktop's own tools: a terminal itself hands out text only.
+
+Which tool is run follows from the session at hand; one that is missing is named with what installs it. All run beside
+the screen and for a limited time, and their output is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from core.protocol.commands import MAX_ATTACHMENT_BYTES
+from tui.attachments.pasted_paths import WSL_VARIABLES, parse_pasted_paths, resolve_existing
+
+DesktopKind = Literal["wayland", "x11", "macos", "wsl", "none"]
+READ_TIMEOUT: Final = 4.0
+IMAGE_TYPES: Final[tuple[str, ...]] = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
+_FILE_LIST_TYPES: Final[tuple[str, ...]] = ("text/uri-list", "x-special/gnome-copied-files")
+_TEXT_TYPES: Final[tuple[str, ...]] = ("text/plain;charset=utf-8", "UTF8_STRING", "text/plain", "STRING", "TEXT")
+_APPLE_SCRIPT: Final = "get the clipboard as «class PNGf»"
+_POWERSHELL_SCRIPT: Final = (
+    "Add-Type -AssemblyName System.Windows.Forms;"
+    "$i=[System.Windows.Forms.Clipboard]::GetImage();"
+    "if($i){$m=New-Object IO.MemoryStream;$i.Save($m,[System.Drawing.Imaging.ImageFormat]::Png);"
+    "[Console]::Out.Write([Convert]::ToBase64String($m.ToArray()))}"
+)
+SSH_HINT: Final = (
+    "Over SSH, send it from your own machine: `wl-paste -t image/png | ssh HOST agent-tui image` "
+    "(`xclip -selection clipboard -t image/png -o`, `pngpaste -`), then paste the path that it prints."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DesktopTool:
+    """A kind of desktop: the variables that show it is at hand, its tool, and how to install that."""
+
+    desktop: DesktopKind
+    variables: tuple[str, ...]
+    tool: str
+    install_hint: str
+
+
+_DESKTOPS: Final = (
+    DesktopTool(
+        "wayland", ("WAYLAND_DISPLAY",), "wl-paste", "Install it: apt install wl-clipboard (dnf, pacman, too)."
+    ),
+    DesktopTool("x11", ("DISPLAY",), "xclip", "Install it: apt install xclip (dnf, pacman, too)."),
+    DesktopTool("wsl", WSL_VARIABLES, "powershell.exe", "Let WSL start Windows programs ([interop] in /etc/wsl.conf)."),
+)
+NO_DESKTOP_HINT: Final = "There is no desktop here: paste the path of a file, or write @picture.png."
+
+
+@dataclass(frozen=True, slots=True)
+class ClipboardContent:
+    """The content: the bytes of a picture, files, or text; else `problem` and `hint` say why there is nothing."""
+
+    data: bytes = b""
+    paths: tuple[str, ...] = ()
+    text: str = ""
+    problem: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClipboardTool:
+    """The tool for the clipboard of this session, and how to install it where it is missing ("" = it is there)."""
+
+    desktop: DesktopKind
+    tool: str = ""
+    install_hint: str = ""
+
+
+def find_clipboard_tool(
+    environment: Mapping[str, str] = os.environ,
+    platform: str = sys.platform,
+    which: Callable[[str], str | None] = shutil.which,
+) -> ClipboardTool:
+    """Find the tool for the clipboard: of the first desktop at hand that has one, else of the first at hand."""
+    if platform == "darwin":
+        return ClipboardTool("macos", "pngpaste" if which("pngpaste") else "osascript")
+    at_hand = [each for each in _DESKTOPS if any(map(environment.get, each.variables))]
+    found = next((each for each in at_hand if which(each.tool)), None)
+    if found is not None:
+        return ClipboardTool(found.desktop, found.tool)
+    if at_hand:
+        return ClipboardTool(at_hand[0].desktop, "", at_hand[0].install_hint)
+    return ClipboardTool("none", "", SSH_HINT if environment.get("SSH_CONNECTION") else NO_DESKTOP_HINT)
+
+
+def describe_clipboard() -> str:
+    """Describe the clipboard in one line for `doctor`."""
+    found = find_clipboard_tool()
+    if found.tool:
+        return f"{found.tool} ({found.desktop})"
+    return (
+        f"none for {found.desktop}: {found.install_hint}" if found.desktop != "none" else f"none: {found.install_hint}"
+    )
+
+
+async def read_clipboard(found: ClipboardTool) -> ClipboardContent:
+    """Read the clipboard. Never raises."""
+    if not found.tool:
+        name = next((each.tool for each in _DESKTOPS if each.desktop == found.desktop), "")
+        problem = f"The clipboard can't be read: {name} is missing." if name else "There is no clipboard to read."
+        return ClipboardContent(problem=problem, hint=found.install_hint)
+    try:
+        async with asyncio.timeout(READ_TIMEOUT):
+            return await _READERS[found.desktop](found)
+    except TimeoutError:
+        return ClipboardContent(
+            problem=f"{found.tool} did not answer in {READ_TIMEOUT:.0f} s.", hint="Copy it again, then try again."
+        )
+    except OSError as problem:
+        return ClipboardContent(
+            problem=f"{found.tool} can't be started: {problem.strerror}.", hint="Is it installed rightly?"
+        )
+
+
+async def _run_tool(*command: str) -> bytes:
+    """Return the output of a program, b"" if it fails; at most so much as can be attached, and one byte."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    data = bytearray()
+    try:
+        while len(data) <= MAX_ATTACHMENT_BYTES and (part := await process.stdout.read(1 << 20)):
+            data += part
+        if len(data) > MAX_ATTACHMENT_BYTES:
+            return bytes(data[: MAX_ATTACHMENT_BYTES + 1])
+        return bytes(data) if await process.wait() == 0 else b""
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with what it may have started, which holds the pipe open
+        await process.wait()
+
+
+async def _read_typed(found: ClipboardTool) -> ClipboardContent:
+    """Read a clipboard that lists its types: X11 and Wayland."""
+    lists, reads = _COMMANDS[found.tool]
+    types = (await _run_tool(*lists)).decode("utf-8", "replace").split()
+    for wanted in (each for each in IMAGE_TYPES if each in types):
+        if data := await _run_tool(*reads, wanted):
+            return ClipboardContent(data=data)
+    for wanted in (each for each in _FILE_LIST_TYPES if each in types):
+        lines = (await _run_tool(*reads, wanted)).decode("utf-8", "replace").splitlines()
+        files = "\n".join(line for line in lines if line.startswith("file:"))
+        if paths := resolve_existing(parse_pasted_paths(files)):
+            return ClipboardContent(paths=paths)
+    for wanted in (each for each in _TEXT_TYPES if each in types):
+        if text := (await _run_tool(*reads, wanted)).decode("utf-8", "replace"):
+            return ClipboardContent(text=text)
+    return EMPTY_CLIPBOARD
+
+
+async def _read_macos(found: ClipboardTool) -> ClipboardContent:
+    if found.tool == "pngpaste":
+        data = await _run_tool("pngpaste", "-")
+    else:
+        told = (await _run_tool("osascript", "-e", _APPLE_SCRIPT)).decode("utf-8", "replace")  # «data PNGf89504E47…»
+        data = _parse_hex(told.partition("PNGf")[2])
+    if data:
+        return ClipboardContent(data=data)
+    text = (await _run_tool("pbpaste")).decode("utf-8", "replace")
+    return ClipboardContent(text=text) if text else EMPTY_CLIPBOARD
+
+
+def _parse_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex("".join(each for each in text if each in "0123456789ABCDEFabcdef"))
+    except ValueError:
+        return b""
+
+
+async def _read_windows(_: ClipboardTool) -> ClipboardContent:
+    import base64
+
+    told = await _run_tool("powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-Command", _POWERSHELL_SCRIPT)
+    with contextlib.suppress(ValueError):
+        if data := base64.b64decode(told.strip(), validate=True):
+            return ClipboardContent(data=data)
+    text = await _run_tool("powershell.exe", "-NoProfile", "-NonInteractive", "-Command", "Get-Clipboard -Raw")
+    return ClipboardContent(text=text.decode("utf-8", "replace").rstrip("\r\n")) if text.strip() else EMPTY_CLIPBOARD
+
+
+EMPTY_CLIPBOARD: Final = ClipboardContent(
+    problem="There is no picture on the clipboard.", hint="Copy one, or paste the path of a file."
+)
+_COMMANDS: Final = {
+    "wl-paste": (("wl-paste", "--list-types"), ("wl-paste", "--no-newline", "--type")),
+    "xclip": (
+        ("xclip", "-selection", "clipboard", "-o", "-t", "TARGETS"),
+        ("xclip", "-selection", "clipboard", "-o", "-t"),
+    ),
+}
+_READERS: Final = {"wayland": _read_typed, "x11": _read_typed, "macos": _read_macos, "wsl": _read_windows}

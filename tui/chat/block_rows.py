@@ -1,0 +1,306 @@
+"""Rows of each kind of transcript block: one function per kind, without widgets or colours.
+
+Foreign text passes `tui.text` here. Tool calls are one row until they are opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from core.protocol import documents
+from core.protocol.attachment_labels import classify_attachment, describe_attachment
+from tui.chat.subagent_rows import render_subagent
+from tui.chat.tool_call_rows import (
+    diff_lines,
+    format_details,
+    format_duration,
+    format_json,
+    format_result,
+    render_command,
+    render_edit,
+    render_head,
+    render_live_output,
+    render_tool_call,
+)
+from tui.state import TranscriptBlock
+from tui.text import clean, fit_line, format_path, shorten_lines
+from tui.widgets.status_bar import format_cost
+from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text
+
+READING_WIDTH: Final = 110
+LIVE_REASONING: Final = 600
+CLOSED_QUESTION_ROWS: Final = 3  # of a question that is closed
+
+# Kinds that stand close together: the work between two things that are read.
+_COMPACT: Final = frozenset(
+    {"tool_call", "file_edit", "terminal_command", "reasoning", "todo_update", "notice", "subagent"}
+)
+_OPENABLE: Final = frozenset(
+    {"tool_call", "file_edit", "terminal_command", "reasoning", "code_reference", "clarification", "subagent"}
+)
+_TODO_SIGNS: Final = {"pending": "○", "in_progress": "◐", "completed": "●", "cancelled": "✕"}
+
+BlockRenderer = Callable[[TranscriptBlock, int, bool], list[TextRow]]
+
+
+def has_gap(block: TranscriptBlock, previous: TranscriptBlock | None) -> bool:
+    """True if an empty row separates `block` from the one before it."""
+    if previous is None:
+        return False
+    if block.kind == "turn_end":
+        return previous.kind not in _COMPACT
+    return not (block.kind in _COMPACT and previous.kind in _COMPACT)
+
+
+def can_open(block: TranscriptBlock) -> bool:
+    """True if the block has more to show than its first row."""
+    return block.kind in _OPENABLE
+
+
+def render_block(block: TranscriptBlock, width: int, *, is_open: bool, has_gap: bool) -> list[TextRow]:
+    """Return the rows of a block, none wider than `width` cells; `gap` puts an empty row first."""
+    width = max(width - 1, 12)
+    rows = _RENDERERS.get(block.kind, _render_notice)(block, width, is_open)
+    return [TextRow([("", "")]), *rows] if has_gap else rows
+
+
+def copy_text(block: TranscriptBlock) -> str:
+    """Return the plain text of a block, as copying takes it."""
+    document = block.document
+    match document:
+        case None:
+            acts = "\n".join(act.text for act in block.acts)
+            text = block.text or acts or block.live or block.output or block.title
+        case documents.TerminalCommandDocument(metadata=command):
+            text = f"$ {command.command}\n{command.output}".rstrip()
+        case documents.FileEditDocument(metadata=edit):
+            text = "\n".join([edit.file_path, *(_join_signed(line) for line in diff_lines(edit))])
+        case documents.ToolCallDocument(metadata=call):
+            text = f"{call.tool_name} {format_json(call.arguments)}\n{format_result(call)}".rstrip()
+        case documents.ClarificationDocument(metadata=asked):
+            text = "\n".join(question.text for question in asked.questions)
+        case _:
+            text = document.content or block.text or block.title
+    return clean(text)
+
+
+def _join_signed(line: tuple[str, str]) -> str:
+    return "".join(line)
+
+
+def highlight_code(code: str, language: str) -> list[list[Piece]]:
+    """Return lines of (text, syntax role) pieces. `language` may be a path; an unknown one leaves the code plain."""
+    from tui.widgets.highlight import HighlightedText
+
+    lines = code.split("\n")
+    is_path = "." in language or "/" in language
+    painting = HighlightedText(lines, "" if is_path else language, language if is_path else "")
+    for chunk in range(painting.find_chunk(len(lines) - 1) + 1):
+        painting.highlight_chunk(chunk)
+    return [_split_by_role(line, painting.get_spans(index) or ()) for index, line in enumerate(lines)]
+
+
+def preload_markdown() -> None:
+    """Import what renders an answer, so that the first one does not wait for it. Safe in a thread."""
+    from tui.widgets.markdown_rows import render_markdown
+
+    render_markdown("```python\npass\n```", READING_WIDTH, highlight_code)
+
+
+def _split_by_role(line: str, spans: Sequence[tuple[int, int, str]]) -> list[Piece]:
+    pieces: list[Piece] = []
+    done = 0
+    for start, end, role in spans:
+        pieces += [(line[done:start], ""), (line[start:end], role)]
+        done = end
+    return [piece for piece in (*pieces, (line[done:], "")) if piece[0]] or [("", "")]
+
+
+def _render_text(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    text_width = min(width, READING_WIDTH)
+    if block.document is None:
+        return wrap_text(clean(block.live), text_width, "", first=[GUTTER], rest=[GUTTER])
+    from tui.widgets.markdown_rows import render_markdown
+
+    rows = render_markdown(shorten_lines(clean(block.document.content or ""), 20_000), text_width - 2, highlight_code)
+    for row in rows:
+        row.pieces = [GUTTER, *row.pieces]
+        row.lead += 2
+    return rows
+
+
+def _render_prompt(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    sign = "❯ " if block.kind == "prompt" else "↳ "
+    text = shorten_lines(clean(block.text.strip("\n")))
+    rows = wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
+    for each in block.attachments:
+        if describe_attachment(each) not in block.text:  # else its label says the same
+            told = fit_line(
+                f"{classify_attachment(each)} {format_path(each.name, 80)} {describe_attachment(each)}", width - 4
+            )
+            rows += wrap_pieces([(told, "muted")], width, first=[("  ▣ ", "accent")], rest=INDENT, fill="prompt")
+    return rows
+
+
+def _render_reasoning(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
+    document = block.document
+    if isinstance(document, documents.ReasoningDocument):
+        took = document.metadata.duration_ms
+        label = f"thought for {format_duration(took)}" if took else "thought"
+        content = document.content or ""
+    else:
+        label, content = "thinking…", block.live
+    rows = [render_head("▾" if opened else "▸", [(label, "muted")], width)]
+    if opened:
+        rows += wrap_text(shorten_lines(clean(content)).strip("\n"), width, "muted", first=INDENT, rest=INDENT)
+    elif block.is_running and content:
+        tail = fit_line(content[-LIVE_REASONING:], max(width - 6, 8))
+        rows.append(TextRow([*INDENT, (tail, "muted")], lead=4))
+    return rows
+
+
+def _render_code(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    document = block.document
+    if not isinstance(document, documents.CodeBlockDocument):
+        return wrap_text(clean(block.live), width, "", first=INDENT, rest=INDENT, fill="code_block")
+    label = fit_line(document.metadata.language, 30)
+    rows = [TextRow([*INDENT, (label, "muted")], lead=len(label) + 4, fill="code_block")] if label else []
+    for line in highlight_code(clean(document.content or "").strip("\n"), document.metadata.language):
+        rows += wrap_pieces(line, width, first=INDENT, rest=_build_hanging_indent(line, width), fill="code_block")
+    return rows
+
+
+def _build_hanging_indent(line: Sequence[Piece], width: int) -> list[Piece]:
+    """Return the indent of a wrapped line of code: two deeper than the line, at most a third of `width`."""
+    text = "".join(piece[0] for piece in line)
+    return [*INDENT, (" " * min(len(text) - len(text.lstrip(" ")) + 2, width // 3), "")]
+
+
+def _render_code_reference(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
+    document = block.document
+    if not isinstance(document, documents.CodeReferenceDocument):
+        return wrap_text(clean(block.live), width, "", first=INDENT, rest=INDENT, fill="code_block")
+    where = document.metadata
+    name = f"{format_path(where.file_path, 200)}:{where.start_line}–{where.end_line}"
+    rows = [render_head("▾" if opened else "▸", [(name, "link")], width)]
+    lines = highlight_code(clean(document.content or "").strip("\n"), where.language or where.file_path)
+    for number, line in enumerate(lines if opened else lines[:12], where.start_line):
+        gutter: list[Piece] = [(f"  {number:>5} ", "muted")]
+        rows += wrap_pieces(line, width, first=gutter, rest=[("        ", "")], fill="code_block")
+    if not opened and len(lines) > 12:
+        rows.append(TextRow([*INDENT, (f"… {len(lines) - 12} more lines", "muted")], lead=4))
+    return rows
+
+
+def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    document = block.document
+    if not isinstance(document, documents.PlanDocument):
+        return [render_head("◌", [("plan", "tool"), (f" {fit_line(block.title)}", "muted")], width)]
+    plan = document.metadata
+    rows = wrap_pieces([(fit_line(plan.title), "heading")], width, first=[("  ◆ ", "accent")], rest=INDENT)
+    rows += wrap_text(clean(plan.overview).strip(), min(width, READING_WIDTH), "", first=INDENT, rest=INDENT)
+    for todo in plan.todos:
+        sign = _TODO_SIGNS[todo.status]
+        after = f"← {', '.join(todo.dependencies)}" if todo.dependencies else ""
+        first: list[Piece] = [*INDENT, (f"{sign} ", "accent")]
+        pieces: list[Piece] = [(fit_line(todo.content), "")]
+        pieces += [("  ", ""), (fit_line(after), "muted")] if after else []
+        rows += wrap_pieces(pieces, width, first=first, rest=[*INDENT, GUTTER])
+    if plan.path:
+        rows += wrap_pieces([(format_path(plan.path), "muted")], width, first=INDENT, rest=INDENT)
+    return rows
+
+
+def _render_todo_update(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    document = block.document
+    marks = document.metadata.todos if isinstance(document, documents.TodoUpdateDocument) else ()
+    pieces: list[Piece] = [("todos", "tool")]
+    for mark in marks:
+        pieces.append((f"  {_TODO_SIGNS[mark.status]} {fit_line(mark.id, 60)}", "muted"))
+    rows = [render_head("◌" if block.is_running else "▸", pieces, width)]
+    return (
+        [*rows, *render_live_output(block, width)] if block.is_running and block.output else rows
+    )  # a todo is being proved
+
+
+def _render_clarification(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
+    document = block.document
+    if not isinstance(document, documents.ClarificationDocument):
+        return [render_head("?", [(fit_line(block.subject or "a question"), "warn")], width)]
+    answers = {answer.question: answer for answer in document.metadata.answers}
+    rows: list[TextRow] = []
+    for question in document.metadata.questions:
+        text = wrap_text(shorten_lines(clean(question.text)), width, "", first=[("  ? ", "warn")], rest=INDENT)
+        rows += (
+            text
+            if opened or len(text) <= CLOSED_QUESTION_ROWS
+            else [*text[: CLOSED_QUESTION_ROWS - 1], TextRow([*INDENT, ("…", "muted")])]
+        )
+        labels = {option.id: option.label for option in question.options}
+        if answer := answers.get(question.id):
+            said = ", ".join([*(labels.get(each, each) for each in answer.options), *filter(None, [answer.text])])
+            rows += wrap_text(shorten_lines(clean(said)), width, "strong", first=[("  ↳ ", "accent")], rest=INDENT)
+        elif opened:
+            for option in question.options:
+                told = f"· {option.label}{' (recommended)' if option.recommended else ''}"
+                rows += wrap_text(clean(told), width, "muted", first=INDENT, rest=INDENT)
+    if not answers:
+        words = "not answered yet" if block.status == "cancelled" else "not answered"
+        rows.append(TextRow([*INDENT, (words, "muted")], lead=4))
+    return rows
+
+
+def _render_error(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    document = block.document
+    text, hint = block.text, block.hint
+    if isinstance(document, documents.ErrorDocument):
+        text, hint = document.content or document.metadata.error_code, document.metadata.details
+    rows = wrap_text(shorten_lines(clean(text)), width, "bad", first=[("  ✕ ", "bad")], rest=INDENT)
+    if hint:
+        rows += wrap_text(shorten_lines(clean(hint)), width, "muted", first=INDENT, rest=INDENT)
+    return rows
+
+
+def _render_notice(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    role = "warn" if block.level == "warning" else "muted"
+    told = block.text or block.title
+    text = (" " if told.endswith((".", "!", "?", ":")) else " · ").join(filter(None, (told, block.hint)))
+    sign = "  ! " if role == "warn" else "  · "
+    return wrap_text(shorten_lines(clean(text)), width, role, first=[(sign, role)], rest=INDENT)
+
+
+def _render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    usage = block.usage
+    words = {"done": "done", "interrupted": "interrupted", "limit": "stopped at a limit", "failed": "failed"}
+    role = {"done": "muted", "failed": "bad"}.get(block.status, "warn")
+    pieces: list[Piece] = [(words.get(block.status, block.status), role)]
+    pieces += format_details(
+        fit_line(block.text),
+        f"{block.steps} step{'s' if block.steps != 1 else ''}" if block.steps else "",
+        format_duration(block.duration_ms) if block.duration_ms else "",
+        f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage and usage.prompt_tokens else "",
+        format_cost(usage.cost) if usage and usage.cost else "",
+    )
+    return wrap_pieces(pieces, width, first=[("  ─ ", "muted")], rest=INDENT)
+
+
+_RENDERERS: Final[dict[str, BlockRenderer]] = {
+    "prompt": _render_prompt,
+    "steer": _render_prompt,
+    "text": _render_text,
+    "reasoning": _render_reasoning,
+    "code_block": _render_code,
+    "code_reference": _render_code_reference,
+    "file_edit": render_edit,
+    "tool_call": render_tool_call,
+    "terminal_command": render_command,
+    "plan": _render_plan,
+    "clarification": _render_clarification,
+    "error": _render_error,
+    "error_raised": _render_error,
+    "todo_update": _render_todo_update,
+    "notice": _render_notice,
+    "subagent": render_subagent,
+    "turn_end": _render_turn_end,
+}

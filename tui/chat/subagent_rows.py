@@ -1,0 +1,83 @@
+"""Rows of a subagent: one row with what it does or what came of it; opened, all of its activity."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.protocol.events import SubagentAction
+from tui.chat.tool_call_rows import format_details, format_duration, render_head
+from tui.state import TranscriptBlock
+from tui.text import clean, fit_line, shorten_lines
+from tui.widgets.status_bar import format_cost
+from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces, wrap_text
+
+ACT_SIGNS: Final = {
+    "running": ("◌", "warn"),
+    "completed": ("✓", "ok"),
+    "failed": ("✕", "bad"),
+    "denied": ("⊘", "warn"),
+    "cancelled": ("⊘", "warn"),
+    "said": ("·", "muted"),
+}
+MAX_ACTS: Final = 200
+
+
+def render_subagent(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
+    """Return the rows of one subagent working on one todo."""
+    name: Piece = (fit_line(block.subject, 30), _ROLES.get(block.status, "tool"))
+    pieces: list[Piece] = [name, (f" · {_format_activity(block)}", "" if block.is_running else "muted")]
+    came: list[Piece] = []
+    if block.is_running:
+        came = format_details(block.live)
+    else:
+        came = [(" · ", "muted"), ("conflict", "warn")] if block.level == "conflict" else format_details(block.summary)
+        came += format_details(format_duration(block.duration_ms)) if block.duration_ms and width > _WIDE_FROM else []
+    rows = [render_head(_choose_sign(block, is_open), pieces, width, outcome=came)]
+    return [*rows, *_render_details(block, width)] if is_open else rows
+
+
+_ROLES: Final = {"failed": "bad", "cancelled": "warn"}
+_WIDE_FROM: Final = 70
+
+
+def _format_activity(block: TranscriptBlock) -> str:
+    """Return what it does, why it could not go on, or its own summary."""
+    if block.is_running:
+        return fit_line(block.acts[-1].text if block.acts else block.title, 200)
+    if block.status in _ROLES:
+        return fit_line(block.hint or ("stopped" if block.status == "cancelled" else "failed"), 200)
+    return fit_line(block.text or block.title, 200)
+
+
+def _choose_sign(block: TranscriptBlock, opened: bool) -> str:
+    if block.is_running:
+        return "◌"
+    if block.status in _ROLES:
+        return "✕" if block.status == "failed" else "⊘"
+    return "▾" if opened else "▸"
+
+
+def _render_details(block: TranscriptBlock, width: int) -> list[TextRow]:
+    rows = wrap_text(clean(block.title), width, "strong", first=INDENT, rest=INDENT)
+    for act in block.acts[-MAX_ACTS:]:
+        rows += _render_act(act, width)
+    if block.hint:
+        role = "bad" if block.status == "failed" else "warn"
+        rows += wrap_text(shorten_lines(clean(block.hint)), width, role, first=INDENT, rest=INDENT)
+    for line in shorten_lines(clean(block.output)).splitlines():
+        rows += wrap_pieces([(line, "muted")], width, first=[*INDENT, ("→ ", "accent")], rest=[*INDENT, ("  ", "")])
+    parts = [f"{block.steps} step{'' if block.steps == 1 else 's'}" if block.steps else ""]
+    if usage := block.usage:
+        parts += [
+            f"{usage.prompt_tokens + usage.completion_tokens:,} tokens" if usage.prompt_tokens else "",
+            format_cost(usage.cost) if usage.cost else "",
+        ]
+    if any(parts):
+        rows.append(TextRow([*INDENT, (" · ".join(filter(None, parts)), "muted")], lead=4))
+    return rows
+
+
+def _render_act(act: SubagentAction, width: int) -> list[TextRow]:
+    sign, role = ACT_SIGNS[act.status]
+    text: Piece = (clean(act.text), "muted" if act.status == "said" else "")
+    return wrap_pieces([text], width, first=[*INDENT, (f"{sign} ", role)], rest=[*INDENT, ("  ", "")])

@@ -1,0 +1,255 @@
+"""Rows of tool calls: one row with the subject and the outcome, more when opened."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+
+from core.protocol import documents
+from core.text.lookalikes import mark_lookalikes
+from tui.keymap import format_first_key
+from tui.state import TranscriptBlock
+from tui.text import clean, expose_controls, fit_line, format_path, render_carriage_returns, shorten_lines
+from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
+
+LIVE_ROWS: Final = 8
+OPEN_ROWS: Final = 400
+USER_COMMAND_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
+EXPAND_HINT: Final = f"{format_first_key('app.chat', {})}, then {format_first_key('transcript.toggle', {})}"
+MIN_SUBJECT_WIDTH: Final = 16  # columns for what a call was about
+NOTE_STARTS: Final = ("pending review", "kept beside the review")  # ends what was changed; what follows are notes
+MARGIN: Final = 5  # columns for the gutter and the signs
+
+_STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
+_NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
+
+
+def render_head(sign: str, pieces: Sequence[Piece], width: int, *, outcome: Sequence[Piece] = ()) -> TextRow:
+    """Return the one row of a closed block. `pieces` are cut to fit; the outcome `came` is not."""
+    taken = measure_pieces(outcome)
+    if width - taken < MIN_SUBJECT_WIDTH:
+        pieces, outcome, taken = [*pieces, *outcome], (), 0
+    return TextRow([*_cut_pieces([GUTTER, (f"{sign} ", "muted"), *pieces], width - taken), *outcome], lead=2)
+
+
+def _cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    """Return the pieces that fit `width` cells, with an ellipsis where something is left out."""
+    if measure_pieces(pieces) <= width:
+        return list(pieces)
+    kept: list[Piece] = []
+    room = width - 1
+    for text, role in pieces:
+        if (size := cell_len(text)) > room:
+            return [*kept, (set_cell_size(text, room).rstrip(), role), ("…", "muted")]
+        kept.append((text, role))
+        room -= size
+    return kept
+
+
+def format_duration(ms: int) -> str:
+    """Return milliseconds as "950 ms", "1.5 s" or "2 min 3 s"."""
+    if ms < 1000:
+        return f"{ms} ms"
+    return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms // 60_000} min {ms % 60_000 // 1000} s"
+
+
+def format_details(*parts: str) -> list[Piece]:
+    """Return muted facts, each after a dot; empty ones are left out."""
+    return [(f" · {part}", "muted") for part in parts if part]
+
+
+def _choose_sign(block: TranscriptBlock, opened: bool) -> str:
+    if block.is_running:
+        return "◌"
+    if block.status in _STATUS_ROLES:
+        return "✕" if block.status == "failed" else "⊘"
+    return "▾" if opened else "▸"
+
+
+def _format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
+    """Return the outcome of a call in a few words, and their role."""
+    told = fit_line(summary, 300)
+    if block.status == "denied":
+        refused = _NOT_IN_MODE.search(told)
+        return (f"not in {refused[1].capitalize()} mode" if refused else _cut_first_sentence(told)) or "refused", "warn"
+    role = _STATUS_ROLES.get(block.status, "")
+    return (told or block.status, role) if role else (told, "muted")
+
+
+def _cut_first_sentence(text: str) -> str:
+    return text.removeprefix("Not run: ").partition(". ")[0].rstrip(".")
+
+
+def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | None) -> str:
+    """Return what a call is about; how much of a file was read is part of the outcome."""
+    arguments = call.arguments if call else {}
+    subject = block.subject or ("" if call else block.title)
+    if call and call.result is not None and isinstance(path := arguments.get("target_file"), str):
+        return format_path(path, 300)
+    pattern = next((arguments[key] for key in ("query", "pattern") if isinstance(arguments.get(key), str)), "")
+    if pattern and subject.startswith(pattern):
+        subject = f'"{pattern}"{subject.removeprefix(pattern)}'
+    return fit_line(mark_lookalikes(subject), 300)
+
+
+def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
+    """Return the rows of any call without rows of its own."""
+    document = block.document
+    call = document.metadata if isinstance(document, documents.ToolCallDocument) else None
+    name = fit_line(call.tool_name if call else block.title or "tool", 40)
+    subject = _format_subject(block, call).removeprefix(name).strip(" ·")
+    told, role = _format_outcome(block, block.summary or (call.summary if call else ""))
+    took = block.duration_ms or (call.duration_ms if call else 0)
+    pieces: list[Piece] = [(name, _STATUS_ROLES.get(block.status, "tool"))]
+    pieces += [(f" {subject}", "")] if subject else []
+    pieces += [(" · ", "muted"), (told, role)] if told else []
+    pieces += format_details(format_duration(took) if took else "")
+    rows = [render_head(_choose_sign(block, is_open), pieces, width)]
+    if is_open and call:
+        rows += _render_lines(format_json(call.arguments), width, "muted", OPEN_ROWS)
+        rows += _render_lines(
+            format_result(call), width, "bad" if call.result and call.result.status == "error" else "", OPEN_ROWS
+        )
+    elif block.output:
+        rows += render_live_output(block, width)
+    return rows
+
+
+def format_json(value: object) -> str:
+    """Return a JSON value as text; an object of plain values as `name: value` lines."""
+    if isinstance(value, dict) and all(not isinstance(each, dict | list) for each in value.values()):
+        return "\n".join(f"{name}: {each}" for name, each in value.items())
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def format_result(call: documents.ToolCallMetadata) -> str:
+    """Return the result that the model was given."""
+    return format_json(call.result.data) if call.result is not None and call.result.data is not None else ""
+
+
+def render_live_output(block: TranscriptBlock, width: int) -> list[TextRow]:
+    """Return the end of what a running call has printed so far."""
+    return _render_lines(block.output, width, "muted", -LIVE_ROWS)
+
+
+def _render_lines(text: str, width: int, role: str, limit: int) -> list[TextRow]:
+    """Return at most `limit` lines of `text` from its start (its end if negative); the rest is counted."""
+    lines = shorten_lines(render_carriage_returns(text).strip("\n"), 500).split("\n") if text.strip() else []
+    hidden = len(lines) - abs(limit)
+    shown = (lines[:limit] if limit > 0 else lines[limit:]) if hidden > 0 else lines
+    rows = [row for line in shown for row in wrap_pieces([(line, role)], width, first=INDENT, rest=INDENT)]
+    if hidden > 0:
+        note = TextRow([*INDENT, (f"… {hidden:,} more lines", "muted")], lead=4)
+        rows = [*rows, note] if limit > 0 else [note, *rows]
+    return rows
+
+
+def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
+    """Return an edit: its file and size; opened, its changed lines."""
+    document = block.document
+    if not isinstance(document, documents.FileEditDocument):
+        return [render_head("◌", [("edit", "tool"), (f" {format_path(block.subject or block.title, 300)}", "")], width)]
+    edit = document.metadata
+    failed = edit.status == "error"
+    came: list[Piece] = []
+    pieces: list[Piece] = [(edit.operation, "bad" if failed else "tool"), (f" {format_path(edit.file_path, 300)}", "")]
+    if failed:
+        told, role = _format_outcome(block, block.summary or "failed")
+        pieces += [(" · ", "muted"), (told, role or "bad")]
+    else:
+        came = [(f"  +{edit.added}", "ok"), (f" −{edit.removed}", "bad")]
+    rows = [render_head(_choose_sign(block, is_open), pieces, width, outcome=came)]
+    if is_open:
+        for sign, line in diff_lines(edit)[:OPEN_ROWS]:
+            role = {"+": "added", "-": "removed"}.get(sign, "muted")
+            first: list[Piece] = [*INDENT, (f"{sign} ", role)]
+            rows += wrap_pieces([(line, role)], width, first=first, rest=[*INDENT, ("  ", "")])
+    if is_open and document.content and (failed or edit.diff is None):
+        rows += _render_lines(document.content, width, "bad" if failed else "muted", OPEN_ROWS)
+    return rows
+
+
+def diff_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
+    """Return the edit as (sign, line), with three unchanged lines around each change."""
+    if edit.diff is None:
+        return []
+    from difflib import unified_diff
+
+    old, new = (clean(text).removesuffix("\n").split("\n") for text in (edit.diff.old_string, edit.diff.new_string))
+    old, new = old[:2_000], new[:2_000]
+    if not edit.diff.old_string:
+        return [("+", line) for line in new]
+    lines = list(unified_diff(old, new, n=3, lineterm=""))[3:]
+    return [("⋯", "") if line.startswith("@@") else (line[:1], line[1:]) for line in lines if line]
+
+
+def _format_effects(effects: str, room: int) -> str:
+    """Return what a command changed, as much as fits `room` cells, and how many more."""
+    if not effects.startswith("changed: "):
+        return ""
+    done = list(takewhile(lambda each: each not in NOTE_STARTS, effects.removeprefix("changed: ").split("; ")))
+    for count in range(len(done), 0, -1):
+        more = f" and {len(done) - count} more" if count < len(done) else ""
+        text = "; ".join(fit_line(each, 60) for each in done[:count]) + more
+        if cell_len(text) <= room:
+            return text
+    return ""
+
+
+def _render_user_output(run: documents.TerminalCommandMetadata, width: int) -> list[TextRow]:
+    """Return the end of what the user's own command wrote, and how to see the rest."""
+    rows = _render_lines(run.output, width, "", -USER_COMMAND_ROWS)
+    if len(rows) <= USER_COMMAND_ROWS:
+        return rows
+    hidden = count_output_lines(run) - USER_COMMAND_ROWS
+    more = f"… {hidden:,} more lines" if hidden > 0 else "… more of these lines"
+    return [TextRow([*INDENT, (f"{more} ({EXPAND_HINT})", "muted")], lead=4), *rows[-USER_COMMAND_ROWS:]]
+
+
+def count_output_lines(run: documents.TerminalCommandMetadata) -> int:
+    """Count the lines that a command wrote."""
+    output = run.output.strip("\n")
+    return output.count("\n") + bool(output)
+
+
+def as_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
+    """Return the finished command if the user typed it; None for anything else."""
+    document = block.document
+    run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
+    return run if run is not None and run.tool_call_id.startswith("user_") else None
+
+
+def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
+    """Return a command with its exit code; its output if opened or running, the end of it if the user typed it."""
+    document = block.document
+    run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
+    command = fit_line(expose_controls(run.command if run else block.subject or block.title), 300)
+    pieces: list[Piece] = [("$ ", "accent"), (command, "")]
+    came: list[Piece] = []
+    if run and run.exit_code is None:
+        told, _ = _format_outcome(block, block.summary)
+        pieces += [(f" · {told or 'did not run'}", "warn")]
+    elif run:
+        came = [
+            (f" · exit {run.exit_code}", "bad" if run.exit_code else "ok"),
+            *format_details(format_duration(run.duration_ms)),
+        ]
+        came += format_details(
+            _format_effects(run.effects, width - MARGIN - measure_pieces([*pieces, *came, *format_details("-")]) + 1)
+        )
+    rows = [render_head(_choose_sign(block, is_open), pieces, width, outcome=came)]
+    if is_open and run:
+        more = [expose_controls(run.command)] if "\n" in run.command.strip() else []
+        rows += [row for text in more for row in _render_lines(text, width, "strong", OPEN_ROWS)]
+        rows += _render_lines(run.output, width, "", OPEN_ROWS)
+        rows += _render_lines(run.effects, width, "muted", OPEN_ROWS)
+    elif mine := as_user_command(block):
+        rows += _render_user_output(mine, width)
+    elif block.is_running and block.output:
+        rows += render_live_output(block, width)
+    return rows

@@ -1,0 +1,338 @@
+"""The conversation: one line-API widget over all blocks, whatever their number.
+
+It follows the end unless the user scrolled up, and shows when something new is below. With the focus, up and down
+go
+from block to block; enter opens; `c` and a selection by mouse copy logical text.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from core.protocol.messages import Attachment
+from tui.chat.block_rows import can_open, copy_text
+from tui.chat.transcript_layout import TranscriptLayout
+from tui.keymap import get_bindings
+from tui.state import TranscriptBlock
+from tui.widgets.text_rows import Piece, TextRow, apply_offsets, join_logical_text, slice_pieces
+
+ROLES: Final = (
+    "muted",
+    "strong",
+    "em",
+    "heading",
+    "code",
+    "link",
+    "accent",
+    "tool",
+    "ok",
+    "bad",
+    "warn",
+    "added",
+    "removed",
+    "prompt",
+    "code_block",
+    "cursor",
+    "below",
+    "syntax_comment",
+    "syntax_keyword",
+    "syntax_string",
+    "syntax_number",
+    "syntax_name",
+    "syntax_type",
+    "syntax_constant",
+    "syntax_heading",
+)
+_FILLS: Final = frozenset({"prompt", "code_block"})
+CACHED_STRIPS: Final = 200  # some screens of rows: a strip holds ten times what its text takes
+_NEW_BELOW: Final = " ↓ new "
+
+
+class Transcript(ScrollView, can_focus=True):
+    """Renders blocks without knowing what they mean."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{role}" for role in ROLES}
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("transcript")
+    BLANK = False
+
+    @dataclass
+    class AttachmentsRequested(Message):
+        """Attachments are to be shown."""
+
+        shown: tuple[Attachment, ...]
+
+    @dataclass
+    class Copied(Message):
+        """The user copied `text`."""
+
+        text: str
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._block_layout = TranscriptLayout()
+        self._blocks: Sequence[TranscriptBlock] = ()
+        self._palette: dict[tuple[str, str], Style] = {}
+        self._cached_rows: deque[TextRow] = deque()
+        self._is_following = True
+        self._has_new_below = False
+        self._is_rendering = False
+        self._width = 0
+        self.cursor = -1
+
+    def show(self, blocks: Sequence[TranscriptBlock]) -> None:
+        """Render what has changed in `blocks`. Another list object is another session."""
+        if blocks is not self._blocks:
+            self.cursor, self._is_following, self._has_new_below = -1, True, False
+        self._blocks = blocks
+        width = self.scrollable_content_region.width or self.size.width
+        if not width:
+            return
+        before = self._block_layout.height
+        self._block_layout.sync(blocks, width)
+        is_longer = width == self._width and self._block_layout.height > before
+        self._has_new_below, self._width = self._has_new_below or (not self._is_following and is_longer), width
+        dirty, at = self._block_layout.first_changed_row, self.scroll_offset.y
+        self._resize_virtual()
+        self._render_visible()
+        if self._has_new_below or not before or self.scroll_offset.y != at:
+            self.refresh()
+        else:
+            last = max(before, self._block_layout.height, at + self.size.height)
+            self.refresh_lines(dirty, last - dirty)
+
+    def follow_end(self) -> None:
+        """Go to the end and stay there."""
+        self._is_following, self._has_new_below = True, False
+        self._jump_to(self.max_scroll_y)
+        self.refresh()
+
+    def _resize_virtual(self) -> None:
+        size = Size(self.size.width, self._block_layout.height)
+        if size != self.virtual_size:
+            # The reactive itself would lay out and draw the whole screen again for each new line.
+            self.set_reactive(Transcript.virtual_size, size)
+            self._scroll_update(size)
+        if self._is_following:
+            self._jump_to(self.max_scroll_y)
+
+    def _jump_to(self, y: int) -> None:
+        self.scroll_to(y=y, animate=False, force=True, immediate=True)
+
+    def _render_visible(self) -> None:
+        """Render what is in view; where an estimated height was wrong, the text being read stays in place."""
+        if self._is_rendering or not self._blocks:
+            return
+        self._is_rendering = True
+        try:
+            top = self.scroll_offset.y
+            grown = self._block_layout.render_range(top, top + self.size.height)
+            self._resize_virtual()
+            if grown and not self._is_following:
+                self._jump_to(top + grown)
+        finally:
+            self._is_rendering = False
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if not self._is_rendering:
+            self._is_following = round(new_value) >= self.max_scroll_y
+            self._has_new_below = self._has_new_below and not self._is_following
+            self._render_visible()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.show(self._blocks)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette.clear()
+        self._block_layout.clear()
+        if self.is_mounted:
+            self.show(self._blocks)
+
+    def _resolve_role(self, role: str, fill: str) -> Style:
+        found = self._palette.get((role, fill))
+        if found is None:
+            base = self._resolve_component(fill)
+            found = base
+            if role:
+                style = self._resolve_component(role)
+                found = style if not fill else style + Style(bgcolor=base.bgcolor)
+            self._palette[(role, fill)] = found
+        return found
+
+    def _resolve_component(self, role: str) -> Style:
+        return self.get_component_rich_style(f"transcript--{role}") if role in ROLES else self.rich_style
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Render as Textual does, without the strips for borders and padding, which are absent here."""
+        if self.styles.gutter or self.opacity < 1:
+            return super().render_lines(crop)
+        background, filters = self.background_colors[1], self.get_line_filters()
+        strips = []
+        for y in crop.line_range:
+            strip = self.render_line(y)
+            for each in filters:
+                strip = strip.apply_filter(each, background)
+            strips.append(strip)
+        first, last = crop.column_span
+        return strips if (first, last) == (0, self.size.width) else [strip.crop(first, last) for strip in strips]
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        at = self.scroll_offset.y + y
+        found = self._block_layout.find_row(at)
+        if found is None:
+            return Strip.blank(width, self.rich_style)
+        index, row = found
+        strip = row.strip if row.strip is not None and row.at == at else None
+        if strip is None:  # a strip that stays the same object keeps what Textual has worked out for it
+            strip = row.strip = apply_offsets(self._build_strip(row.pieces, row.fill, width), at, self.app.console)
+            row.at = at
+            self._drop_old_strips(row)
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(at)) is not None:
+            strip = self._build_strip(self._mark_selection(row, *span), row.fill, width, keep=True)
+        elif index == self.cursor and self.has_focus and row.text:
+            strip = self._build_strip([("▌", "cursor"), *slice_pieces(row.pieces, 1, len(row.text))], row.fill, width)
+        if self._has_new_below and y == self.size.height - 1:
+            tag = Segment(_NEW_BELOW, self._resolve_role("below", ""))
+            strip = Strip.join([strip.crop(0, width - len(_NEW_BELOW)), Strip([tag], len(_NEW_BELOW))])
+        return strip if strip is row.strip else apply_offsets(strip, at, self.app.console)
+
+    def _drop_old_strips(self, newest: TextRow) -> None:
+        self._cached_rows.append(newest)
+        if len(self._cached_rows) > CACHED_STRIPS:
+            self._cached_rows.popleft().strip = None
+
+    def _build_strip(self, pieces: Sequence[Piece], fill: str, width: int, *, keep: bool = False) -> Strip:
+        segments = [
+            Segment(
+                text,
+                self._resolve_selected(role, fill)
+                if keep and role.startswith("selected:")
+                else self._resolve_role(role, fill),
+            )
+            for text, role in pieces
+            if text
+        ]
+        return Strip(segments).adjust_cell_length(width, self._resolve_role("", fill))
+
+    def _resolve_selected(self, role: str, fill: str) -> Style:
+        chosen = self.screen.get_component_rich_style("screen--selection", partial=True)
+        return self._resolve_role(role.removeprefix("selected:"), fill) + chosen
+
+    def _mark_selection(self, row: TextRow, start: int, end: int) -> list[Piece]:
+        length = len(row.text)
+        low, high = max(start, row.lead), length if end == -1 else min(end, length)
+        if low >= high:
+            return list(row.pieces)
+        middle = [(text, f"selected:{role}") for text, role in slice_pieces(row.pieces, low, high)]
+        return [*slice_pieces(row.pieces, 0, low), *middle, *slice_pieces(row.pieces, high, length)]
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        start, end = selection.start, selection.end
+        first = start.y if start else 0
+        last = end.y if end else self._block_layout.height - 1
+        rows = self._block_layout.slice_rows(first, last)
+        if not rows:
+            return None
+        return join_logical_text(rows, start.x if start else 0, end.x if end else None), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        found = self._block_layout.find_row(self.scroll_offset.y + event.y)
+        if found is None or self.screen.selections:
+            return
+        self.cursor = found[0]
+        if can_open(self._blocks[self.cursor]) or self._blocks[self.cursor].attachments:
+            self.action_toggle_block()
+        self.refresh()
+
+    def on_focus(self) -> None:
+        self.show(self._blocks)
+        if not 0 <= self.cursor < len(self._blocks):
+            self.cursor = len(self._blocks) - 1
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def _move(self, step: int) -> None:
+        if not self._blocks:
+            return
+        self.show(self._blocks)  # a key may come between an event and the batch that shows it
+        self.cursor = min(max(self.cursor + step, 0), len(self._blocks) - 1)
+        self._reveal_block()
+
+    def _reveal_block(self) -> None:
+        top = self._block_layout.get_top(self.cursor)
+        bottom = top + len(self._block_layout.render_rows(self.cursor))
+        view, height = self.scroll_offset.y, self.size.height
+        if top < view or bottom - top > height:
+            self._jump_to(top)
+        elif bottom > view + height:
+            self._jump_to(bottom - height)
+        self.refresh()
+
+    def action_previous_block(self) -> None:
+        """Go to the block above."""
+        self._move(-1)
+
+    def action_next_block(self) -> None:
+        """Go to the block below."""
+        self._move(1)
+
+    def action_toggle_block(self) -> None:
+        """Open or close the block; show the pictures of one that has any."""
+        shown = self._blocks[self.cursor].attachments if 0 <= self.cursor < len(self._blocks) else ()
+        if shown:
+            self.post_message(self.AttachmentsRequested(shown))
+            return
+        if not 0 <= self.cursor < len(self._blocks) or not can_open(self._blocks[self.cursor]):
+            return
+        key = self._blocks[self.cursor].key
+        self._block_layout.opened_keys ^= {key}
+        self._block_layout.rerender(self.cursor)
+        self._is_following = False
+        self._resize_virtual()
+        self._render_visible()
+        self._reveal_block()
+
+    def action_copy_block(self) -> None:
+        """Copy the block without gutters and wraps."""
+        if 0 <= self.cursor < len(self._blocks):
+            self.post_message(self.Copied(copy_text(self._blocks[self.cursor])))
+
+    def scroll_page(self, step: int) -> None:
+        """Scroll a screenful less one row; `step` 1 = down, -1 = up."""
+        self._jump_to(round(self.scroll_y) + step * max(self.size.height - 1, 1))
+
+    def action_page_up(self) -> None:
+        self.scroll_page(-1)
+
+    def action_page_down(self) -> None:
+        self.scroll_page(1)
+
+    def action_top(self) -> None:
+        """Go to the first block."""
+        self._move(-len(self._blocks))
+
+    def action_bottom(self) -> None:
+        """Go to the last block and follow the end again."""
+        self._move(len(self._blocks))
+        self._jump_to(self.max_scroll_y)

@@ -1,0 +1,217 @@
+"""Where the transcript's blocks stand: heights, tops, and the few that are rendered at any time.
+
+A block is rendered when it comes into view and dropped when it has not been seen for long; of the others only a
+height
+is kept, estimated until first rendered. So memory and the cost of one more line do not grow with the
+conversation.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from tui.chat.block_rows import can_open, has_gap, render_block
+from tui.chat.tool_call_rows import USER_COMMAND_ROWS, as_user_command, count_output_lines
+from tui.state import TranscriptBlock
+from tui.text import clean
+from tui.widgets.text_rows import Piece, TextRow, wrap_text
+
+MAX_RENDERED_BLOCKS: Final = 60
+_NONE: Final = 1 << 60
+RECHECKED_BLOCKS: Final = 64
+_LIVE_KINDS: Final[dict[str, tuple[str, list[Piece]]]] = {
+    "text": ("", [("  ", "")]),
+    "code_block": ("code_block", [("    ", "")]),
+    "code_reference": ("code_block", [("    ", "")]),
+}
+
+
+class StreamedText:
+    """Streamed text as rows: a finished line is wrapped once, only the last one again and again."""
+
+    def __init__(self, kind: str, width: int) -> None:
+        self.width = width
+        self.fill, self.lead = _LIVE_KINDS[kind]
+        self.rows: list[TextRow] = []
+        self._seen = 0
+        self._final_rows = 0
+
+    @property
+    def final_rows(self) -> int:
+        """Number of rows that will not change any more."""
+        return self._final_rows
+
+    def update(self, text: str) -> list[TextRow]:
+        """Return all rows of `text`, which begins with the text of the call before."""
+        cut = text.rfind("\n") + 1
+        del self.rows[self._final_rows :]
+        if cut > self._seen:
+            self.rows += self._wrap(text[self._seen : cut - 1])
+            self._seen, self._final_rows = cut, len(self.rows)
+        self.rows += self._wrap(text[self._seen :])
+        return self.rows
+
+    def _wrap(self, text: str) -> list[TextRow]:
+        return wrap_text(clean(text), self.width, "", first=self.lead, rest=self.lead, fill=self.fill)
+
+
+def _is_streaming(block: TranscriptBlock) -> bool:
+    return block.document is None and block.kind in _LIVE_KINDS
+
+
+class RenderedBlock:
+    """The rows of one block as rendered for `revision`."""
+
+    __slots__ = ("revision", "rows", "streamed")
+
+    def __init__(self, rows: list[TextRow], revision: int, live: StreamedText | None = None) -> None:
+        self.rows, self.revision, self.streamed = rows, revision, live
+
+
+def _count_final_rows(drawn: RenderedBlock | None, block: TranscriptBlock) -> int:
+    """Count the rendered rows that stay; none of a finished stream, which is Markdown now."""
+    return drawn.streamed.final_rows if drawn is not None and drawn.streamed is not None and _is_streaming(block) else 0
+
+
+class TranscriptLayout:
+    """Blocks one below the other at a width. Rows are counted from the top of the transcript, from 0."""
+
+    def __init__(self) -> None:
+        self.blocks: Sequence[TranscriptBlock] = ()
+        self.width = 0
+        self.opened_keys: set[str] = set()
+        self.first_changed_row = 0  # the first row that has changed since the last `sync`
+        self._first_early_row = _NONE  # of those drawn anew between two of them: Textual may draw a row and not show it
+        self._keys: list[str] = []
+        self._heights: list[int] = []
+        self._tops: list[int] = [0]
+        self._rendered: OrderedDict[str, RenderedBlock] = OrderedDict()
+
+    @property
+    def height(self) -> int:
+        """Number of rows of all blocks."""
+        return self._tops[-1]
+
+    def clear(self) -> None:
+        """Drop everything rendered: width, theme or session is another one."""
+        self._rendered.clear()
+        self._keys, self._heights, self._tops = [], [], [0]
+
+    def sync(self, blocks: Sequence[TranscriptBlock], width: int) -> None:
+        """Take in what was added, changed or removed since the last call."""
+        if width != self.width or blocks is not self.blocks:
+            self.clear()
+        self.first_changed_row = min(self.height, self._first_early_row) if self._keys else 0
+        self.blocks, self.width = blocks, width
+        count, known = len(blocks), len(self._keys)
+        start = min(max(0, known - RECHECKED_BLOCKS), count)
+        if known > count or any(self._keys[at] != blocks[at].key for at in range(start, min(known, count))):
+            start = next((at for at in range(min(known, count)) if self._keys[at] != blocks[at].key), min(known, count))
+            del self._keys[start:], self._heights[start:]
+            start = max(0, start - 1)
+            self.first_changed_row = min(self.first_changed_row, self._tops[start])
+        for index in range(start, count):
+            height = self._measure_block(index)
+            if index < len(self._keys):
+                self._heights[index] = height
+            else:
+                self._keys.append(blocks[index].key)
+                self._heights.append(height)
+        self._stack_from(start)
+        self._first_early_row = _NONE
+
+    def _measure_block(self, index: int) -> int:
+        block = self.blocks[index]
+        if len(self.blocks) - index <= RECHECKED_BLOCKS // 2 or block.key in self._rendered:
+            return len(self.render_rows(index))
+        return self._estimate_height(index)
+
+    def _estimate_height(self, index: int) -> int:
+        block = self.blocks[index]
+        gap = has_gap(block, self.blocks[index - 1] if index else None)
+        if can_open(block) and block.key not in self.opened_keys:
+            run = as_user_command(block)
+            return 1 + gap + (min(count_output_lines(run), USER_COMMAND_ROWS + 1) if run else 0)
+        content = (block.document.content if block.document else None) or block.text or block.live
+        return 1 + gap + content.count("\n") + len(content) // max(self.width, 1)
+
+    def _stack_from(self, start: int) -> None:
+        del self._tops[start + 1 :]
+        top = self._tops[-1]
+        for height in self._heights[start:]:
+            top += height
+            self._tops.append(top)
+
+    def render_rows(self, index: int) -> list[TextRow]:
+        """Return the rows of a block, rendered now if missing or stale."""
+        block = self.blocks[index]
+        drawn = self._rendered.get(block.key)
+        if drawn is None or drawn.revision != block.revision:
+            if index < len(self._tops):
+                first = self._tops[index] + _count_final_rows(drawn, block)
+                self.first_changed_row = min(self.first_changed_row, first)
+                self._first_early_row = (
+                    min(self._first_early_row, first) if drawn is not None else self._first_early_row
+                )
+            drawn = self._render_block(index, drawn)
+            self._rendered[block.key] = drawn
+            while len(self._rendered) > MAX_RENDERED_BLOCKS:
+                self._rendered.popitem(last=False)
+        self._rendered.move_to_end(block.key)
+        return drawn.rows
+
+    def _render_block(self, index: int, before: RenderedBlock | None) -> RenderedBlock:
+        block = self.blocks[index]
+        gap = has_gap(block, self.blocks[index - 1] if index else None)
+        if _is_streaming(block):
+            live = (before.streamed if before else None) or StreamedText(block.kind, self.width - 1)
+            rows = live.update(block.live)
+            return RenderedBlock([TextRow([("", "")]), *rows] if gap else list(rows), block.revision, live)
+        return RenderedBlock(
+            render_block(block, self.width, is_open=block.key in self.opened_keys, has_gap=gap), block.revision
+        )
+
+    def render_range(self, top: int, bottom: int) -> int:
+        """Render all blocks in rows [top, bottom); return by how many rows the content above `top` grew."""
+        grown = 0
+        index = self.find_block(top)
+        while index < len(self._heights) and self._tops[index] < bottom:
+            height = len(self.render_rows(index))
+            if height != self._heights[index]:
+                if self._tops[index] < top:
+                    grown += height - self._heights[index]
+                self._heights[index] = height
+                self._stack_from(index)
+            index += 1
+        return grown
+
+    def rerender(self, index: int) -> None:
+        """Render a block again: it was opened or closed."""
+        self._rendered.pop(self.blocks[index].key, None)
+        self._heights[index] = len(self.render_rows(index))
+        self._stack_from(index)
+
+    def find_block(self, row: int) -> int:
+        """Return the index of the block at a row; the last one below the end."""
+        return max(min(bisect_right(self._tops, row) - 1, len(self._heights) - 1), 0)
+
+    def get_top(self, index: int) -> int:
+        """Return the first row of a block."""
+        return self._tops[index]
+
+    def find_row(self, row: int) -> tuple[int, TextRow] | None:
+        """Return block index and row there, None below the end."""
+        if not 0 <= row < self.height:
+            return None
+        index = self.find_block(row)
+        rows = self.render_rows(index)
+        at = row - self._tops[index]
+        return (index, rows[at]) if at < len(rows) else None
+
+    def slice_rows(self, first: int, last: int) -> list[TextRow]:
+        """Return rows `first` to `last`, both included."""
+        found = (self.find_row(row) for row in range(max(first, 0), min(last, self.height - 1) + 1))
+        return [each[1] for each in found if each is not None]

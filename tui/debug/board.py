@@ -1,0 +1,312 @@
+"""The debug board: the card that waits for the user, hypotheses with verdicts and evidence, runs, and a log.
+
+It shows what the engine knows; the log of a run is queried when it is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import Input
+
+from core.protocol.debug import ProbeRecord
+from core.protocol.documents import QuestionAnswer
+from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
+from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
+from tui.debug.log_rows import BoardRow, render_comparison, render_log
+from tui.debug_fold import MAX_LIVE_RECORDS, DebugView
+from tui.keymap import format_first_key, get_bindings
+from tui.widgets.code_view import CodeView
+from tui.widgets.side_pane import HintsChanged
+from tui.workers import start_worker
+
+EMPTY: Final = (
+    "Nothing is debugged yet\n\nIn Debug mode the agent writes down what may be the cause, puts probes in place, and "
+    "judges by what they log. Press shift+tab for the mode."
+)
+
+GRACE: Final = 0.5  # seconds
+
+LoadProbeLog = Callable[[ProbeLogQuery], Awaitable[ProbeLogAnswer | None]]
+
+
+class BoardRows(CodeView):
+    """Rows of styled pieces, some with options that can be clicked."""
+
+    @dataclass
+    class OptionClicked(Message):
+        """An option of the card was clicked."""
+
+        option: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[BoardRow] = []
+        self._chips: Sequence[OptionChip] = ()
+
+    def show(self, rows: Sequence[BoardRow], chips: Sequence[OptionChip] = ()) -> None:
+        """Show these rows; without any, the empty-state text."""
+        self._chips = chips
+        if bool(rows) != bool(self._rows):
+            self.post_message(HintsChanged())
+        if list(rows) != self._rows:
+            self._rows = list(rows)
+            self.virtual_size = Size(0, len(self._rows))
+            self.redraw()
+
+    @property
+    def hint_scope(self) -> str:
+        """Key of the footer hints; "" = those of the board."""
+        return "" if self._rows else "nothing"
+
+    def count_rows(self) -> int:
+        return len(self._rows) or self.size.height
+
+    def get_row_text(self, row: int) -> str:
+        return "".join(text for text, _ in self._rows[row]) if row < len(self._rows) else ""
+
+    def on_click(self, event: events.Click) -> None:
+        x, y = event.x + self.scroll_offset.x, event.y + self.scroll_offset.y
+        for chip in self._chips:
+            if chip.row == y and chip.start <= x < chip.end:
+                self.post_message(self.OptionClicked(chip.option))
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if not self._rows:
+            return self.render_message(EMPTY, row, width)
+        marks, at = [], 0
+        for text, style in self._rows[row]:
+            marks.append((at, at + len(text), style))
+            at += len(text)
+        code = self.render_code(
+            self.get_row_text(row), self.resolve_style("$foreground 85%"), row=row, spans=(), marks=marks
+        )
+        return code.crop_extend(shift, shift + width, self.visual_style.rich_style)
+
+
+class LogFilterInput(Input):
+    """The input at the foot: words to find in the log."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("reason")
+    hint_scope: Final = "sifting"
+
+    def action_cancel(self) -> None:
+        """Clear the filter and close the input."""
+        self.value = ""
+        self.display = False
+        self.screen.query_one(BoardRows).focus()
+
+
+class DebugBoard(Vertical):
+    """Shows a `DebugView`; `load` queries the log of a run, None if there is none."""
+
+    DEFAULT_CSS = """
+    DebugBoard { height: 1fr; }
+    DebugBoard LogFilterInput { display: none; height: 1; border: none; padding: 0 1; background: $foreground 8%; }
+    DebugBoard LogFilterInput:focus { border: none; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("debug")
+
+    @dataclass
+    class Answered(Message):
+        """The answer to what a card asked."""
+
+        id: str
+        answers: tuple[QuestionAnswer, ...]
+
+    def __init__(self, load: LoadProbeLog) -> None:
+        super().__init__()
+        self._load = load
+        self._view = DebugView()
+        self._run = ""
+        self._compared_run = ""
+        self._hypothesis = ""
+        self._log = ProbeLogAnswer(run="")
+        self._log_rows: tuple[object, list[BoardRow]] = (None, [])
+        self._log_top = 0
+        self._card_shown_at = 0.0
+        self._is_log_wanted = False
+
+    def compose(self) -> ComposeResult:
+        yield BoardRows()
+        yield LogFilterInput(placeholder="Words of the log")
+
+    def focus(self, scroll_visible: bool = True) -> DebugBoard:
+        """Focus the rows."""
+        self.query_one(BoardRows).focus(scroll_visible)
+        return self
+
+    def show(self, view: DebugView) -> None:
+        """Show `view`. A run that has ended and a card that waits come up by themselves."""
+        fresh = [name for name in view.runs if name not in self._view.runs]
+        waits = view.question is not None and (
+            self._view.question is None or self._view.question.id != view.question.id
+        )
+        self._view = replace(view)
+        if self._hypothesis not in view.hypotheses:
+            self._hypothesis = ""
+        if fresh:
+            self._select_run(fresh[-1])
+        self.render_rows()
+        if waits:
+            self._card_shown_at = monotonic()
+            self.query_one(BoardRows).action_top()
+
+    def _select_run(self, run: str, other: str = "") -> None:
+        self._run, self._compared_run = run, other
+        self._load_log()
+
+    def _load_log(self) -> None:
+        """Query the log of the selected run with the current filter."""
+        if self._run:
+            words = self.query_one(LogFilterInput).value
+            query = ProbeLogQuery(
+                run=self._run, compare_with=self._compared_run, hypothesis=self._hypothesis, words=words
+            )
+            start_worker(self, self._receive_log, query, group="probe log", exclusive=True)
+
+    async def _receive_log(self, query: ProbeLogQuery) -> None:
+        log = await self._load(query)
+        if log is not None:
+            self._log = log
+            self.render_rows()
+        if self._is_log_wanted:
+            self._reveal_log()
+            self._is_log_wanted = False
+
+    @property
+    def _option_keys(self) -> Mapping[str, str]:
+        keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+        return {option: format_first_key(f"debug.{option}", keymap) for option in ("proceed", "fixed", "broken")}
+
+    def render_rows(self) -> None:
+        """Lay out all rows for the current width."""
+        rows, view, width = self.query_one(BoardRows), self._view, max(self.size.width - 2, 20)
+        if not (view.hypotheses or view.runs or view.reproduction or view.question):
+            rows.show(())
+            return
+        card, chips = render_card(view, width, self._option_keys)
+        top = [*card, *render_overview(view, width, run=self._run, hypothesis=self._hypothesis)]
+        follows = view.reproduction is not None and view.question is None and rows.scroll_y >= rows.max_scroll_y
+        self._log_top = len(top)
+        rows.show([*top, *self._render_log(width)], chips)
+        if follows:
+            rows.scroll_end(animate=False)
+
+    def _render_log(self, width: int) -> list[BoardRow]:
+        """Return the rows of the live log, of the selected run, or of two runs compared."""
+        view, words = self._view, self.query_one(LogFilterInput).value
+        if view.reproduction is not None:
+            live = self._filter_records(view.live_records, words)
+            told = (
+                "live"
+                if len(view.live_records) < MAX_LIVE_RECORDS
+                else f"its first {MAX_LIVE_RECORDS} lines, while it goes on"
+            )
+            return render_log(view.reproduction.run, live, width, words=words, live=told)
+        if self._log.run != self._run or not self._run:
+            return []
+        if self._compared_run:
+            return render_comparison(self._log, width)
+        wanted = (self._log, width, words, self._hypothesis)
+        if self._log_rows[0] != wanted:  # thousands of rows, and the board is drawn whenever anything happens
+            total = self._log.total if self._log.is_truncated else 0
+            picked = self._filter_records(self._log.records, words)
+            self._log_rows = (wanted, render_log(self._run, picked, width, words=words, total=total))
+        return self._log_rows[1]
+
+    def _filter_records(self, records: Sequence[ProbeRecord], words: str) -> list[ProbeRecord]:
+        wanted = words.casefold().split()
+        return [
+            each
+            for each in records
+            if self._hypothesis in {"", each.hypothesis_id}
+            and all(word in f"{each.location} {each.message} {each.data}".casefold() for word in wanted)
+        ]
+
+    def _reveal_log(self) -> None:
+        """Scroll the log into view, again when it has been loaded."""
+        rows = self.query_one(BoardRows)
+        self._is_log_wanted = True
+        if rows.virtual_size.height > rows.scroll_y + rows.size.height:
+            rows.scroll_to(y=self._log_top + 1, animate=False)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.render_rows()
+
+    @on(Input.Changed)
+    def _on_filter_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._apply_filter()
+
+    def _apply_filter(self) -> None:
+        """Filter the records at hand and query those that are not."""
+        if self._compared_run or self._log.is_truncated:
+            self._load_log()
+        self.render_rows()
+        self._reveal_log()
+
+    @on(Input.Submitted)
+    def _on_filter_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.focus()
+
+    @on(BoardRows.OptionClicked)
+    def _on_option_clicked(self, event: BoardRows.OptionClicked) -> None:
+        event.stop()
+        self.action_answer(event.option)
+
+    def action_answer(self, option: str) -> None:
+        """Answer the card if it offers `option`; a key struck before the card was seen does nothing."""
+        asked = self._view.question
+        if monotonic() - self._card_shown_at < GRACE:
+            return
+        if asked is not None and any(each.id == option for each in asked.questions[0].options):
+            self._view = replace(self._view, question=None)
+            answer = QuestionAnswer(question=asked.questions[0].id, options=(option,))
+            self.post_message(self.Answered(asked.id, (answer,)))
+            self.render_rows()
+
+    def action_filter(self) -> None:
+        """Open the input for words of the log."""
+        line = self.query_one(LogFilterInput)
+        line.display = True
+        line.focus()
+
+    def action_next_run(self) -> None:
+        """Show the log of the next run, in turn."""
+        runs = list(self._view.runs)
+        if runs:
+            at = runs.index(self._run) if self._run in runs else -1
+            self._select_run(runs[(at + 1) % len(runs)])
+            self._reveal_log()
+
+    def action_compare(self) -> None:
+        """Compare the shown run with the one before it, or show its log alone again."""
+        runs = list(self._view.runs)
+        at = runs.index(self._run) if self._run in runs else 0
+        if len(runs) < 2:
+            self.notify("There is one run only.", markup=False)
+        elif self._compared_run:
+            self._select_run(self._run)
+        else:
+            at = max(at, 1)
+            self._select_run(runs[at], runs[at - 1])
+        self._reveal_log()
+
+    def action_next_hypothesis(self) -> None:
+        """Show only the lines of the next hypothesis, in turn; after the last one, all."""
+        names = ["", *self._view.hypotheses]
+        self._hypothesis = names[(names.index(self._hypothesis) + 1) % len(names)]
+        self._apply_filter()

@@ -1,0 +1,192 @@
+"""The log of a debug run as rows of styled pieces, and two logs side by side. No widgets.
+
+Data are shown field by field (`key=tea hit=false`): a record is a handful of values, and JSON's braces and quotes
+hide them. What does not fit a few rows is cut; copying a row gives what is seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from core.protocol.debug import ComparedLocation, ProbeRecord
+from core.protocol.queries import ProbeLogAnswer
+from tui.text import fit_line
+from tui.widgets.code_view import measure_text
+
+Piece = tuple[str, str]
+BoardRow = tuple[Piece, ...]
+
+SIDES: Final[Mapping[str, tuple[str, str]]] = {
+    "same": ("=", "$foreground 45%"),
+    "differs": ("≠", "bold $text-warning"),
+    "first": ("−", "$text-error"),
+    "second": ("+", "$text-success"),
+}
+MUTED, HEAD, PLAIN, BOLD = "$foreground 55%", "bold $foreground 75%", "$foreground 85%", "bold"
+CHANGED: Final = "bold $text-warning"
+LINE: Final = "$foreground 30%"
+RECORD_ROWS: Final = 3  # of one record
+PAIRS: Final = 4  # records of a place that are seen
+NARROW: Final = 72  # cells below which two runs stand one above the other
+
+
+def flow_pieces(pieces: Sequence[Piece], width: int, *, indent: int, max_rows: int) -> list[BoardRow]:
+    """Break pieces at spaces into at most `most` rows of `width` cells; rows after the first are indented."""
+    rows: list[list[Piece]] = [[]]
+    used = 0
+    for word in _split_words(pieces):
+        size, room = sum(measure_text(text) for text, _ in word), width - used
+        if size - word[-1][0].endswith(" ") > room and used > indent:
+            if len(rows) == max_rows:
+                rows[-1].append(("…", MUTED))
+                break
+            rows.append([(" " * indent, "")])
+            used, room = indent, width - indent
+        for text, style in word:
+            if room <= 0:
+                break
+            shown = text if measure_text(text.rstrip()) <= room else f"{_cut_to_width(text, room - 1)}…"
+            rows[-1].append((shown, style))
+            used, room = used + measure_text(shown), room - measure_text(shown)
+    return [tuple(row) for row in rows]
+
+
+def _split_words(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Yield the pieces that stay together: up to the next space, across styles."""
+    word: list[Piece] = []
+    for text, style in pieces:
+        *whole, last = text.split(" ")
+        for each in whole:
+            yield [*word, (f"{each} ", style)]
+            word = []
+        if last:
+            word.append((last, style))
+    if word:
+        yield word
+
+
+def _cut_to_width(text: str, room: int) -> str:
+    """Return the longest start of `text` that fits `room` cells."""
+    text = text[: max(room, 0)]
+    while measure_text(text) > room:
+        text = text[:-1]
+    return text
+
+
+def parse_fields(data: str) -> dict[str, str]:
+    """Return the values of logged JSON by name; anything but an object is one value under the name ""."""
+    try:
+        value = json.loads(data) if data.startswith("{") else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not value:
+        return {"": data} if data else {}
+    return {name: _format_value(each) for name, each in value.items()}
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, str) and value and not set(value) & set(' ="\\\n') and value not in {"true", "false", "null"}:
+        return value if not value.lstrip("-").replace(".", "").isdigit() else json.dumps(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def format_fields(data: str, other: str | None = None) -> list[Piece]:
+    """Return `name=value` pieces; those that differ from `other` are emphasised."""
+    there = parse_fields(other) if other is not None else None
+    pieces: list[Piece] = []
+    for name, value in parse_fields(data).items():
+        differs = there is not None and there.get(name) != value
+        style = CHANGED if differs else MUTED if there is not None else PLAIN
+        label = f"{fit_line(name, 60)}=" if name else ""
+        pieces += [(label, CHANGED if differs else MUTED), (f"{fit_line(value, 600)} ", style)]
+    return pieces
+
+
+def render_log(
+    run: str, records: Sequence[ProbeRecord], width: int, *, words: str = "", total: int = 0, live: str = ""
+) -> list[BoardRow]:
+    """Return the log of a run. `total`: number of matching records; `live`: a note that the run goes on."""
+    found = f"  {max(total, len(records))} with “{fit_line(words, 40)}”" if words else ""
+    rows: list[BoardRow] = [
+        (),
+        ((f" Log of {run}", HEAD), (f"  {live}" if live else "", "$text-warning"), (found, MUTED)),
+    ]
+    for each in records:
+        rows += _render_record(run, each, width)
+    if not records:
+        rows.append((("   nothing yet" if live else "   nothing", MUTED),))
+    if total > len(records):
+        rows.append(((f"   {total - len(records):,} more: find words with the filter", MUTED),))
+    return rows
+
+
+def _render_record(run: str, each: ProbeRecord, width: int) -> list[BoardRow]:
+    who = fit_line(each.hypothesis_id, 20)
+    pieces: list[Piece] = [(f" {run}:{each.line} ", "$accent"), (f"{who} " if who else "", BOLD)]
+    pieces += [(f"{fit_line(each.location, 60)} " if each.location else "", MUTED)]
+    pieces += [(f"{fit_line(each.message, 400)}  " if each.message else "", PLAIN), *format_fields(each.data)]
+    return flow_pieces(pieces, width, indent=6, max_rows=RECORD_ROWS)
+
+
+def render_comparison(log: ProbeLogAnswer, width: int) -> list[BoardRow]:
+    """Return two runs place by place, side by side, or stacked below `NARROW` cells; the earlier run comes first."""
+    left, right = log.compare_with, log.run
+    half = max((width - 5) // 2, 8)
+    is_wide = width >= NARROW
+    head = f" {left:<{half}} │ {right}" if is_wide else f" {left} and {right}"
+    rows: list[BoardRow] = [(), ((head, HEAD),)]
+    for place in log.places:
+        rows += _render_place(place, width)
+        if place.side != "same":
+            rows += _render_beside(place, half) if is_wide else _render_stacked(place, width, left, right)
+    if not log.places:
+        rows.append((("   nothing was logged", MUTED),))
+    return rows
+
+
+def _render_place(place: ComparedLocation, width: int) -> Iterator[BoardRow]:
+    sign, colour = SIDES[place.side]
+    one, other = place.first_count or len(place.first), place.second_count or len(place.second)
+    count = f"{one}" if one == other else f"{one} → {other}"
+    who = fit_line(place.hypothesis, 20)
+    where: list[Piece] = [(f" {sign} ", colour), (f"{who} " if who else "", BOLD)]
+    where += [(fit_line(f"{place.location} {place.message}", max(width - 16 - len(who), 12)), PLAIN)]
+    yield (*where, (f"  {count} {'line' if count == '1' else 'lines'}", MUTED))
+
+
+def _pair_records(place: ComparedLocation) -> Iterator[tuple[ProbeRecord | None, ProbeRecord | None]]:
+    for number in range(min(max(len(place.first), len(place.second)), PAIRS)):
+        yield (
+            place.first[number] if number < len(place.first) else None,
+            place.second[number] if number < len(place.second) else None,
+        )
+
+
+def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> list[Piece]:
+    if record is None:
+        return []
+    if not record.data:
+        return [(fit_line(record.message, 400), PLAIN)]
+    return format_fields(record.data, other.data if other is not None else None)
+
+
+def _render_beside(place: ComparedLocation, half: int) -> Iterator[BoardRow]:
+    for one, other in _pair_records(place):
+        left, right = (
+            flow_pieces(_format_record(*each), half, indent=0, max_rows=2) for each in ((one, other), (other, one))
+        )
+        for number in range(max(len(left), len(right))):
+            cell = left[number] if number < len(left) else ()
+            filler = half - sum(measure_text(text) for text, _ in cell)
+            after = right[number] if number < len(right) else ()
+            yield ((" ", ""), *cell, (" " * max(filler, 0), ""), (" │ ", LINE), *after)
+
+
+def _render_stacked(place: ComparedLocation, width: int, left: str, right: str) -> Iterator[BoardRow]:
+    for one, other in _pair_records(place):
+        for name, this, that in ((left, one, other), (right, other, one)):
+            if this is not None:
+                lead = (f"   {name} ", "$accent")
+                yield from flow_pieces([lead, *_format_record(this, that)], width, indent=6, max_rows=2)

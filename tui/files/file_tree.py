@@ -1,0 +1,302 @@
+"""The file tree: a directory is read when it is opened, and pending changes are marked as they come.
+
+Names are foreign text. A tree of any size costs what is open of it, and a directory is filled in slices, so that
+no key
+has to wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from rich.style import Style as RichStyle
+from rich.text import Text
+from textual import on
+from textual.binding import BindingType
+from textual.message import Message
+from textual.widgets import Tree as TreeWidget
+from textual.widgets.tree import TreeNode
+from textual.worker import Worker, WorkerState
+
+from core.protocol.queries import TreeAnswer, TreeEntry
+from tui.keymap import get_bindings
+from tui.text import fit_line, format_path
+from tui.widgets.code_view import measure_text
+from tui.workers import start_worker
+
+SLICE_SIZE: Final = 500
+MAX_DEPTH: Final = 100  # directories in directories that are opened: Textual's tree calls itself for each
+MAX_ENTRIES: Final = 5_000  # entries of one directory; nobody reads on, and `find` knows the rest
+MARKS: Final = {
+    "create": ("+", "$text-success"),
+    "edit": ("●", "$text-warning"),
+    "delete": ("-", "$text-error"),
+    "rename": ("→", "$text-primary"),
+    "mode": ("●", "$text-primary"),
+}
+CHANGE_BELOW: Final = ("·", "$text-warning")
+
+
+@dataclass(slots=True)
+class TreeItem:
+    """The data of a node; `is_read`: the entries of this directory are, or are being, shown."""
+
+    path: str
+    entry: TreeEntry
+    name: str = field(default="")
+    is_read: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = self.name or format_path(self.entry.name) or "‹unnamed›"
+        if self.entry.kind == "directory" and not self.can_open:
+            self.name = f"{self.name}/ … find what is deeper by its name"
+
+    @property
+    def can_open(self) -> bool:
+        """True if it is a directory that can be opened here."""
+        return self.entry.kind == "directory" and self.path.count("/") < MAX_DEPTH
+
+
+Node = TreeNode[TreeItem]
+
+
+class FileTree(TreeWidget[TreeItem]):
+    """`load(path)` returns the entries of a directory, "" being the workspace."""
+
+    DEFAULT_CSS = """
+    FileTree { height: 1fr; background: $background; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; }
+    FileTree { scrollbar-color: $foreground 20%; scrollbar-background: $background; }
+    FileTree > .tree--guides { color: $foreground 15%; }
+    FileTree > .tree--guides-hover, FileTree > .tree--guides-selected { color: $foreground 30%; text-style: none; }
+    FileTree:focus > .tree--guides-hover, FileTree:focus > .tree--guides-selected { color: $foreground 30%; }
+    FileTree > .tree--highlight { text-style: none; }
+    FileTree > .tree--cursor { background: $foreground 10%; color: $foreground; text-style: none; }
+    FileTree:focus > .tree--cursor { background: $primary 40%; color: $foreground; text-style: bold; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("files")
+    ICON_NODE = "▸ "
+    ICON_NODE_EXPANDED = "▾ "
+
+    @dataclass
+    class Selected(Message):
+        """A file was chosen."""
+
+        path: str
+
+    class FindRequested(Message):
+        """A file is to be found by its name."""
+
+    def __init__(self, load: Callable[[str], Awaitable[TreeAnswer]], *, id: str | None = None) -> None:  # noqa: A002
+        root = TreeItem("", TreeEntry(name="files", kind="directory"))
+        super().__init__(Text("files"), root, id=id)
+        self.show_root = False
+        self.guide_depth = 2
+        self._load = load
+        self._marks: dict[str, str] = {}
+        self._changed_directories: set[str] = set()
+        self._problem = ""
+
+    def on_mount(self) -> None:
+        self._start_reading(self.root)
+
+    # What the screen tells
+
+    def set_marks(self, marks: Mapping[str, str]) -> None:
+        """Set the pending operation by path; directories that gain or lose an entry by it are read again."""
+        before, self._marks = self._marks, dict(marks)
+        self._changed_directories = {above for path in marks for above in _list_parents(path)}
+        touched = {path for path in before.keys() | marks.keys() if before.get(path) != marks.get(path)}
+        self.refresh_paths(touched)
+        self._redraw()
+
+    def refresh_paths(self, paths: Iterable[str]) -> None:
+        """Read the open directories again that hold these paths."""
+        if not self.is_mounted:
+            return
+        wanted = {path.rpartition("/")[0] for path in paths}
+        for directory in sorted(wanted | {""} if wanted else ()):
+            node = self._find_node(directory)
+            if node is not None and node.data is not None and node.data.is_read:
+                self._start_reading(node)
+
+    # Reading
+
+    def _find_node(self, path: str) -> Node | None:
+        """Return the node of a directory, or of the nearest one above it that is shown."""
+        node = self.root
+        for part in path.split("/") if path else ():
+            found = next((each for each in node.children if each.data and each.data.entry.name == part), None)
+            if found is None:
+                return node
+            node = found
+        return node
+
+    def _start_reading(self, node: Node) -> None:
+        if node.data is not None:
+            node.data.is_read = True
+            name = f"tree:{node.data.path}"
+            start_worker(self, self._read_directory, node, group=name, exclusive=True, exit_on_error=False)
+
+    async def _read_directory(self, node: Node) -> None:
+        place = node.data
+        assert place is not None
+        tree = await self._load(place.path)
+        self._problem = ""
+        entries = _add_deleted(place.path, tree.entries[:MAX_ENTRIES], self._marks)
+        left_out = tree.truncated + max(len(tree.entries) - MAX_ENTRIES, 0)
+        wanted = {(entry.name, entry.kind) for entry in entries}
+        known: dict[tuple[str, str], Node] = {}
+        for child in list(node.children):
+            key = (child.data.entry.name, child.data.entry.kind) if child.data else ("", "")
+            if key in wanted:
+                known[key] = child
+            else:
+                child.remove()
+        await self._merge_entries(node, place.path, entries, known)
+        if left_out:
+            rest = TreeEntry(name=f"… {left_out:,} more", kind="other", ignored=True)
+            node.add_leaf(Text(rest.name), TreeItem("", rest, rest.name))
+        self._redraw()
+
+    async def _merge_entries(
+        self, node: Node, path: str, entries: list[TreeEntry], known: Mapping[tuple[str, str], Node]
+    ) -> None:
+        """Bring the children of a node in line with the entries; what is open stays open."""
+        for index, entry in enumerate(entries):
+            old = known.get((entry.name, entry.kind))
+            if old is not None and old.data is not None:
+                old.data.entry = entry
+                continue
+            place = TreeItem(f"{path}/{entry.name}" if path else entry.name, entry)
+            before = index if index < len(node.children) else None
+            node.add(Text(place.name), place, before=before, allow_expand=place.can_open)
+            if index % SLICE_SIZE == SLICE_SIZE - 1:
+                await asyncio.sleep(0)  # keys and frames come between two slices
+
+    def _redraw(self) -> None:
+        self._updates += 1
+        self._line_cache.clear()
+        self.refresh()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.worker.name.startswith("tree:") and event.state is WorkerState.ERROR:
+            node = self._find_node(event.worker.name.removeprefix("tree:"))
+            if node is not None and node.data is not None:
+                node.data.is_read = False
+            self.notify(fit_line(f"A directory can't be read: {event.worker.error}"), severity="warning", markup=False)
+
+    # Looks
+
+    def process_label(self, label: str | Text) -> Text:
+        return label if isinstance(label, Text) else Text(label)
+
+    def get_label_width(self, node: Node) -> int:
+        return measure_text(node.data.name) + 4 if node.data is not None else 0
+
+    def render_label(self, node: Node, base_style: RichStyle, style: RichStyle) -> Text:
+        place = node.data
+        if place is None:
+            return Text("")
+        operation = self._marks.get(place.path, "") or (place.entry.mark if place.entry.kind != "directory" else "")
+        icon = (self.ICON_NODE_EXPANDED if node.is_expanded else self.ICON_NODE) if node.allow_expand else "  "
+        name_style = style
+        if place.entry.ignored:
+            name_style = style + self._resolve_color("$foreground 40%")
+        if operation in MARKS:
+            name_style = style + self._resolve_color(MARKS[operation][1])
+        if operation == "delete":
+            name_style += RichStyle(strike=True)
+        text = Text()
+        toggle = RichStyle(meta={"toggle": node.allow_expand})
+        text.append(icon, base_style + style + self._resolve_color("$foreground 50%") + toggle)
+        text.append(place.name, base_style + name_style)
+        if node.allow_expand:
+            text.append("/", base_style + style + self._resolve_color("$foreground 35%"))
+        elif place.entry.kind == "symlink":
+            text.append(" ↗", base_style + style + self._resolve_color("$foreground 40%"))
+        mark = MARKS.get(operation) or (CHANGE_BELOW if place.path in self._changed_directories else None)
+        if mark is not None:
+            text.append(f" {mark[0]}", base_style + style + self._resolve_color(mark[1]))
+        return text
+
+    def _resolve_color(self, style: str) -> RichStyle:
+        """Return the foreground of a style as it looks over this widget's background."""
+        return RichStyle(color=(self.visual_style + self.app.stylesheet.parse_style(style)).rich_style.color)
+
+    # Keys and choices
+
+    @on(TreeWidget.NodeExpanded)
+    def _on_directory_opened(self, event: TreeWidget.NodeExpanded[TreeItem]) -> None:
+        event.stop()
+        if event.node.data is not None and not event.node.data.is_read:
+            self._start_reading(event.node)
+
+    @on(TreeWidget.NodeSelected)
+    def _on_node_chosen(self, event: TreeWidget.NodeSelected[TreeItem]) -> None:
+        event.stop()
+        place = event.node.data
+        if place is not None and place.path and place.entry.kind in {"file", "symlink"}:
+            self.post_message(self.Selected(place.path))
+
+    def reveal_path(self, path: str) -> None:
+        """Open the directories of a path and go to it."""
+        start_worker(self, self._open_to_path, path, group="reveal", exclusive=True, exit_on_error=False)
+
+    async def _open_to_path(self, path: str) -> None:
+        node = self.root
+        for part in path.split("/"):
+            if not node.allow_expand:
+                break
+            if node.data is not None and not node.data.is_read:
+                node.data.is_read = True
+                await self._read_directory(node)
+            node.expand()
+            found = next((each for each in node.children if each.data and each.data.entry.name == part), None)
+            if found is None:
+                break
+            node = found
+        self.call_after_refresh(self.move_cursor, node)
+
+    def action_find(self) -> None:
+        """Find a file by its name."""
+        self.post_message(self.FindRequested())
+
+    def action_unfold(self) -> None:
+        node = self.cursor_node
+        if node is None or not node.allow_expand:
+            return
+        if node.is_expanded:
+            self.action_cursor_down()
+        else:
+            node.expand()
+
+    def action_fold(self) -> None:
+        node = self.cursor_node
+        if node is None:
+            return
+        if node.allow_expand and node.is_expanded:
+            node.collapse()
+        elif node.parent is not None and node.parent is not self.root:
+            self.move_cursor(node.parent)
+
+
+def _list_parents(path: str) -> Iterable[str]:
+    """Yield the directories of a path, innermost first."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _add_deleted(path: str, entries: Iterable[TreeEntry], marks: Mapping[str, str]) -> list[TreeEntry]:
+    """Return the entries, with the files that a pending change deletes in their place by name."""
+    found = list(entries)
+    names = {entry.name for entry in found}
+    for each, operation in marks.items():
+        parent, _, name = each.rpartition("/")
+        if operation == "delete" and parent == path and name not in names:
+            later = (index for index, entry in enumerate(found) if entry.kind != "directory" and entry.name > name)
+            found.insert(next(later, len(found)), TreeEntry(name=name, kind="file", mark="delete"))
+    return found

@@ -1,0 +1,159 @@
+"""The pane on the left: the file tree, and an input that finds a file in a project of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from core.protocol.queries import TreeAnswer
+from tui.files.file_tree import FileTree
+from tui.keymap import get_bindings
+from tui.text import format_path
+from tui.widgets.side_pane import format_hints
+from tui.workers import start_worker
+
+TREE_HINTS: Final = (("files.find", "find"), ("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
+FIND_HINTS: Final = (("find.take", "open"), ("find.down", "next"), ("find.leave", "tree"))
+NO_MATCH: Final = "No file is called so."
+
+LoadDirectory = Callable[[str], Awaitable[TreeAnswer]]
+FindFiles = Callable[[str], Awaitable[Sequence[str]]]
+
+
+class FindInput(Input):
+    """The input for words of a file's name or path."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("find")
+
+    @dataclass
+    class MoveRequested(Message):
+        """The highlight is to move by `step`; 0 = back to the tree."""
+
+        step: int
+
+    def action_move(self, step: int) -> None:
+        """Highlight another match."""
+        self.post_message(self.MoveRequested(step))
+
+    def action_leave(self) -> None:
+        """Go back to the tree."""
+        self.post_message(self.MoveRequested(0))
+
+
+class FilePane(Vertical):
+    """`load(path)` returns the entries of a directory, `find(words)` the best matching paths."""
+
+    DEFAULT_CSS = """
+    FilePane > OptionList { height: 1fr; display: none; border: none; padding: 0; background: $background; }
+    FilePane > OptionList { background-tint: transparent; text-wrap: nowrap; text-overflow: ellipsis; }
+    FilePane > OptionList > .option-list--option-highlighted { background: $primary 40%; text-style: bold; }
+    FilePane > FindInput, FilePane > FindInput:focus { height: 1; display: none; border: none; padding: 0 1; }
+    FilePane > FindInput { background: $surface; }
+    FilePane.-finding > FindInput, FilePane.-found > OptionList { display: block; }
+    FilePane.-found > FileTree { display: none; }
+    FilePane > .files--hint { height: 1; }
+    """
+
+    def __init__(self, load: LoadDirectory, find: FindFiles, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._load, self._find = load, find
+        self._paths: tuple[str, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield FileTree(self._load)
+        found = OptionList(compact=True)
+        found.can_focus = False
+        yield found
+        yield FindInput(compact=True, select_on_focus=False, placeholder="name or path")
+        yield Static(classes="files--hint")
+
+    def on_mount(self) -> None:
+        self.query_one(FindInput).cursor_blink = False
+        self._render_hint()
+
+    def focus(self, scroll_visible: bool = True) -> FilePane:
+        """Focus the input while it is open, else the tree."""
+        target = self.query_one(FindInput) if self.has_class("-finding") else self.query_one(FileTree)
+        target.focus(scroll_visible)
+        return self
+
+    def _render_hint(self) -> None:
+        keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+        named = FIND_HINTS if self.has_class("-finding") else TREE_HINTS
+        self.query_one(".files--hint", Static).update(format_hints(named, keymap))
+
+    @on(FileTree.FindRequested)
+    def _on_find_requested(self, event: FileTree.FindRequested) -> None:
+        event.stop()
+        self._show_input(True)
+
+    def _show_input(self, is_finding: bool) -> None:
+        self.query_one(FindInput).value = ""
+        self._show_matches(())
+        self.set_class(is_finding, "-finding")
+        self.remove_class("-found")
+        self.focus()
+        self._render_hint()
+
+    @on(Input.Changed)
+    def _on_words_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.set_class(bool(event.value.strip()), "-found")
+        start_worker(self, self._find_matches, event.value.strip(), group="find", exclusive=True)
+
+    async def _find_matches(self, words: str) -> None:
+        self._show_matches(tuple(await self._find(words)) if words else ())
+
+    def _show_matches(self, paths: tuple[str, ...]) -> None:
+        self._paths = paths
+        found = self.query_one(OptionList)
+        found.set_options(Option(_format_match(path)) for path in paths)
+        if paths:
+            found.highlighted = 0
+        else:
+            found.add_option(Option(Content.styled(NO_MATCH, "$foreground 50%"), disabled=True))
+
+    @on(FindInput.MoveRequested)
+    def _on_move_requested(self, event: FindInput.MoveRequested) -> None:
+        event.stop()
+        found = self.query_one(OptionList)
+        if not event.step:
+            self._show_input(False)
+        elif event.step > 0:
+            found.action_cursor_down()
+        else:
+            found.action_cursor_up()
+
+    @on(Input.Submitted)
+    def _on_words_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._open_match(self.query_one(OptionList).highlighted)
+
+    @on(OptionList.OptionSelected)
+    def _on_match_clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._open_match(event.option_index)
+
+    def _open_match(self, at: int | None) -> None:
+        """Show a match, and its place in the tree."""
+        if at is not None and at < len(self._paths):
+            path = self._paths[at]
+            self._show_input(False)
+            self.query_one(FileTree).reveal_path(path)
+            self.post_message(FileTree.Selected(path))
+
+
+def _format_match(path: str) -> Content:
+    """Return the name of a file, then its directory."""
+    directory, _, name = path.rpartition("/")
+    return Content.assemble(f" {format_path(name)}", (f"  {format_path(directory)}", "$foreground 50%"))

@@ -1,0 +1,131 @@
+"""The filter for keys and pastes: hidden widgets get none, and a sentence is never taken for commands."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from textual import events
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+from tui.input.keystrokes import BURST_GAP, FASTEST_TYPING, KeyKind, Keystroke, KeystrokeBuffer
+from tui.input.visibility import get_visibility
+from tui.keymap import CURSOR_KEYS
+
+if TYPE_CHECKING:
+    from tui.app import AgentApp
+
+TEXT_WIDGETS: Final = (Input, TextArea)
+
+
+class KeyFilter:
+    """Decides for one app which events Textual handles as usual. `is_by_hand`: the key that is being answered came so
+    long after the one before it that they are not part of one paste."""
+
+    def __init__(self, app: AgentApp) -> None:
+        self._app = app
+        self.keystrokes = KeystrokeBuffer(act=self._carry_out, write=self._insert_text, wait=self._start_timer)
+        self._timer: Timer | None = None
+        self._struck_at = self._last_key_at = 0.0
+        self.is_by_hand = True
+
+    def get_seconds_since_struck(self) -> float:
+        """Return the seconds since the key or button that is being answered was struck."""
+        return max(monotonic() - self._struck_at, 0.0) if self._struck_at else 0.0
+
+    def accepts(self, event: events.Event) -> bool:
+        """True if an event of the user's goes on to the widget that has the focus."""
+        if event.is_forwarded:
+            return True
+        if isinstance(event, events.Paste):
+            return self._accepts_paste(event)
+        if isinstance(event, events.MouseDown | events.MouseUp):
+            self._struck_at = event.time
+            if isinstance(event, events.MouseDown):
+                self.keystrokes.clear()
+        return self._accepts_key(event) if isinstance(event, events.Key) else True
+
+    def accepts_bubbled_key(self, event: events.Key) -> bool:
+        """True if a key that its widget has passed on may be looked up: it never acts for another widget that has
+        got the focus meanwhile."""
+        self._struck_at = event.time
+        aim = getattr(event, "aim", None)
+        return aim is None or aim is self._app.focused
+
+    def _get_visible_focus(self) -> Widget | None:
+        """Return the widget that has the focus, unless it is hidden: then nothing has it any more."""
+        focused = self._app.focused
+        if focused is not None and get_visibility(focused) == "hidden":
+            self._app.screen.set_focus(None)
+            return None
+        return focused
+
+    def _accepts_key(self, event: events.Key) -> bool:
+        self._struck_at = event.time
+        focused = self._get_visible_focus()
+        event.aim = focused  # type: ignore[attr-defined]
+        self.is_by_hand, self._last_key_at = event.time - self._last_key_at >= FASTEST_TYPING, event.time
+        if (
+            event.is_printable
+            and event.character
+            and not isinstance(focused, TEXT_WIDGETS)
+            and self._has_letter_keys(focused)
+        ):
+            self.keystrokes.add(Keystroke(event.character, event.time, self._classify_key(event), event))
+            return False
+        if self.keystrokes.is_holding:
+            self._end_burst(event)
+        return True
+
+    def _end_burst(self, event: events.Key) -> None:
+        """End a burst by a key that is no letter; Escape drops held letters, and a paste is not struck by hand."""
+        if event.key == "escape":
+            self.keystrokes.clear()
+        elif self.keystrokes.is_pasted(event.time):
+            self.keystrokes.write_as_text()
+        else:
+            self.keystrokes.flush()
+
+    def _has_letter_keys(self, focused: Widget | None) -> bool:
+        """True if letters are commands here; a list that is searched by typing takes them as they come."""
+        return focused is not None or self._app.screen.is_modal
+
+    def _classify_key(self, event: events.Key) -> KeyKind:
+        told = getattr(self._app.focused, "classify_key", None)
+        if callable(told):
+            return told(event)  # type: ignore[no-any-return]
+        found = self._app.screen.active_bindings.get(event.key)
+        if found is None:
+            return "none"
+        return "move" if found.binding.id in CURSOR_KEYS else "command"
+
+    def _start_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self._app.set_timer(BURST_GAP, self.keystrokes.flush)
+
+    def _carry_out(self, stroke: Keystroke) -> None:
+        """Forward a key to the widget it was struck for, if that still has the focus and is still visible."""
+        event: Any = stroke.event
+        if event.aim is self._get_visible_focus() and event.aim is not None:
+            event.aim._forward_event(event)
+        elif event.aim is None and self._app.focused is None:
+            self._app.screen._forward_event(event)
+
+    def _insert_text(self, text: str) -> None:
+        focused: Any = self._app.focused
+        if hasattr(focused, "start_free_text"):
+            focused.start_free_text(text)
+        else:
+            self._app.main.take_text(text)
+
+    def _accepts_paste(self, event: events.Paste) -> bool:
+        """True if a text widget takes the paste. Otherwise it goes to the prompt; it is never read as keys."""
+        self.keystrokes.clear()
+        focused = self._get_visible_focus()
+        if focused is None or not any(hasattr(focused, name) for name in ("_on_paste", "on_paste")):
+            self._app.main.take_paste(event)
+            return False
+        return True

@@ -1,0 +1,104 @@
+"""Letters typed while a pane has the focus: commands of the pane, or a sentence that is meant for the prompt.
+
+A letter that does something is held for a moment; if what follows makes it a text, nothing is done. A letter that only
+moves a cursor acts at once. Keys that come faster than a hand strikes them are no commands at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+BURST_GAP: Final = 0.15  # seconds between two letters from which on they do not belong together
+FASTEST_TYPING: Final = 0.01  # seconds; no hand strikes two keys within it
+
+KeyKind = Literal["move", "command", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keystroke:
+    """A printable key, struck `at` a moment in seconds; `kind`: its meaning where the focus is. `event` is passed
+    on."""
+
+    character: str
+    at: float
+    kind: KeyKind
+    event: Any = None
+
+
+class KeystrokeBuffer:
+    """Letters of one burst. `act` carries a key out, `write` inserts text, `wait` has `flush` called after
+    `BURST_GAP`."""
+
+    def __init__(
+        self, *, act: Callable[[Keystroke], None], write: Callable[[str], None], wait: Callable[[], None]
+    ) -> None:
+        self._act, self._write, self._wait = act, write, wait
+        self._burst: list[Keystroke] = []
+        self._held: list[Keystroke] = []
+
+    @property
+    def is_holding(self) -> bool:
+        """True while a letter waits for what comes next."""
+        return bool(self._held)
+
+    def add(self, stroke: Keystroke) -> None:
+        """Add a printable key: carry it out, hold it, or take the burst as text."""
+        if self._burst and stroke.at - self._burst[-1].at >= BURST_GAP:
+            self.flush()
+        self._burst.append(stroke)
+        if len(self._burst) > 1 and any(each.kind == "none" for each in self._burst):
+            self._write_burst()
+        elif stroke.kind != "move":
+            self._held.append(stroke)
+            self._wait()
+        elif not self._held:
+            self._act(stroke)
+            self._wait()
+        elif self._burst[0].kind == "move" and self._are_commands():
+            self._carry_out_held()
+            self._act(stroke)
+            self._wait()
+        else:
+            self._held.append(stroke)
+            self._wait()
+
+    def flush(self) -> None:
+        """Carry out what is held, unless it is a word: nothing was struck for a moment."""
+        if not self._held or self._are_commands():
+            self._carry_out_held()
+            self._burst.clear()
+        else:
+            self._write_burst()
+
+    def is_pasted(self, at: float) -> bool:
+        """True if a key of that moment came faster than a hand strikes it after the last letter."""
+        return bool(self._burst) and at - self._burst[-1].at < FASTEST_TYPING
+
+    def write_as_text(self) -> None:
+        """Take the burst as text."""
+        self._write_burst()
+
+    def clear(self) -> None:
+        """Drop what is held."""
+        self._held.clear()
+        self._burst.clear()
+
+    def _are_commands(self) -> bool:
+        """True for one command, once or repeated, by hand; two different ones in so short a time are a word."""
+        commands = {each.character for each in self._held if each.kind == "command"}
+        moments = [each.at for each in self._held]
+        too_fast = any(after - before < FASTEST_TYPING for before, after in pairwise(moments))
+        return not commands or (len(commands) == 1 and not too_fast)
+
+    def _carry_out_held(self) -> None:
+        held, self._held = self._held, []
+        for each in held:
+            self._act(each)
+
+    def _write_burst(self) -> None:
+        text = "".join(each.character for each in self._burst)
+        self.clear()
+        self._write(text)

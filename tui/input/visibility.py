@@ -1,0 +1,146 @@
+"""Visibility decides what keys can do: a hidden widget takes none, and one that has only just appeared is not judged.
+
+Moments are seconds of the clock at hand. A verdict counts from the moment its key was struck, not from the one in which
+it is carried out: a key that waited while the program was busy was meant for what was on screen then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from time import monotonic
+from typing import Final, Literal
+
+from textual.errors import NoWidget
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+GLANCE_SECONDS: Final = 0.1  # seconds
+Visibility = Literal["seen", "coming", "hidden"]
+
+
+def get_visibility(widget: Widget) -> Visibility:
+    """Return "seen" if some of the widget is in the layout of the screen on top and not clipped away, "coming" if
+    nothing hides it but it has not been laid out yet, else "hidden"."""
+    if not widget.is_attached or widget.screen is not widget.app.screen:
+        return "hidden"
+    if not all(node.display for node in widget.ancestors_with_self):
+        return "hidden"
+    try:
+        found = widget.screen.find_widget(widget)
+    except NoWidget:
+        return "coming"
+    return "seen" if found.visible_region.area else "hidden"
+
+
+def is_fully_visible(widget: Widget) -> bool:
+    """True if nothing of the widget is clipped away."""
+    if get_visibility(widget) != "seen":
+        return False
+    found = widget.screen.find_widget(widget)
+    return found.visible_region == Region(*found.region)
+
+
+def get_seconds_since_struck(widget: Widget) -> float:
+    """Return the seconds since the key or button that is being answered was struck; 0 where nothing tells."""
+    told = getattr(widget.app, "seconds_since_struck", None)
+    return float(told()) if callable(told) else 0.0
+
+
+class GracePeriod:
+    """The moment in which what has just appeared takes no answer. It begins when that is drawn, and again with
+    `restart`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._drawn_at: float | None = None
+
+    def restart(self) -> None:
+        """Begin again: something else is shown now, or it is hidden."""
+        self._drawn_at = None
+
+    def note_drawn(self) -> None:
+        """Take note that it was put on the screen."""
+        if self._drawn_at is None:
+            self._drawn_at = monotonic()
+
+    def is_over(self, since_struck: float = 0.0) -> bool:
+        """True if what was struck so many seconds ago was meant for it."""
+        return self._drawn_at is not None and monotonic() - since_struck - self._drawn_at >= self._seconds
+
+
+class GuardedWidget(Widget):
+    """A widget that asks: it takes an answer once it has been on screen, as it is now, for a moment."""
+
+    grace_period: GracePeriod
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        if get_visibility(self) == "seen":
+            self.grace_period.note_drawn()
+        return super().render_lines(crop)
+
+    def restart_grace(self) -> None:
+        """Begin the grace period again: something else is asked, or the widget was hidden."""
+        self.grace_period.restart()
+        self.refresh()
+
+    def on_hide(self) -> None:
+        self.restart_grace()
+
+    def can_take_answer(self) -> bool:
+        """True if the widget can have been seen when the key was struck that is being answered."""
+        return get_visibility(self) == "seen" and self.grace_period.is_over(get_seconds_since_struck(self))
+
+
+class PaneAttention:
+    """Whether the user has had time to look: `grace` seconds since a pane was shown, and since it got the focus.
+
+    `seconds_needed`: for so long a thing in the pane has to have been visible before it is judged.
+    """
+
+    def __init__(self, grace: float, clock: Callable[[], float]) -> None:
+        self._grace, self._clock = grace, clock
+        self._up_since = self._focused_since = float("-inf")
+        self.seconds_needed = grace
+        self._has_focus = False
+
+    def note_shown(self) -> None:
+        """Take note that the pane has just appeared, or what covered it is gone."""
+        self._up_since, self.seconds_needed = self._clock(), self._grace
+
+    def note_focus(self, has_focus: bool) -> None:
+        """Take note whether the focus is in the pane now."""
+        if has_focus and not self._has_focus:
+            self._focused_since = self._clock()
+        self._has_focus = has_focus
+
+    def note_moved(self, *, by_hand: bool) -> None:
+        """Take note that something else in the pane is current; where the user moved `by_hand`, a glance is enough."""
+        self.seconds_needed = GLANCE_SECONDS if by_hand else self._grace
+
+    def is_too_early(self, since_struck: float, *, by_mouse: bool = False) -> bool:
+        """True if what was struck so many seconds ago was meant for something else. The mouse needs no focus."""
+        since = self._up_since if by_mouse else max(self._up_since, self._focused_since)
+        return self._clock() - since_struck - since < self._grace
+
+
+class VisibleTimes:
+    """Since when each of several things has been on screen without a break."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: dict[Hashable, float] = {}
+
+    def note_visible(self, things: Iterable[Hashable]) -> None:
+        """Take note that these things, and no others, are on screen now."""
+        now = self._clock()
+        self._since = {each: self._since.get(each, now) for each in things}
+
+    def clear(self) -> None:
+        """Take note that nothing is on screen any more."""
+        self._since.clear()
+
+    def is_visible_for(self, thing: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
+        """True if the thing had been there for `at_least` seconds when the key was struck."""
+        since = self._since.get(thing)
+        return since is not None and self._clock() - since_struck - since >= at_least

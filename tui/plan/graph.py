@@ -1,0 +1,121 @@
+"""The dependency graph of todos as lines beside them: one row each, in an order in which they can be done.
+
+A todo that others wait for has a lane from its own row down to the last of them; a row joins the lanes of what it
+waits for. Lines that only cross do not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from core.protocol.documents import Todo
+
+MAX_LANES: Final = 12
+UNDRAWN_MARK: Final = "┄"
+# By (goes up, goes down, something comes from the left): how a lane is drawn where the row joins it.
+_JOINED: Final[Mapping[tuple[bool, bool, bool], str]] = {
+    (True, True, False): "├",
+    (True, True, True): "┼",
+    (True, False, False): "╰",
+    (True, False, True): "┴",
+    (False, True, False): "╭",
+    (False, True, True): "┬",
+    (False, False, False): "─",
+    (False, False, True): "─",
+}
+
+
+class GraphRow(NamedTuple):
+    """A todo and the lines to its left."""
+
+    lines: str
+    todo: Todo
+
+
+def sort_topologically(todos: Sequence[Todo]) -> list[Todo]:
+    """Return each todo after its dependencies, else in the given order; those of a cycle come last."""
+    place = {todo.id: number for number, todo in enumerate(todos)}
+    waiting = {todo.id: {each for each in todo.dependencies if each in place} - {todo.id} for todo in todos}
+    waited: dict[str, list[str]] = {}
+    for key, needs in waiting.items():
+        for need in needs:
+            waited.setdefault(need, []).append(key)
+    free = [place[key] for key, needs in waiting.items() if not needs]
+    heapify(free)
+    found: dict[str, Todo] = {}
+    while free:
+        todo = todos[heappop(free)]
+        found[todo.id] = todo
+        for key in waited.get(todo.id, ()):
+            waiting[key].discard(todo.id)
+            if not waiting[key]:
+                heappush(free, place[key])
+    return [*found.values(), *(todo for todo in todos if todo.id not in found)]
+
+
+def layout_graph(todos: Sequence[Todo]) -> list[GraphRow]:
+    """Return the rows of the graph, all lines equally wide.
+
+    At most `MAX_LANES` lanes are drawn; rows that would join a lane left out end in `UNDRAWN_MARK`.
+    """
+    rows = sort_topologically(todos)
+    place = {todo.id: number for number, todo in enumerate(rows)}
+    last = {todo.id: -1 for todo in rows}
+    for number, todo in enumerate(rows):
+        for each in todo.dependencies:
+            if place.get(each, number) < number:
+                last[each] = number
+    lanes: list[str] = []  # by column, the todo whose lane it is; "" = free
+    drawn: list[tuple[str, bool, Todo]] = []
+    left_out: set[str] = set()
+    for number, todo in enumerate(rows):
+        before = list(lanes)
+        lanes = [key if key and last[key] > number else "" for key in lanes]
+        if last[todo.id] > number and not _open_lane(lanes, before, todo.id):
+            left_out.add(todo.id)
+        joined = {*(each for each in todo.dependencies if each in before), todo.id}
+        drawn.append(
+            (_render_lanes(before, lanes, joined), not left_out.isdisjoint({todo.id, *todo.dependencies}), todo)
+        )
+        while lanes and not lanes[-1]:
+            lanes.pop()
+    width = max((len(line) for line, *_ in drawn), default=0)
+    return [GraphRow(_pad_lanes(line, width, more=more), todo) for line, more, todo in drawn]
+
+
+def _open_lane(lanes: list[str], before: Sequence[str], key: str) -> bool:
+    """Assign a free lane to a todo; False if there is none."""
+    taken = max(len(lanes), len(before))
+    lanes += [""] * (taken - len(lanes))
+    free = next((at for at in range(taken) if not lanes[at] and not (at < len(before) and before[at])), taken)
+    if free >= MAX_LANES:
+        return False
+    if free == len(lanes):
+        lanes.append(key)
+    else:
+        lanes[free] = key
+    return True
+
+
+def _render_lanes(before: Sequence[str], after: Sequence[str], joined: set[str]) -> str:
+    parts: list[str] = []
+    comes = False
+    for at in range(max(len(before), len(after))):
+        up = at < len(before) and bool(before[at])
+        down = at < len(after) and bool(after[at])
+        key = before[at] if up else after[at] if down else ""
+        if key and key in joined:
+            parts.append(_JOINED[up, down, comes])
+            comes = True
+        else:
+            parts.append("│" if key else "─" if comes else " ")
+        parts.append("─" if comes else " ")
+    return "".join(parts)
+
+
+def _pad_lanes(line: str, width: int, *, more: bool) -> str:
+    """Pad to `width` and draw the line on to the todo; `more`: mark that not all lines are drawn."""
+    padded = line + ("─" if line.endswith("─") else " ") * (width - len(line))
+    return f"{padded[:-1]}{UNDRAWN_MARK}" if more else padded

@@ -1,0 +1,410 @@
+"""The plan panel: todos with their dependencies and states, and the text of the plan below.
+
+Todos of a plan and todos without one look the same. A key asks for a change; it shows when the engine has made
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, get_args
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input, Static
+
+from core.protocol.commands import MAX_SUBAGENTS
+from core.protocol.documents import Todo, TodoStatus
+from core.protocol.events import TodoVerified
+from core.protocol.plans import Plan
+from core.protocol.review import Comment
+from tui.keymap import format_first_key, get_bindings
+from tui.plan.editor import PlanEditor
+from tui.plan.graph import MAX_LANES, UNDRAWN_MARK, GraphRow, layout_graph
+from tui.plan.input_line import PlanInput, PlanInputPurpose
+from tui.plan.messages import PlanMessages
+from tui.plan.text_view import PlanText
+from tui.plan.todo_edits import (
+    add_todo,
+    move_todo,
+    move_todo_to,
+    parse_ids,
+    set_content,
+    set_dependencies,
+    set_verification,
+)
+from tui.plan.todo_list import TodoList
+from tui.plan.todo_rows import matches_filter, render_title
+from tui.review.hunk_editor import is_line_editable
+from tui.text import fit_line
+
+STATUS_CYCLE: Final[tuple[TodoStatus, ...]] = ("pending", "in_progress", "completed", "cancelled")
+TODO_ACTIONS: Final = frozenset({"cycle", "move", "remove", "show_hunks", "ask"})
+EMPTY: Final = (
+    "No plan yet\n\nIn Plan mode the agent writes one with you: todos that depend on each other, kept as a file in "
+    ".cursor/plans. Press shift+tab for the mode; /plans opens one that is there."
+)
+UNDRAWN_NOTE: Final = (
+    f"{UNDRAWN_MARK} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
+)
+
+
+class PlanPanel(PlanMessages):
+    """Shows a plan, or todos alone, as a list or as a graph."""
+
+    DEFAULT_CSS = """
+    PlanPanel { width: 1fr; height: 1fr; background: $background; }
+    PlanPanel > .plan--title { height: auto; max-height: 4; padding: 0 1; background: $surface; }
+    PlanPanel > .plan--note { height: auto; padding: 0 1; color: $text-warning; display: none; }
+    PlanPanel.-reading > TodoList { max-height: 30%; }
+    PlanPanel.-noted > .plan--note { display: block; }
+    PlanPanel.-bare > TodoList, PlanPanel.-empty > .plan--title { display: none; }
+    PlanPanel.-writing > .plan--title, PlanPanel.-writing > .plan--note { display: none; }
+    PlanPanel.-writing > TodoList, PlanPanel.-writing > PlanText { display: none; }
+    PlanPanel > PlanEditor, PlanPanel > PlanEditor:focus { height: 1fr; border: none; padding: 0 1; }
+    PlanInput { dock: bottom; display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+    PlanInput:focus { border: none; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("plan")
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._plan: Plan | None = None
+        self._todos: tuple[Todo, ...] = ()
+        self._comments: tuple[Comment, ...] = ()
+        self._hunks: dict[str, int] = {}
+        self._activities: dict[str, str] = {}
+        self._by_id: dict[str, Todo] = {}
+        self._graph_edges: list[tuple[str, tuple[str, ...]]] = []
+        self._graph_layout: list[GraphRow] = []
+        self._comment_target = PlanText.CommentRequested(0, "", None)
+        self._proofs: dict[str, TodoVerified] = {}
+        self._is_graph = False
+        self._pattern = ""
+        self._expected_id = ""  # a todo that was asked for and has not come yet
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="plan--title")
+        yield Static(classes="plan--note", markup=False)
+        yield TodoList()
+        yield PlanText()
+        line = PlanInput(compact=True, select_on_focus=False)
+        line.cursor_blink = False
+        yield line
+
+    def on_mount(self) -> None:
+        self._render_plan()
+
+    def show(
+        self,
+        plan: Plan | None,
+        todos: tuple[Todo, ...],
+        proofs: Mapping[str, TodoVerified] | None = None,
+        *,
+        comments: tuple[Comment, ...] = (),
+        hunks: Mapping[str, int] | None = None,
+        doing: Mapping[str, str] | None = None,
+    ) -> None:
+        """Show a plan; without live `todos` those of the plan are shown.
+
+        By todo id: `proofs` = the last result of its command, `hunks` = how many pending ones were made for it,
+        `doing` = what
+        its subagent does. `comments`: unsent comments on this plan.
+        """
+        live = todos or (plan.todos if plan else ())
+        wanted = (plan, live, dict(proofs or {}), comments, dict(hunks or {}))
+        is_same = wanted == (self._plan, self._todos, self._proofs, self._comments, self._hunks)
+        was, self._activities = self._activities, dict(doing or {})
+        if is_same:
+            if was != self._activities and self.is_mounted:
+                self._render_todos()
+            return
+        is_other = self._plan is None or plan is None or plan.path != self._plan.path
+        self._plan, self._todos, self._proofs, self._comments, self._hunks = wanted
+        self._by_id = {todo.id: todo for todo in live}
+        if is_other:
+            self._pattern = self._expected_id = ""
+        if self.is_mounted:
+            self._render_plan(is_same=not is_other)
+            if is_other and self.query_one(PlanText).has_focus:
+                self.focus()  # there was nothing but a text when the panel came up
+
+    def focus(self, scroll_visible: bool = True) -> PlanPanel:
+        writing = self.query(PlanEditor)
+        target = writing.first() if writing else self.query_one(TodoList) if self._todos else self.query_one(PlanText)
+        target.focus(scroll_visible)
+        return self
+
+    def _render_plan(self, *, is_same: bool = True) -> None:
+        plan, todos = self._plan, self._todos
+        heading = self.query_one(".plan--title", Static)
+        self.set_class(not (plan or todos), "-empty")
+        heading.update(render_title(plan, todos, max(self.size.width - 2, 20)))
+        self._render_todos()
+        nothing = plan is None and not todos
+        text = self.query_one(PlanText)
+        text.show(plan.body if plan else "", EMPTY if nothing else "", comments=self._comments, is_same=is_same)
+
+    def _render_todos(self) -> None:
+        self.set_class(not self._todos, "-bare")
+        rows = self._layout_graph() if self._is_graph else [GraphRow("", todo) for todo in self._todos]
+        if self._pattern:
+            rows = [row for row in rows if matches_filter(row.todo, self._by_id, self._pattern)]
+        self._show_notes(rows)
+        listed = self.query_one(TodoList)
+        listed.disabled = not self._todos  # so that nothing gives the focus to what is not seen
+        listed.show(
+            rows,
+            todos=self._by_id,
+            proofs=self._proofs,
+            hunks=self._hunks,
+            activities=self._activities,
+            is_graph=self._is_graph,
+        )
+        if self._expected_id in self._by_id:
+            key, self._expected_id = self._expected_id, ""
+            self.select_todo(key)
+
+    def _show_notes(self, rows: Sequence[GraphRow]) -> None:
+        """Say what is not seen, and why."""
+        notes = [UNDRAWN_NOTE] if self._is_graph and any(row.lines.endswith(UNDRAWN_MARK) for row in rows) else []
+        if pattern := fit_line(self._pattern, 40):
+            key = format_first_key("plan.unfilter", getattr(self.app, "keymap", {}))
+            notes.append(f"Filter: {pattern} · {len(rows)} of {len(self._todos)} · {key} shows all")
+        self.set_class(bool(notes), "-noted")
+        self.query_one(".plan--note", Static).update("\n".join(notes))
+
+    def _layout_graph(self) -> list[GraphRow]:
+        """Return the graph; laid out anew only when dependencies have changed."""
+        shape = [(todo.id, todo.dependencies) for todo in self._todos]
+        if shape != self._graph_edges:
+            self._graph_edges, self._graph_layout = shape, layout_graph(self._todos)
+        return [GraphRow(lines, self._by_id[todo.id]) for lines, todo in self._graph_layout]
+
+    @property
+    def _current_todo(self) -> Todo | None:
+        """The todo under the cursor."""
+        return self.query_one(TodoList).current_todo
+
+    def select_todo(self, key: str) -> None:
+        """Put the cursor on a todo; a filter that hides it is cleared."""
+        listed = self.query_one(TodoList)
+        if not listed.select_todo(key) and self._pattern:
+            self.action_unfilter()
+            listed.select_todo(key)
+
+    def action_unfilter(self) -> None:
+        """Clear the filter."""
+        self._pattern = ""
+        self._render_todos()
+
+    def on_resize(self) -> None:
+        heading = self.query_one(".plan--title", Static)
+        heading.update(render_title(self._plan, self._todos, max(self.size.width - 2, 20)))
+
+    # What the keys do
+
+    def action_toggle_view(self) -> None:
+        """Switch between list and graph."""
+        self._is_graph = not self._is_graph
+        self._render_todos()
+
+    @on(TodoList.StatusClicked)
+    def action_cycle(self) -> None:
+        """Set the next status."""
+        if (todo := self._current_todo) is not None:
+            self.post_message(
+                self.StatusRequested(todo.id, STATUS_CYCLE[(STATUS_CYCLE.index(todo.status) + 1) % len(STATUS_CYCLE)])
+            )
+
+    def action_build(self, how: str = "") -> None:
+        """Build the plan; `how`: "", "one", "fresh" or "parallel"."""
+        if self._plan is not None:
+            todo = self._current_todo.id if how == "one" and self._current_todo else ""
+            workers = MAX_SUBAGENTS if how == "parallel" else 1
+            self.post_message(self.BuildRequested(self._plan.path, todo, how == "fresh", workers))
+
+    def action_move(self, step: int) -> None:
+        """Move the todo by `step` places."""
+        if (todo := self._current_todo) is not None:
+            self._post_edit(move_todo(self._todos, todo.id, step))
+
+    def action_remove(self) -> None:
+        """Remove the todo."""
+        if self._plan is not None and (todo := self._current_todo) is not None:
+            self.post_message(self.RemovalRequested(self._plan.path, todo.id))
+
+    @on(TodoList.HunksRequested)
+    def action_show_hunks(self) -> None:
+        """Show the changes made for this todo."""
+        if (todo := self._current_todo) is not None:
+            self.post_message(self.HunksRequested(todo.id))
+
+    def action_edit_text(self) -> None:
+        """Edit the text of the plan in the user's editor."""
+        if self._plan is not None:
+            self.post_message(self.ExternalEditRequested(self._plan))
+
+    def action_send_comments(self) -> None:
+        """Review the comments and send them."""
+        self.post_message(self.CommentsRequested())
+
+    @on(TodoList.Dropped)
+    def _on_todo_dropped(self, event: TodoList.Dropped) -> None:
+        self._post_edit(move_todo_to(self._todos, event.id, event.target))
+
+    @on(TodoList.TextRequested)
+    def _on_text_requested(self) -> None:
+        self.add_class("-reading")  # the text gets the room, and the todos have it again when they are gone back to
+        self.query_one(PlanText).focus()
+
+    @on(PlanText.Left)
+    def _on_text_left(self) -> None:
+        self.remove_class("-reading")
+        self.focus()
+
+    def action_ask(self, purpose: str) -> None:
+        """Open the input for a purpose."""
+        todo = self._current_todo
+        wanted = next((each for each in get_args(PlanInputPurpose) if each == purpose), None)
+        if wanted is None or (wanted != "filter" and self._plan is None):
+            return
+        if wanted not in {"add", "filter"} and todo is None:
+            return
+        value = {"filter": self._pattern, "add": ""}.get(purpose)
+        if value is None and todo is not None:
+            value = {"edit": todo.content, "needs": ", ".join(todo.dependencies), "verify": todo.verify}[purpose]
+        self.query_one(PlanInput).ask(wanted, value or "")
+
+    def _post_edit(self, todos: tuple[Todo, ...]) -> None:
+        if self._plan is not None and todos != self._todos:
+            self.post_message(self.TodosEdited(self._plan.path, todos))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for a todo's action while the text has the focus, and for clearing a filter that is not set."""
+        if action == "unfilter":
+            return bool(self._pattern)
+        is_about_todo = action in TODO_ACTIONS and parameters != ("filter",)
+        return not (is_about_todo and self.query_one(PlanText).has_focus)
+
+    # The text
+
+    @property
+    def is_writing(self) -> bool:
+        """True if there is unsaved text."""
+        return any(editor.is_changed for editor in self.query(PlanEditor))
+
+    async def action_edit_here(self) -> None:
+        """Edit the text of the plan in the panel."""
+        if self._plan is None or self.query(PlanEditor):
+            return
+        if not is_line_editable(self._plan.body):
+            self.post_message(self.NotEditable())
+            return
+        self._set_writing(True)
+        editor = PlanEditor(self._plan)
+        await self.mount(editor, before=self.query_one(PlanInput))
+        editor.focus()
+
+    def close_editor(self) -> None:
+        """Close the editor and drop its text."""
+        had_focus = any(editor.has_focus for editor in self.query(PlanEditor))
+        for editor in self.query(PlanEditor):
+            _ = editor.remove()
+        self._set_writing(False)
+        if had_focus or self.screen.focused is None:
+            self.query_one(PlanText).focus()
+
+    def _set_writing(self, is_writing: bool) -> None:
+        self.set_class(is_writing, "-writing")
+        self.screen.set_class(is_writing, "-writing")
+
+    def on_show(self) -> None:
+        self.screen.set_class(self.has_class("-writing"), "-writing")
+
+    def on_hide(self) -> None:
+        self.screen.remove_class("-writing")
+
+    @on(PlanEditor.Saved)
+    def _on_text_saved(self, event: PlanEditor.Saved) -> None:
+        event.stop()
+        self.post_message(self.TextSaved(event.plan, event.body))
+
+    @on(PlanEditor.Cancelled)
+    def _on_editor_cancelled(self, event: PlanEditor.Cancelled) -> None:
+        event.stop()
+        if event.changed:
+            self.post_message(self.DiscardRequested())
+        else:
+            self.close_editor()
+
+    @on(PlanText.CommentRequested)
+    def _on_comment_requested(self, event: PlanText.CommentRequested) -> None:
+        event.stop()
+        self._comment_target = event
+        self.query_one(PlanText).set_commenting(True)
+        self.query_one(PlanInput).ask("comment", event.comment.text if event.comment else "")
+
+    @on(PlanText.CommentRemoved)
+    def _on_comment_removed(self, event: PlanText.CommentRemoved) -> None:
+        event.stop()
+        self.post_message(self.CommentEdited(event.comment.path, "", id=event.comment.hunk))
+
+    def _post_comment(self, text: str) -> None:
+        said, known = self._comment_target, self._comment_target.comment
+        if known is not None and text != known.text:
+            self.post_message(self.CommentEdited(known.path, text, id=known.hunk))
+        elif known is None and text and self._plan is not None:
+            self.post_message(self.CommentEdited(self._plan.path, text, said.start, said.excerpt))
+
+    # The line at the foot
+
+    @on(Input.Changed)
+    def _on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        line = self.query_one(PlanInput)
+        if line.display and line.purpose == "filter":
+            self._pattern = event.value
+            self._render_todos()
+
+    @on(Input.Submitted)
+    def _on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        purpose, text = self.query_one(PlanInput).purpose, event.value.strip()
+        self._close_input()
+        if purpose == "comment":
+            self._post_comment(text)
+            return
+        todo = self._current_todo
+        key = todo.id if todo else ""
+        match purpose:
+            case "add" if text:
+                todos = add_todo(self._todos, key, text)
+                self._expected_id = next(each.id for each in todos if each.id not in self._by_id)
+                self._post_edit(todos)
+            case "edit" if text:
+                self._post_edit(set_content(self._todos, key, text))
+            case "needs":
+                self._post_edit(set_dependencies(self._todos, key, parse_ids(text)))
+            case "verify":
+                self._post_edit(set_verification(self._todos, key, text))
+            case _:
+                return
+
+    @on(PlanInput.Cancelled)
+    def _on_input_cancelled(self, event: PlanInput.Cancelled) -> None:
+        event.stop()
+        if self.query_one(PlanInput).purpose == "filter":
+            self.action_unfilter()
+        self._close_input()
+
+    def _close_input(self) -> None:
+        line = self.query_one(PlanInput)
+        line.display = False
+        self.query_one(PlanText).set_commenting(False)
+        if line.purpose == "comment":
+            self.query_one(PlanText).focus()
+        else:
+            self.focus()

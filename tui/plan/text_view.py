@@ -1,0 +1,275 @@
+"""The text of a plan with a line cursor and the user's comments below the lines that they quote.
+
+A row knows the Markdown lines that it comes from, so a comment quotes these whatever the layout made of them. A
+comment
+whose lines are gone stands at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from core.protocol.review import Comment
+from tui.keymap import get_bindings
+from tui.text import clean, fit_line, shorten_lines
+from tui.widgets.code_view import CodeView
+from tui.widgets.text_rows import Piece, wrap_text
+
+MAX_LINE_LENGTH: Final = 20_000  # characters of a line
+LOST_COMMENTS: Final = "Said of lines that have changed since"
+_ROLE_STYLES: Final[Mapping[str, str]] = {
+    "heading": "bold $text-primary",
+    "strong": "bold",
+    "em": "italic",
+    "code": "$text-accent",
+    "muted": "$foreground 50%",
+    "accent": "$primary",
+    "link": "underline",
+    "comment": "$text-warning",
+    "quoted": "$foreground 50% italic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTextRow:
+    """One screen line.
+
+    `first` to `last` are its lines of the body, from 1, 0 = none. Rows of one `stop` are marked together, 0 =
+    never.
+    """
+
+    pieces: Sequence[Piece]
+    first: int = 0
+    last: int = 0
+    comment: Comment | None = None
+    stop: int = 0
+
+
+def layout_text(body: str, comments: Iterable[Comment], width: int) -> list[PlanTextRow]:
+    """Return the rows of a body with each comment below its last line."""
+    rows = list(_layout_body(body, width))
+    gone: list[PlanTextRow] = []
+    for comment in sorted(comments, key=lambda each: (-each.start, each.hunk)):
+        place = comment.find_line(body)
+        after = max((at for at, row in enumerate(rows) if 0 < row.first < place + max(comment.lines, 1)), default=-1)
+        if place:
+            rows[after + 1 : after + 1] = _layout_comment(comment, width)
+        else:
+            quoted = PlanTextRow([(f"  {fit_line(comment.excerpt, max(width - 4, 8))}", "quoted")], comment=comment)
+            gone[:0] = [quoted, *_layout_comment(comment, width)]
+    if gone:
+        rows += [PlanTextRow([]), PlanTextRow([(LOST_COMMENTS, "muted")]), *gone]
+    return _number_stops(rows)
+
+
+@lru_cache(maxsize=2)  # a comment more does not change how the body is laid out
+def _layout_body(body: str, width: int) -> tuple[PlanTextRow, ...]:
+    from tui.widgets.markdown_rows import render_markdown
+
+    found = render_markdown(
+        shorten_lines(clean(body), MAX_LINE_LENGTH),
+        width,
+        lambda code, _: [[(each, "code")] for each in code.split("\n")],
+    )
+    return tuple(PlanTextRow(row.pieces, row.lines[0] + 1 if row.lines[1] else 0, row.lines[1]) for row in found)
+
+
+def _layout_comment(comment: Comment, width: int) -> list[PlanTextRow]:
+    laid_out = wrap_text(clean(comment.text), width, "comment", first=[("  ▸ ", "comment")], rest=[("    ", "")])
+    return [PlanTextRow(row.pieces, comment=comment) for row in laid_out]
+
+
+def _number_stops(rows: Sequence[PlanTextRow]) -> list[PlanTextRow]:
+    found: list[PlanTextRow] = []
+    stop, before = 0, None
+    for row in rows:
+        what = (row.first, row.last, row.comment.hunk if row.comment else "")
+        is_blank = not row.first and row.comment is None
+        if not is_blank and what != before:
+            stop += 1
+        before = None if is_blank else what
+        found.append(PlanTextRow(row.pieces, row.first, row.last, row.comment, 0 if is_blank else stop))
+    return found
+
+
+class PlanText(CodeView):
+    """The body of a plan as Markdown, row by row."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("plantext")
+
+    @dataclass
+    class CommentRequested(Message):
+        """A comment on the marked lines (`excerpt`, from `start` on), or a change of `comment`."""
+
+        start: int
+        excerpt: str
+        comment: Comment | None
+
+    @dataclass
+    class CommentRemoved(Message):
+        """A comment is to be removed."""
+
+        comment: Comment
+
+    class Left(Message):
+        """The user goes back to the todos."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._body = self._message = ""
+        self._comments: tuple[Comment, ...] = ()
+        self._rows: list[PlanTextRow] = []
+        self._stop = self._anchor = 1
+        self._is_commenting = False
+
+    def show(self, body: str, message: str = "", *, comments: tuple[Comment, ...] = (), is_same: bool = True) -> None:
+        """Show a body with its comments, or `message` if there is nothing. `again`: the same plan, so the cursor
+        stays."""
+        if (body, message, comments) == (self._body, self._message, self._comments):
+            return
+        self._body, self._message, self._comments = body, message, comments
+        if not is_same:
+            self._stop = self._anchor = 1
+            self.scroll_to(0, 0, animate=False)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        width = max(self.size.width - 3, 10)
+        self._rows = layout_text(self._body, self._comments, width) if self._body or self._comments else []
+        last = max((row.stop for row in self._rows), default=1)
+        self._stop, self._anchor = min(self._stop, last), min(self._anchor, last)
+        self.virtual_size = Size(0, len(self._rows))
+        self.redraw()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self.redraw()
+
+    def set_commenting(self, is_commenting: bool) -> None:
+        """Keep the marked lines marked without the focus while a comment on them is typed."""
+        self._is_commenting = is_commenting
+        self.redraw()
+
+    def count_rows(self) -> int:
+        return self.size.height if self._message else len(self._rows)
+
+    def get_row_text(self, row: int) -> str:
+        return "".join(text for text, _ in self._rows[row].pieces) if row < len(self._rows) else ""
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if self._message:
+            return self.render_message(self._message, row, width)
+        shown, spans, at = self._rows[row], [], 0
+        for piece, role in shown.pieces:
+            spans.append((at, at + len(piece), _ROLE_STYLES.get(role, "")))
+            at += len(piece)
+        is_marked = (self.has_focus or self._is_commenting) and shown.stop in self._marked_stops
+        base = self.resolve_style("$foreground 85% on $primary 25%" if is_marked else "$foreground 85%")
+        code = self.render_code(
+            self.get_row_text(row), base, row=row, spans=(), marks=[each for each in spans if each[2]]
+        )
+        margin = self.render_pieces([("▌" if is_marked else " ", base + self.app.stylesheet.parse_style("$primary"))])
+        return Strip.join([margin, code]).crop_extend(shift, shift + width, base.rich_style)
+
+    @property
+    def hint_scope(self) -> str:
+        """Key of the footer hints; "" = those of a text."""
+        return "" if self._rows else "nothing" if self._message else "plan"
+
+    # The cursor
+
+    @property
+    def _marked_stops(self) -> range:
+        """The marked stops."""
+        return range(min(self._stop, self._anchor), max(self._stop, self._anchor) + 1)
+
+    @property
+    def current_comment(self) -> Comment | None:
+        """The comment under the cursor."""
+        return next((row.comment for row in self._rows if row.stop == self._stop), None)
+
+    def get_marked_lines(self) -> tuple[int, str]:
+        """Return the first marked line (from 1, 0 = none) and the text of all."""
+        marked = [row for row in self._rows if row.stop in self._marked_stops and row.first]
+        if not marked:
+            return 0, ""
+        first, last = min(row.first for row in marked), max(row.last for row in marked)
+        return first, "\n".join(self._body.split("\n")[first - 1 : last])
+
+    def _move_to(self, stop: int, *, extends: bool = False) -> None:
+        last = max((row.stop for row in self._rows), default=1)
+        self._stop = max(1, min(stop, last))
+        if not extends:
+            self._anchor = self._stop
+        here = [at for at, row in enumerate(self._rows) if row.stop == self._stop]
+        if here:
+            top, height = self.scroll_offset.y, max(self.size.height, 1)
+            if here[0] < top or here[-1] >= top + height:
+                self.scroll_to(y=min(here[0], here[-1] - height + 1 if here[0] >= top else here[0]), animate=False)
+        self.redraw()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor by `step` lines."""
+        self._move_to(self._stop + step)
+
+    def action_extend(self, step: int) -> None:
+        """Extend the mark by `step` lines."""
+        self._move_to(self._stop + step, extends=True)
+
+    def action_page(self, step: int) -> None:
+        """Move a screenful; `step` 1 = down, -1 = up."""
+        here = next((at for at, row in enumerate(self._rows) if row.stop == self._stop), 0)
+        at = max(0, min(here + step * max(self.size.height - 1, 1), len(self._rows) - 1))
+        near = [row.stop for row in (self._rows[at:] if step > 0 else self._rows[at::-1]) if row.stop]
+        self._move_to(near[0] if near else self._stop)
+
+    def action_top(self) -> None:
+        self._move_to(1)
+
+    def action_bottom(self) -> None:
+        self._move_to(len(self._rows))
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        row = self._rows[offset.y + self.scroll_offset.y] if offset and self._has_row_at(offset.y) else None
+        if row is not None and row.stop and not self.screen.get_selected_text():
+            self._move_to(row.stop, extends=event.shift)
+            if event.chain == 2:
+                self.action_comment()
+
+    def _has_row_at(self, y: int) -> bool:
+        return y + self.scroll_offset.y < len(self._rows)
+
+    # What is said
+
+    def action_comment(self) -> None:
+        """Comment the marked lines, or change the comment under the cursor."""
+        if (said := self.current_comment) is not None:
+            self.post_message(self.CommentRequested(0, "", said))
+            return
+        start, excerpt = self.get_marked_lines()
+        if start:
+            self.post_message(self.CommentRequested(start, excerpt, None))
+
+    def action_uncomment(self) -> None:
+        """Remove the comment under the cursor."""
+        if (said := self.current_comment) is not None:
+            self.post_message(self.CommentRemoved(said))
+
+    def action_show_todos(self) -> None:
+        """Go back to the todos."""
+        self.post_message(self.Left())

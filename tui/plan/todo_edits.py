@@ -1,0 +1,85 @@
+"""Edits of a list of todos, as pure functions; the engine has the last word on each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from core.protocol.documents import Todo, TodoStatus
+
+Todos = tuple[Todo, ...]
+
+
+def make_todo_id(content: str, todos: Sequence[Todo]) -> str:
+    """Return a short id for a new todo that no other has."""
+    words = re.findall(r"[a-z0-9]+", content.lower())[:4]
+    base = "-".join(words)[:32].strip("-") or "todo"
+    taken = {todo.id for todo in todos}
+    return next(key for key in (base, *(f"{base}-{n}" for n in range(2, len(todos) + 3))) if key not in taken)
+
+
+def add_todo(todos: Todos, after: str, content: str) -> Todos:
+    """Return `todos` with a new one behind `after` ("" = at the end)."""
+    new = Todo(id=make_todo_id(content, todos), content=content)
+    at = next((number + 1 for number, todo in enumerate(todos) if todo.id == after), len(todos))
+    return (*todos[:at], new, *todos[at:])
+
+
+def remove_todo(todos: Todos, todo_id: str) -> Todos:
+    """Return `todos` without one; nothing depends on it any more."""
+    return tuple(
+        replace(todo, dependencies=tuple(each for each in todo.dependencies if each != todo_id))
+        for todo in todos
+        if todo.id != todo_id
+    )
+
+
+def move_todo(todos: Todos, todo_id: str, step: int) -> Todos:
+    """Return `todos` with one moved by `step` places."""
+    at = next((number for number, todo in enumerate(todos) if todo.id == todo_id), -1)
+    to = at + step
+    if at < 0 or not 0 <= to < len(todos):
+        return todos
+    changed = list(todos)
+    changed.insert(to, changed.pop(at))
+    return tuple(changed)
+
+
+def move_todo_to(todos: Todos, todo_id: str, target: str) -> Todos:
+    """Return `todos` with one moved to the place of `target`."""
+    places = {todo.id: number for number, todo in enumerate(todos)}
+    return move_todo(todos, todo_id, places[target] - places[todo_id]) if {todo_id, target} <= places.keys() else todos
+
+
+def parse_ids(text: str) -> tuple[str, ...]:
+    """Return comma-separated ids, each once."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def set_content(todos: Todos, key: str, content: str) -> Todos:
+    return tuple(replace(todo, content=content) if todo.id == key else todo for todo in todos)
+
+
+def set_dependencies(todos: Todos, key: str, needs: tuple[str, ...]) -> Todos:
+    return tuple(replace(todo, dependencies=needs) if todo.id == key else todo for todo in todos)
+
+
+def set_verification(todos: Todos, key: str, command: str) -> Todos:
+    return tuple(replace(todo, verify=command) if todo.id == key else todo for todo in todos)
+
+
+def set_status(todos: Todos, keys: frozenset[str], status: TodoStatus) -> Todos:
+    return tuple(replace(todo, status=status) if todo.id in keys else todo for todo in todos)
+
+
+def find_dependants(todos: Sequence[Todo], key: str) -> tuple[str, ...]:
+    """Return the ids of open todos that depend on `key`, directly or through others."""
+    reached, reach = set[str](), [key]
+    while reach:
+        now = reach.pop()
+        fresh = [each.id for each in todos if now in each.dependencies and each.id not in reached]
+        reached.update(fresh)
+        reach += fresh
+    return tuple(todo.id for todo in todos if todo.id in reached - {key} and todo.status in {"pending", "in_progress"})

@@ -1,0 +1,273 @@
+"""The todos of a plan as a list or a graph with a cursor; rows are rendered when they are seen.
+
+Five thousand todos cost no more than a screenful: for all of them only the row is computed at which each ends.
+The keys
+that change a todo belong to the panel; the mouse does the same here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from core.protocol.documents import Todo
+from core.protocol.events import TodoVerified
+from tui.keymap import get_bindings
+from tui.plan.graph import GraphRow
+from tui.plan.todo_rows import count_rows, render_graph_row, render_todo
+from tui.widgets.code_view import CodeView, measure_text
+from tui.widgets.text_rows import Piece
+
+SIGN_COLUMNS = range(1, 3)
+
+
+class TodoList(CodeView):
+    """Lists todos; the cursor stays on its todo, or in its place."""
+
+    ALLOW_SELECT = False  # dragging moves a todo
+
+    DEFAULT_CSS = """
+    TodoList { height: auto; max-height: 60%; overflow-x: hidden; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("todos")
+
+    class StatusClicked(Message):
+        """The current todo is to get its next status."""
+
+    @dataclass
+    class Dropped(Message):
+        """A todo was dragged to the place of `target`."""
+
+        id: str
+        target: str
+
+    class TextRequested(Message):
+        """The text of the plan is to be read."""
+
+    class HunksRequested(Message):
+        """The changes made for the current todo are to be shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: Sequence[GraphRow] = ()
+        self._todos: Mapping[str, Todo] = {}
+        self._proofs: Mapping[str, TodoVerified] = {}
+        self._hunks: Mapping[str, int] = {}
+        self._activities: Mapping[str, str] = {}
+        self._is_graph = False
+        self._ends: list[int] = []
+        self._rendered: dict[int, list[list[Piece]]] = {}
+        self._cursor = 0
+        self._width = 20
+        self._dragged = ""
+        self._target = -1
+        self._has_dropped = False
+
+    def show(
+        self,
+        rows: Sequence[GraphRow],
+        *,
+        todos: Mapping[str, Todo],
+        proofs: Mapping[str, TodoVerified],
+        hunks: Mapping[str, int],
+        activities: Mapping[str, str],
+        is_graph: bool,
+    ) -> None:
+        """Show these rows. By todo id: `todos` all of them, `hunks` pending ones made for it, `doing` its subagent's
+        activity."""
+        marked = self.current_todo
+        self._rows, self._todos, self._proofs, self._hunks, self._activities = rows, todos, proofs, hunks, activities
+        self._is_graph = is_graph
+        at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self._cursor)
+        self._lay_out()
+        self._move_to(at)
+
+    def _lay_out(self) -> None:
+        self._width = width = max(self.container_size.width - 1, 20)  # whether or not there is a scroll bar
+        todos = self._todos
+        keys = (row.todo for row in self._rows)
+        heights = (
+            1 if self._is_graph else count_rows(each, todos, width, is_active=each.id in self._activities)
+            for each in keys
+        )
+        self._ends = list(accumulate(heights))
+        self._rendered.clear()
+        self.virtual_size = Size(0, self._ends[-1] if self._ends else 0)
+
+    @property
+    def current_todo(self) -> Todo | None:
+        """The todo under the cursor, None without any."""
+        return self._rows[self._cursor].todo if self._cursor < len(self._rows) else None
+
+    @property
+    def visible_todos(self) -> list[Todo]:
+        """The todos of the list, from the top."""
+        return [row.todo for row in self._rows]
+
+    def select_todo(self, key: str) -> bool:
+        """Put the cursor on a todo. False if it is not in the list."""
+        at = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)
+        if at is not None:
+            self._move_to(at)
+        return at is not None
+
+    def _move_to(self, at: int) -> None:
+        self._cursor = max(min(at, len(self._rows) - 1), 0)
+        if self._ends:
+            first, last = self._find_first_row(self._cursor), self._ends[self._cursor] - 1
+            top, height = self.scroll_offset.y, max(self.size.height, 1)
+            if first < top or last >= top + height:
+                self.scroll_to(y=first if first < top else last - height + 1, animate=False, force=True)
+        self.redraw()
+
+    def _find_first_row(self, entry: int) -> int:
+        return self._ends[entry - 1] if entry else 0
+
+    def _find_entry(self, row: int) -> int:
+        """Return the index of the todo at a row, -1 = none."""
+        return bisect_right(self._ends, row) if self._ends and 0 <= row < self._ends[-1] else -1
+
+    # Drawing
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self._lay_out()
+        self._move_to(self._cursor)
+
+    def get_row_text(self, row: int) -> str:
+        entry = self._find_entry(row)
+        return self._rows[entry].todo.content if entry >= 0 else ""
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        entry = self._find_entry(row)
+        base = self.resolve_style(self._choose_background(entry))
+        pieces = self._render_entry(entry)[row - self._find_first_row(entry)]
+        parse = self.app.stylesheet.parse_style
+        strip = self.render_pieces([(text, base + parse(style) if style else base) for text, style in pieces])
+        badge = self._format_hunk_badge(entry) if row == self._find_first_row(entry) else ""
+        strip = strip.adjust_cell_length(max(width - measure_text(badge), 0), base.rich_style)
+        tail = self.render_pieces([(badge, base + parse("$text-secondary"))])
+        return Strip.join([strip, tail]).adjust_cell_length(width, base.rich_style)
+
+    def _choose_background(self, entry: int) -> str:
+        if entry == self._target:
+            return "on $accent 35%"
+        if entry != self._cursor:
+            return ""
+        return "on $primary 35%" if self.has_focus else "on $foreground 10%"
+
+    def _render_entry(self, entry: int) -> list[list[Piece]]:
+        if (known := self._rendered.get(entry)) is not None:
+            return known
+        lines, todo = self._rows[entry]
+        proof = self._proofs.get(todo.id)
+        if self._is_graph:
+            works = todo.id in self._activities
+            drawn = [render_graph_row(todo, self._todos, self._width, lines=lines, proof=proof, is_active=works)]
+        else:
+            drawn = render_todo(todo, self._todos, self._width, proof=proof, activity=self._activities.get(todo.id))
+        self._rendered[entry] = drawn
+        return drawn
+
+    def _format_hunk_badge(self, entry: int) -> str:
+        """Return how many pending hunks were made for a todo, "" = none."""
+        count = self._hunks.get(self._rows[entry].todo.id, 0)
+        return f" ±{min(count, 999)} " if count else ""
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self._stop_dragging()
+
+    # Keys
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor by `step` todos."""
+        self._move_to(self._cursor + step)
+
+    def action_page(self, step: int) -> None:
+        """Move a screenful; `step` 1 = down, -1 = up."""
+        row = self._find_first_row(self._cursor) if self._ends else 0
+        entry = self._find_entry(row + step * max(self.size.height - 1, 1))
+        self._move_to(entry if entry >= 0 else (len(self._rows) if step > 0 else 0))
+
+    def action_top(self) -> None:
+        self._move_to(0)
+
+    def action_bottom(self) -> None:
+        self._move_to(len(self._rows) - 1)
+
+    def action_read_text(self) -> None:
+        """Go to the text."""
+        self.post_message(self.TextRequested())
+
+    # The mouse
+
+    def _locate_mouse(self, event: events.MouseEvent) -> tuple[int, int, bool]:
+        """Return the todo under the mouse (-1 = none), the column, and True on the todo's first row."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return -1, 0, False
+        row = offset.y + self.scroll_offset.y
+        entry = self._find_entry(row)
+        return entry, offset.x, entry >= 0 and row == self._find_first_row(entry)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        entry, _, _ = self._locate_mouse(event)
+        self._has_dropped = False
+        if event.button == 1 and entry >= 0 and not self._is_graph:
+            self._dragged = self._rows[entry].todo.id
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if not self._dragged:
+            return
+        offset = event.get_content_offset_capture(self)
+        if not 0 <= offset.y < self.size.height:
+            self.scroll_relative(y=-1 if offset.y < 0 else 1, animate=False)
+        entry = self._find_entry(max(offset.y, 0) + self.scroll_offset.y)
+        is_away = entry >= 0 and self._rows[entry].todo.id != self._dragged
+        target = entry if is_away else -1
+        if target != self._target:
+            self._target = target
+            self.redraw()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        dragged, target = self._dragged, self._target
+        self._stop_dragging()
+        if dragged and 0 <= target < len(self._rows):
+            self._has_dropped = True
+            self.select_todo(dragged)
+            self.post_message(self.Dropped(dragged, self._rows[target].todo.id))
+
+    def _stop_dragging(self) -> None:
+        if self._dragged:
+            self.release_mouse()
+        self._dragged, self._target = "", -1
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        entry, column, is_first = self._locate_mouse(event)
+        if entry < 0 or self._has_dropped:  # the end of dragging is a click, too
+            return
+        self._move_to(entry)
+        badge = self._format_hunk_badge(entry)
+        if is_first and badge and column >= self.size.width - len(badge):
+            self.post_message(self.HunksRequested())
+        elif (is_first and column in self._find_sign_columns(entry)) or event.chain == 2:
+            self.post_message(self.StatusClicked())
+
+    def _find_sign_columns(self, entry: int) -> range:
+        shift = len(self._rows[entry].lines)
+        return range(SIGN_COLUMNS.start + shift, SIGN_COLUMNS.stop + shift)

@@ -1,0 +1,150 @@
+"""Rows of a todo (status, text, dependencies, verification) and the title of a plan. Styles are theme variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from textual.content import Content
+
+from core.protocol.documents import Todo
+from core.protocol.events import TodoVerified
+from core.protocol.plans import Plan
+from tui.text import fit_line
+from tui.widgets.text_rows import Piece, find_line_breaks
+
+SIGNS: Final[Mapping[str, tuple[str, str]]] = {
+    "pending": ("○", "$foreground 45%"),
+    "ready": ("○", "$primary bold"),
+    "in_progress": ("◐", "$text-warning bold"),
+    "completed": ("●", "$text-success"),
+    "cancelled": ("✕", "$foreground 40%"),
+}
+TEXT_STYLES: Final[Mapping[str, str]] = {
+    "pending": "$foreground 60%",
+    "ready": "$foreground",
+    "in_progress": "$foreground bold",
+    "completed": "$foreground 50%",
+    "cancelled": "$foreground 40% strike",
+}
+STATE_NAMES: Final = {"blocked": "pending", "done": "completed", "doing": "in_progress"}
+WAITING_STYLE: Final = "$foreground 45% italic"
+LANE_STYLE: Final = "$foreground 45%"
+PROGRESS_WIDTH: Final = 12
+MAX_TEXT_LENGTH: Final = 600  # characters of a todo that are shown
+INDENT: Final = "   "
+ACTIVITY_LABEL: Final = "at work: "
+MARGIN: Final = 9  # columns of a row that its words do not have: the sign before, the number of its hunks behind
+
+
+def list_open_dependencies(todo: Todo, todos: Mapping[str, Todo]) -> list[str]:
+    """Return the ids of todos to complete before this one; a cancelled one does not count."""
+    settled = ("completed", "cancelled")
+    return [each for each in todo.dependencies if each not in todos or todos[each].status not in settled]
+
+
+def get_state(todo: Todo, todos: Mapping[str, Todo]) -> str:
+    """Return the status; "ready" for a pending todo without open dependencies."""
+    return "ready" if todo.status == "pending" and not list_open_dependencies(todo, todos) else todo.status
+
+
+def matches_filter(todo: Todo, todos: Mapping[str, Todo], pattern: str) -> bool:
+    """True if every word of a filter is in the todo's id, text or state."""
+    state = get_state(todo, todos)
+    shown = f"{todo.id} {todo.content} {state.replace('_', ' ')}".lower()
+    names = {name for name, each in STATE_NAMES.items() if each == state}
+    return all(word in shown or word in names for word in pattern.lower().split())
+
+
+def count_rows(todo: Todo, todos: Mapping[str, Todo], width: int, *, is_active: bool = False) -> int:
+    """Return how many rows `render_todo` gives; `works`: a subagent works on it."""
+    waits = todo.status == "pending" and bool(list_open_dependencies(todo, todos))
+    return (
+        _count_lines(fit_line(todo.content, MAX_TEXT_LENGTH), max(width - MARGIN, 8))
+        + waits
+        + bool(todo.verify)
+        + is_active
+    )
+
+
+@lru_cache(maxsize=20_000)
+def _count_lines(text: str, width: int) -> int:
+    return len(find_line_breaks(text, width))
+
+
+def render_todo(
+    todo: Todo, todos: Mapping[str, Todo], width: int, *, proof: TodoVerified | None = None, activity: str | None = None
+) -> list[list[Piece]]:
+    """Return its rows in the list: text, open dependencies, verification.
+
+    `doing`: what its subagent does, None without one.
+    """
+    state = get_state(todo, todos)
+    sign, colour = SIGNS[state]
+    content = fit_line(todo.content, MAX_TEXT_LENGTH)
+    texts = [content[start:end] for start, end in find_line_breaks(content, max(width - MARGIN, 8))]
+    lines: list[list[Piece]] = [[(f" {sign} ", colour), (texts[0], TEXT_STYLES[state])]]
+    lines += [[(INDENT, ""), (text, TEXT_STYLES[state])] for text in texts[1:]]
+    if todo.status == "pending" and (waiting := list_open_dependencies(todo, todos)):
+        lines.append([(f"{INDENT}waits for: {fit_line(', '.join(waiting), max(width - 20, 12))}", WAITING_STYLE)])
+    if activity is not None:
+        activity = fit_line(activity, max(width - len(ACTIVITY_LABEL) - len(INDENT) - 2, 8))
+        lines.append([(f"{INDENT}{ACTIVITY_LABEL}", "$accent"), (activity, "$foreground 60%")])
+    if todo.verify:
+        lines.append([_format_verification(todo, proof, width)])
+    return lines
+
+
+def render_graph_row(
+    todo: Todo,
+    todos: Mapping[str, Todo],
+    width: int,
+    *,
+    lines: str,
+    proof: TodoVerified | None,
+    is_active: bool = False,
+) -> list[Piece]:
+    """Return its row of the graph behind `lines`; `works`: a subagent works on it."""
+    state = get_state(todo, todos)
+    sign, colour = SIGNS[state]
+    mark = ACTIVITY_LABEL if is_active else ""
+    text = fit_line(f"{todo.id}  {todo.content}", max(width - len(lines) - MARGIN - 1 - len(mark), 8))
+    rest: list[Piece] = [(mark, "$accent"), (text, TEXT_STYLES[state]), *_format_verification_mark(todo, proof)]
+    return [(f" {lines}", LANE_STYLE), (f"{sign} ", colour), *rest]
+
+
+def _format_verification_mark(todo: Todo, proof: TodoVerified | None) -> list[Piece]:
+    if proof is None or not todo.verify:
+        return []
+    return [(" ✓", "$text-success")] if proof.exit_code == 0 else [(" ✗", "$text-error")]
+
+
+def _format_verification(todo: Todo, proof: TodoVerified | None, width: int) -> Piece:
+    command = fit_line(todo.verify, max(width - 28, 12))
+    if proof is None or proof.command != todo.verify:
+        return f"{INDENT}verify: {command}", "$foreground 45%"
+    if proof.exit_code == 0:
+        return f"{INDENT}✓ verified: {command}", "$text-success"
+    how = "did not end" if proof.exit_code is None else f"exit code {proof.exit_code}"
+    return f"{INDENT}✗ verify failed ({how}): {command}", "$text-error"
+
+
+def render_title(plan: Plan | None, todos: Sequence[Todo], width: int) -> Content:
+    """Return name and progress of a plan, its overview below."""
+    done = sum(todo.status == "completed" for todo in todos)
+    count = sum(todo.status != "cancelled" for todo in todos)
+    full = round(PROGRESS_WIDTH * done / count) if count else 0
+    name = fit_line(plan.name if plan else "Todos", max(width - PROGRESS_WIDTH - 10, 12))
+    progress = f"{done}/{count}" if todos else ""
+    gap = max(width - len(name) - len(progress) - (PROGRESS_WIDTH + 1 if todos else 0), 1)
+    parts = [Content.styled(name, "bold $foreground"), Content(" " * gap)]
+    if todos:
+        parts += [
+            Content.styled("━" * full, "$success"),
+            Content.styled("━" * (PROGRESS_WIDTH - full), "$foreground 20%"),
+        ]
+        parts.append(Content.styled(f" {progress}", "$foreground 75%"))
+    if plan is not None and plan.overview.strip():
+        parts.append(Content.styled("\n" + fit_line(plan.overview, width * 2), "$foreground 60%"))
+    return Content.assemble(*parts)

@@ -1,0 +1,307 @@
+"""Everything pending as one list: files, grouped by directory where there are many, and one row per bulk.
+
+Rows are plain data, rendered when they are seen: ten thousand files cost no more than a screenful.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import ClassVar, Final, Literal, NamedTuple
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from core.protocol.renames import group_renames
+from core.protocol.review import Bulk, Change
+from tui.keymap import get_bindings
+from tui.review.descriptions import MUTED, SIGNS, Part, build_badges, build_bulk_badges, describe_bulk
+from tui.text import format_path
+from tui.widgets.code_view import CodeView, measure_text
+from tui.widgets.side_pane import HintsChanged
+
+GROUPED_FROM: Final = 25  # files from which they are grouped by directory
+DELETED_GROUP_FROM: Final = 3  # deleted files of one directory that are summed up in a line
+
+
+class ChangeRow(NamedTuple):
+    """`name`: the path of a file or directory, the root of a bulk; `members`: indices of changes."""
+
+    kind: Literal["file", "directory", "bulk"]
+    name: str
+    members: tuple[int, ...] = ()
+    is_deleted: bool = False
+    is_open: bool = True
+    depth: int = 0
+
+
+def build_rows(
+    changes: Sequence[Change], bulks: Sequence[Bulk], *, pattern: str = "", toggled: Collection[str] = ()
+) -> list[ChangeRow]:
+    """Return the rows in order of path, bulks last.
+
+    `pattern`: words that must be in the path or in the command that made it. `toggled`: directories that differ
+    from their
+    initial state (deleted ones closed, others open).
+    """
+    words = pattern.lower().split()
+    chosen = [index for index, each in enumerate(changes) if not words or _has_words(_search_text(each), words)]
+    gone = {} if words else _group_deleted(changes, chosen)
+    is_long = len(chosen) >= GROUPED_FROM
+    rows: list[ChangeRow] = []
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for index in chosen:
+        path = changes[index].path
+        above = gone.get(index) or (path.rpartition("/")[0] if is_long else "")
+        groups.setdefault((above, index in gone), []).append(index)
+    for (above, is_gone), members in groups.items():
+        depth = 0
+        if is_gone or (is_long and above):
+            is_open = (above in toggled) if is_gone else (above not in toggled)
+            rows.append(ChangeRow("directory", above, tuple(members), is_gone, is_open))
+            depth = 1
+            if not is_open:
+                continue
+        rows += [ChangeRow("file", changes[index].path, (index,), depth=depth) for index in members]
+    rows += [ChangeRow("bulk", each.root) for each in bulks if not words or _has_words(each.root.lower(), words)]
+    return rows
+
+
+def _search_text(change: Change) -> str:
+    return f"{change.renamed_from} {change.path} {change.origin.command if change.origin else ''}".lower()
+
+
+def _has_words(text: str, words: Sequence[str]) -> bool:
+    return all(word in text for word in words)
+
+
+def _group_deleted(changes: Sequence[Change], chosen: Sequence[int]) -> dict[int, str]:
+    """Map deleted files to the topmost directory with nothing but deletions, if there are several."""
+    total: dict[str, int] = {}
+    deleted: dict[str, int] = {}
+    for index in chosen:
+        for above in _list_parents(changes[index].path):
+            total[above] = total.get(above, 0) + 1
+            deleted[above] = deleted.get(above, 0) + (changes[index].operation == "delete")
+    found = {}
+    for index in chosen:
+        wholly = (
+            each for each in _list_parents(changes[index].path) if total[each] == deleted[each] >= DELETED_GROUP_FROM
+        )
+        if changes[index].operation == "delete" and (top := next(wholly, "")):
+            found[index] = top
+    return found
+
+
+def _list_parents(path: str) -> list[str]:
+    """Return the directories above a path, outermost first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+class ChangeList(CodeView):
+    """The list with a cursor; the pane gives the verdicts."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("changes", "code")
+
+    @dataclass
+    class Opened(Message):
+        """A file was opened."""
+
+        index: int
+
+    def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(clock=clock, id=id)
+        self._generation = 0
+        self._changes: tuple[Change, ...] = ()
+        self._bulks: tuple[Bulk, ...] = ()
+        self._rows: list[ChangeRow] = []
+        self._toggled: set[str] = set()
+        self._cursor = 0
+        self.pattern = ""
+        self.sent: Collection[str] = ()
+
+    @property
+    def current_row(self) -> ChangeRow | None:
+        """The row under the cursor, None without any."""
+        return self._rows[self._cursor] if self._cursor < len(self._rows) else None
+
+    @property
+    def hint_scope(self) -> str:
+        """Key of the footer hints: a bulk has nothing to open."""
+        return "bulk" if self.current_row is not None and self.current_row.kind == "bulk" else ""
+
+    def show(self, changes: tuple[Change, ...], bulks: tuple[Bulk, ...], sent: Collection[str] = ()) -> None:
+        """Show what is pending; the cursor stays on its row, or in its place. `sent`: verdicts under way."""
+        self.sent = sent
+        self._generation += (self._changes, self._bulks) != (changes, bulks)
+        self._changes, self._bulks = changes, bulks
+        self._lay_out()
+
+    def get_target(self, row: ChangeRow) -> Hashable:
+        """Return what a verdict on a row is about: the hunks of a file; a directory or a bulk as it is now."""
+        if row.kind != "file":
+            return row.kind, row.name, len(row.members), self._generation
+        return row.kind, row.name, tuple(hunk.id for hunk in self._changes[row.members[0]].hunks)
+
+    def list_seen_targets(self, top: int, height: int) -> list[Hashable]:
+        return [self.get_target(row) for row in self._rows[top : top + height]]
+
+    def reveal_current(self) -> None:
+        """Scroll the cursor into view."""
+        self._move_to(self._cursor)
+
+    def set_filter(self, pattern: str) -> None:
+        """Show only rows with these words."""
+        self.pattern = pattern
+        self._lay_out()
+
+    def select_change(self, index: int) -> None:
+        """Put the cursor on a change."""
+        places = [at for at, row in enumerate(self._rows) if index in row.members]
+        self._move_to(places[-1] if places else self._cursor)
+
+    def _lay_out(self) -> None:
+        before = self.current_row
+        self._rows = build_rows(self._changes, self._bulks, pattern=self.pattern, toggled=self._toggled)
+        names = {(row.kind, row.name): at for at, row in enumerate(self._rows)}
+        at = names.get((before.kind, before.name), self._cursor) if before else self._cursor
+        self.virtual_size = Size(0, len(self._rows))
+        self._move_to(at)
+
+    def _move_to(self, at: int) -> None:
+        before = self.hint_scope
+        self._cursor = max(min(at, len(self._rows) - 1), 0)
+        if self.hint_scope != before:
+            self.post_message(HintsChanged())
+        top, height = self.scroll_offset.y, max(self.size.height, 1)
+        if not top <= self._cursor < top + height:
+            self.scroll_to(y=self._cursor - (0 if self._cursor < top else height - 1), animate=False, force=True)
+        self.redraw()
+
+    def move_cursor(self, step: int) -> None:
+        """Move the cursor by `step` rows."""
+        self._move_to(self._cursor + step)
+
+    def count_rows(self) -> int:
+        return max(len(self._rows), self.size.height if not self._rows else 0)
+
+    def get_row_text(self, row: int) -> str:
+        return self._rows[row].name if row < len(self._rows) else ""
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if not self._rows:
+            text = "Nothing here has these words\n\nEscape shows all of it again." if self.pattern else ""
+            return self.render_message(text, row, width)
+        shown, is_current = self._rows[row], row == self._cursor
+        base = self.resolve_style("on $primary 16%" if is_current else "")
+        left, right = self._render_parts(shown)
+        parse = self.app.stylesheet.parse_style
+        tail = [(text, base + parse(style)) for text, style in right]
+        room = width - sum(measure_text(text) for text, _ in tail) - 1
+        head = [("▌" if is_current else " ", base + parse("$primary"))]
+        head += [(text, base + (parse(style) if style else base)) for text, style in left]
+        strip = Strip([Segment(text, style.rich_style) for text, style in head if text])
+        if strip.cell_length > room > 0:
+            strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("…", (base + parse(MUTED)).rich_style)])])
+        strip = strip.adjust_cell_length(max(room, 0), base.rich_style)
+        end = Strip([Segment(text, style.rich_style) for text, style in tail])
+        return Strip.join([strip, end, Strip([Segment(" ", base.rich_style)])]).adjust_cell_length(
+            width, base.rich_style
+        )
+
+    def _render_parts(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
+        match row.kind:
+            case "bulk":
+                bulk = next(each for each in self._bulks if each.root == row.name)
+                waits = [(" … ", "$text-warning")] if row.name in self.sent else []
+                return [("▒ ", "$text-primary"), *describe_bulk(bulk)], [*waits, *build_bulk_badges(bulk)]
+            case "directory":
+                return self._render_directory(row)
+            case "file":
+                return self._render_file(row)
+
+    def _render_directory(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
+        found = [self._changes[index] for index in row.members]
+        sign = "▾ " if row.is_open else "▸ "
+        name = format_path(row.name, 400) + "/"
+        if row.is_deleted:
+            words = f"{len(found):,} files deleted"
+            return [(sign, MUTED), ("- ", "$text-error"), (name, "bold"), (f"  {words}", "$text-error")], []
+        if all(each.renamed_from for each in found):
+            came = group_renames(found)
+            whole = len(came) == 1 and len(came[0].files) == len(found)
+            name = f"{format_path(came[0].old, 400)}/ → {format_path(came[0].new, 400)}/" if whole else name
+            return [
+                (sign, MUTED),
+                (name, "bold"),
+                (f"  {len(found):,} files renamed", "$text-primary"),
+            ], _format_counts(found)
+        return [(sign, MUTED), (name, "bold"), (f"  {len(found):,} files", MUTED)], _format_counts(found)
+
+    def _render_file(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
+        change = self._changes[row.members[0]]
+        path = change.path.rpartition("/")[2] if row.depth and not self._is_deleted(change) else change.path
+        sign, colour = SIGNS[change.operation]
+        name = (
+            f"{format_path(change.renamed_from, 400)} → {format_path(path, 400)}"
+            if change.renamed_from
+            else format_path(path, 400)
+        )
+        left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (name, "")]
+        if change.path in self.sent:
+            left.append((" …", "$text-warning"))
+        return left, [*build_badges(change), *_format_counts([change])]
+
+    def _is_deleted(self, change: Change) -> bool:
+        return change.operation == "delete"
+
+    # Keys and the mouse
+
+    def action_open_row(self) -> None:
+        """Open the file, or open or close the directory."""
+        row = self.current_row
+        if row is None or row.kind == "bulk":
+            return
+        if row.kind == "directory":
+            self.action_fold()
+        else:
+            self.post_message(self.Opened(row.members[0]))
+
+    def action_fold(self) -> None:
+        """Open or close the directory."""
+        row = self.current_row
+        if row is not None and row.kind == "directory":
+            self._toggled ^= {row.name}
+            self._lay_out()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor by `step` rows."""
+        self.move_cursor(step)
+
+    def action_top(self) -> None:
+        self._move_to(0)
+
+    def action_bottom(self) -> None:
+        self._move_to(len(self._rows) - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        row = event.y + self.scroll_offset.y
+        if row < len(self._rows):
+            was_here = row == self._cursor
+            self._move_to(row)
+            if was_here:
+                self.action_open_row()
+
+
+def _format_counts(changes: Sequence[Change]) -> list[Part]:
+    added, removed = sum(each.added for each in changes), sum(each.removed for each in changes)
+    return [
+        (f" {f'+{added:,}' if added else '':>5}", "$text-success"),
+        (f" {f'−{removed:,}' if removed else '':>5}", "$text-error"),
+    ]

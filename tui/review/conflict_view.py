@@ -1,0 +1,126 @@
+"""One place of a conflict: base, the user's lines and the agent's, side by side where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.strip import Strip
+
+from core.protocol.review import ConflictChoice, ConflictRegion
+from tui.text import clean, shorten_lines
+from tui.widgets.code_view import CodeView, measure_text
+
+Side = Literal["mine", "base", "theirs"]
+
+SIDE_BY_SIDE_WIDTH: Final = 90
+NAMES: Final[dict[Side, str]] = {"mine": "yours, on disk", "base": "base, before both", "theirs": "the agent's"}
+COLOURS: Final[dict[Side, str]] = {"mine": "$text-primary", "base": "$foreground 60%", "theirs": "$text-success"}
+TAKEN_BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 18%", "base": "", "theirs": "on $success 16%"}
+
+
+class ConflictCell(NamedTuple):
+    """One line of one side; `side` None: of both."""
+
+    text: str
+    side: Side | None = None
+    is_heading: bool = False
+
+
+class ConflictView(CodeView):
+    """Shows the three sides of a conflicting place and what was chosen for it."""
+
+    def __init__(self, names: Mapping[Side, str] = NAMES) -> None:
+        super().__init__()
+        self._names = names
+        self._clash: ConflictRegion | None = None
+        self._choice: ConflictChoice | None = None
+        self._rows: list[tuple[ConflictCell, ...]] = []
+
+    def show(self, clash: ConflictRegion, choice: ConflictChoice | None) -> None:
+        """Show a place, and the choice made for it."""
+        self._clash, self._choice = clash, choice
+        self._lay_out()
+        self.scroll_to(0, 0, animate=False, force=True)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        if (clash := self._clash) is None:
+            return
+        sides: dict[Side, list[ConflictCell]] = {
+            "mine": [ConflictCell(text, "mine") for text in clash.mine],
+            "base": [ConflictCell(text, "base") for text in clash.base],
+            "theirs": [ConflictCell(text, "theirs") for text in clash.theirs],
+        }
+        rows: list[tuple[ConflictCell, ...]] = [(ConflictCell(text),) for text in clash.before]
+        room = self.size.width // 3 - 2
+        longest = max((measure_text(cell.text) for lines in sides.values() for cell in lines), default=0)
+        if self.size.width >= SIDE_BY_SIDE_WIDTH and longest <= room:
+            rows.append(tuple(ConflictCell(self._names[side], side, True) for side in sides))
+            for at in range(max(1, *(len(lines) for lines in sides.values()))):
+                rows.append(tuple(_cell_at(lines, at, side) for side, lines in sides.items()))
+        else:
+            for side in ("mine", "theirs", "base"):
+                rows.append((ConflictCell(self._names[side], side, True),))
+                rows += [
+                    (part,)
+                    for cell in sides[side] or [_cell_at([], 0, side)]
+                    for part in _fold_cell(cell, self.size.width)
+                ]
+        if self._choice is not None and self._choice.take == "text":
+            rows.append((ConflictCell("what you wrote", None, True),))
+            rows += [(ConflictCell(text),) for text in self._choice.text.split("\n")]
+        self._rows = rows
+        self.virtual_size = Size(0, len(rows))
+        self.redraw()
+
+    def get_row_text(self, row: int) -> str:
+        return "  ".join(cell.text for cell in self._rows[row]) if row < len(self._rows) else ""
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        cells = self._rows[row]
+        each = max((width - len(cells) + 1) // len(cells), 1)
+        divider = self.render_pieces([("│", self.resolve_style("$foreground 20%"))])
+        strips: list[Strip] = []
+        for at, cell in enumerate(cells):
+            if at:
+                strips.append(divider)
+            room = each if at < len(cells) - 1 else width - at * (each + 1)
+            strips.append(self._render_cell(cell, room))
+        return Strip.join(strips)
+
+    def _render_cell(self, cell: ConflictCell, width: int) -> Strip:
+        taken = self._is_taken(cell.side)
+        style = self.resolve_style(TAKEN_BACKGROUNDS[cell.side] if cell.side and taken else "")
+        parse = self.app.stylesheet.parse_style
+        if cell.is_heading:
+            colour = COLOURS[cell.side] if cell.side else "$text-warning"
+            text = f" {'✓ ' if taken or not cell.side else ''}{cell.text}"
+            return self.render_pieces([(text, style + parse(f"bold {colour}"))]).adjust_cell_length(
+                width, style.rich_style
+            )
+        text = clean(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
+        ink = style + parse(COLOURS[cell.side] if cell.side == "base" else ("" if cell.side else "$foreground 60%"))
+        return self.render_pieces([(f" {text}", ink)]).adjust_cell_length(width, style.rich_style)
+
+    def _is_taken(self, side: Side | None) -> bool:
+        take = self._choice.take if self._choice else ""
+        return side is not None and side != "base" and take in {side, "both"}
+
+
+def _cell_at(lines: list[ConflictCell], at: int, side: Side) -> ConflictCell:
+    if at < len(lines):
+        return lines[at]
+    return ConflictCell("(nothing)" if not lines and at == 0 else "", side)
+
+
+def _fold_cell(cell: ConflictCell, width: int) -> list[ConflictCell]:
+    """Split a line into as many cells as show all of it."""
+    room = max(width - 2, 10)
+    text = clean(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
+    return [cell._replace(text=part.plain) for part in Content(text).fold(room)] or [cell]

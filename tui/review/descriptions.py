@@ -1,0 +1,208 @@
+"""Descriptions in the review: what a change is, its origin, its check, its risk, and what a bulk holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.protocol.review import Bulk, Change, FileState, Origin
+from tui.text import fit_line, format_path
+from tui.widgets.code_view import measure_text
+
+Part = tuple[str, str]
+
+COMPETING_ADVICE: Final = "Both are kept: t settles it place by place; nothing of the file is accepted before."
+CONFLICT_ADVICE: Final = (
+    "Your file is untouched. t settles it place by place; reject with r to keep yours; w says why, so that the agent "
+    "makes its edit again on top of yours."
+)
+PROTECTED_ADVICE: Final = "Accepted alone, and confirmed."
+
+SIGNS: Final = {
+    "create": ("+", "$text-success"),
+    "edit": ("~", "$text-warning"),
+    "delete": ("-", "$text-error"),
+    "rename": ("→", "$text-primary"),
+    "mode": ("x", "$text-primary"),
+}
+CONFLICT_BADGE: Final[Part] = (" ! conflict ", "bold $text-warning on $warning-muted")
+PROTECTED_BADGE: Final[Part] = (" ! red ", "bold $text-error on $error-muted")
+MUTED: Final = "$foreground 55%"
+COMMAND_LENGTH: Final = 48  # characters of a command that are shown
+EMPTY: Final = (
+    "Nothing to review\n\n"
+    "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
+    "a accepts, r rejects, u takes a verdict back."
+)
+NOTHING_PENDING: Final = "Nothing is pending here any more\n\nIt was settled meanwhile. ] and [ go to the other files."
+
+
+def format_size(count: int) -> str:
+    """Return bytes as "980 B", "1.2 kB" or "48 MB"."""
+    amount, units = float(count), ["B", "kB", "MB", "GB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:.1f} {units[0]}" if units[0] != "B" and amount < 10 else f"{amount:.0f} {units[0]}"
+
+
+def describe_attributes(change: Change) -> list[str]:
+    """Return what the lines do not show: binary content, links, modes."""
+    base, pending = change.counted_state, change.pending
+    found = []
+    if change.binary:
+        found.append(
+            "binary " + " → ".join(format_size(each.size) for each in (base, pending) if each.kind != "absent")
+        )
+    if base.kind != pending.kind and "absent" not in (base.kind, pending.kind):
+        found.append(f"{_describe_kind(base)} → {_describe_kind(pending)}")
+    elif "symlink" in (base.kind, pending.kind):
+        found.append("symbolic link")
+    if base.mode != pending.mode and (base.kind, pending.kind) == ("file", "file"):
+        found.append(f"mode {base.mode & 0o7777:o} → {pending.mode & 0o7777:o}")
+    elif base.kind == "absent" and pending.kind == "file" and pending.mode & 0o111:
+        found.append("executable")
+    return found
+
+
+def _describe_kind(state: FileState) -> str:
+    return "symbolic link" if state.kind == "symlink" else "file"
+
+
+def build_badges(change: Change) -> list[Part]:
+    """Return the badges of a change, most urgent first."""
+    found: list[Part] = []
+    if change.conflict:
+        found.append(CONFLICT_BADGE)
+    if change.protected:
+        found.append(PROTECTED_BADGE)
+    elif change.risk:
+        found.append((" ⚑ runs ", "$text-warning"))
+    if change.broken:
+        found.append((" ✗ syntax ", "bold $text-error"))
+    if change.check is not None:
+        passed = change.check.has_passed
+        found.append((" ✓ verified ", "$text-success") if passed else (" ✗ failing ", "bold $text-error"))
+    if change.operation in {"create", "delete", "rename"}:
+        found.append((f" {change.operation} ", MUTED))
+    return [*found, *((f" {words} ", MUTED) for words in describe_attributes(change))]
+
+
+def format_command(text: str, length: int = COMMAND_LENGTH) -> str:
+    """Return a command between backquotes, on one line."""
+    return f"`{fit_line(text, length)}`"
+
+
+def describe_origin(
+    origin: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str], shown: int = COMMAND_LENGTH
+) -> str:
+    """Return where a change came from, "" = unknown; a command is cut to `shown` characters."""
+    if origin is None:
+        return ""
+    parts = ["edited by you"] if origin.tool == "you" else []
+    tool = origin.over if origin.tool == "you" else origin.tool
+    if origin.command:
+        parts.append(f"by {format_command(origin.command, shown)}")
+    elif tool:
+        parts.append(f"by {fit_line(tool, 40)}")
+    if origin.turn in turns:
+        parts.append(f"turn {turns[origin.turn]}")
+    if origin.todo:
+        parts.append(f"todo “{fit_line(todos.get(origin.todo, origin.todo), 40)}”")
+    return " · ".join(parts)
+
+
+def describe_check(change: Change, shown: int = COMMAND_LENGTH) -> Part:
+    """Return the result of the last check that ran over this very state."""
+    if change.check is None:
+        return "untested", MUTED
+    ran = format_command(change.check.command, shown)
+    if change.check.has_passed:
+        return f"✓ verified by {ran}", "$text-success"
+    return f"✗ failing: {ran} ended with {change.check.exit_code}", "$text-error"
+
+
+def describe_change(change: Change, turns: Mapping[str, int], todos: Mapping[str, str], room: int) -> list[Part]:
+    """Return origin and check of a change in `room` cells; [] if nothing is known.
+
+    Commands are cut first, then the last parts of the origin are left out.
+    """
+    found, broken = _find_origin(change), f" ✗ does not parse: {fit_line(change.broken, 60)} ·" if change.broken else ""
+    if not describe_origin(found, turns, todos):
+        return []
+    for left_out, shown in product(range(5), (COMMAND_LENGTH, 32, 20, 12)):
+        says, style = describe_check(change, shown)
+        pieces = describe_origin(found, turns, todos, shown).split(" · ")
+        came = "".join(f" · {each}" for each in pieces[: max(len(pieces) - left_out, 0)])
+        if measure_text(broken) + 1 + measure_text(says) + measure_text(came) <= room:
+            break
+    return [(broken, "$text-error"), (f" {says}", style), (came, MUTED)]
+
+
+def _find_origin(change: Change) -> Origin | None:
+    """Return the origin of a change; without a todo if its hunks were made for several."""
+    is_mixed = len({each.todo for each in change.hunks}) > 1
+    return replace(change.origin, todo="") if change.origin is not None and is_mixed else change.origin
+
+
+def describe_risk(change: Change) -> str:
+    """Return why a change is protected or labelled as a risk; "" = neither."""
+    if not (change.risk or change.protected):
+        return ""
+    it = f"! It {change.risk}." if change.risk else "! It is protected."
+    return f"{it} {PROTECTED_ADVICE}" if change.protected else it
+
+
+def needs_confirmation(change: Change) -> bool:
+    """True if accepting is confirmed once more: a protected file or a deletion."""
+    return change.protected or change.operation == "delete"
+
+
+def describe_problem(change: Change, refused: str | None = None) -> str:
+    """Return why a change cannot be accepted.
+
+    `refused`: what its last verdict failed for, "" = for its conflict.
+    """
+    if not change.conflict:
+        return f"! Not done: {refused}" if refused else ""
+    advice = COMPETING_ADVICE if change.rivals else CONFLICT_ADVICE
+    count = len(change.hunks)
+    where = (
+        f" in {count - len(change.clean_hunks)} of {count} hunks, the others can be accepted"
+        if change.clean_hunks
+        else ""
+    )
+    return f"! {'Conflict' if refused is None else 'Not accepted'}{where}: {change.conflict.strip()} {advice}"
+
+
+def describe_bulk(bulk: Bulk) -> list[Part]:
+    """Return a bulk in one line: what it is, how much, and what made it."""
+    if bulk.kind == "git":
+        parts = ["git state", f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'} of .git"]
+    else:
+        parts = [
+            format_path(bulk.root, 60),
+            f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}",
+            format_size(bulk.bytes),
+        ]
+    if bulk.deleted:
+        parts.append(f"{bulk.deleted:,} deleted")
+    found: list[Part] = [(parts[0], "bold"), ("".join(f" · {part}" for part in parts[1:]), "$foreground 70%")]
+    if bulk.conflict:
+        found.append((" · " + fit_line(bulk.conflict, 80), "$text-warning"))
+    if bulk.origin is not None and bulk.origin.command:
+        found.append(
+            (
+                f" · {'by' if bulk.needs_verdict else 'generated by'} {format_command(bulk.origin.command)}",
+                "$foreground 70%",
+            )
+        )
+    return found
+
+
+def build_bulk_badges(bulk: Bulk) -> list[Part]:
+    """Return the badges of a bulk."""
+    found: list[Part] = [CONFLICT_BADGE] if bulk.conflict else []
+    return [*found, PROTECTED_BADGE] if bulk.risk else found

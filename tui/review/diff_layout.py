@@ -1,0 +1,286 @@
+"""A change laid out as rows: the lines of a diff, safe to show, in one column or two.
+
+Pure data, without widgets or colours. Foreign text passes `tui.text` here; positions of marks move along with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
+from tui.text import clean, fit_line, format_path, shorten_lines
+from tui.widgets import text_rows as rows
+
+CONTEXT_ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
+MAX_LINE_LENGTH: Final = 8_000
+MAX_MARKS: Final = 200
+NO_COMMENTS: Final[Mapping[str, str]] = MappingProxyType({})
+
+RowKind = Literal["line", "hunk", "gap", "note", "rest", "comment"]  # rest: where a note goes on
+
+
+class CleanLine(NamedTuple):
+    """A line of the diff that is safe to show: `text` is clean, `marks` are positions in it."""
+
+    kind: str
+    old: int
+    new: int
+    text: str
+    hunk: int
+    eol: str
+    marks: Sequence[tuple[int, int]]
+
+
+class DiffRow(NamedTuple):
+    """One row on screen.
+
+    `left` and `right` are indices of lines (-1 = none on that side); a row of context in one column has both the
+    same.
+    `text` is that of gaps, notes and comments.
+    """
+
+    kind: RowKind
+    hunk: int = -1
+    left: int = -1
+    right: int = -1
+    text: str = ""
+
+
+class DiffLayout(NamedTuple):
+    """The rows of a diff; `heads[n]` is the row at which hunk n begins, `tails[n]` the one after its last."""
+
+    rows: Sequence[DiffRow]
+    head_rows: Sequence[int]
+    end_rows: Sequence[int]
+
+
+def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, seen: range) -> list[tuple[str, ...]]:
+    """Return what can be judged among the visible rows.
+
+    Path and id of each hunk that is visible as a whole, or in part if it is taller than the view; and the buttons
+    of the
+    current one.
+    """
+    found: list[tuple[str, ...]] = []
+    for hunk, head, tail in zip(diff.change.hunks, layout.head_rows, layout.end_rows, strict=False):
+        shown, above = min(tail, seen.stop) - max(head, seen.start), min(CONTEXT_ABOVE, len(seen) // 4)
+        if shown >= min(tail - head, max(len(seen) - above, 1)) or (tail - head > len(seen) and shown > 0):
+            found.append((diff.change.path, hunk.id))
+    if current >= 0 and layout.head_rows[current] in seen:
+        found.append(build_buttons_target(diff, current))
+    return found
+
+
+def build_buttons_target(diff: ChangeDiff, current: int) -> tuple[str, str, str]:
+    """Return the target that stands for the buttons of the current hunk."""
+    return diff.change.path, diff.change.hunks[current].id, "chips"
+
+
+def clean_lines(diff: ChangeDiff) -> list[CleanLine]:
+    """Return the lines of a diff, made safe to show."""
+    return [_clean_line(each) for each in diff.lines]
+
+
+def _clean_line(line: DiffLine) -> CleanLine:
+    raw = line.text
+    if len(raw) <= MAX_LINE_LENGTH and raw.isascii() and raw.isprintable():
+        return CleanLine(line.kind, line.old, line.new, raw, line.hunk, line.eol, line.marks)
+    raw = shorten_lines(raw, MAX_LINE_LENGTH)
+    text = clean(raw).replace("\n", "␊")
+    marks = (
+        line.marks[:MAX_MARKS] if text == raw else [_move_mark(raw, mark, len(text)) for mark in line.marks[:MAX_MARKS]]
+    )
+    return CleanLine(line.kind, line.old, line.new, text, line.hunk, line.eol, marks)
+
+
+def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
+    """Return a range of the raw text as a range of the cleaned one."""
+    start, end = (min(len(clean(raw[:edge])), limit) for edge in mark)
+    return start, end
+
+
+def find_breaks(shown: Sequence[CleanLine]) -> list[int]:
+    """Return the indices of lines at which the text does not go on from the line before."""
+    return [index for index, line in enumerate(shown) if line.kind == "gap"]
+
+
+def layout_unified(
+    diff: ChangeDiff, shown: Sequence[CleanLine], comments: Mapping[str, str] = NO_COMMENTS, *, room: int = 0
+) -> DiffLayout:
+    """Lay out old and new lines one below the other.
+
+    `comments` by hunk id stand below their hunk. Notes and comments wrap at `room` cells, 0: they do not.
+    """
+    page = _LayoutBuilder(diff, comments, room)
+    for index, line in enumerate(shown):
+        page.enter_hunk(line.hunk)
+        match line.kind:
+            case "gap":
+                page.rows.append(DiffRow("gap", text=line.text))
+            case "removed":
+                page.rows.append(DiffRow("line", line.hunk, left=index))
+            case "added":
+                page.rows.append(DiffRow("line", line.hunk, right=index))
+            case _:
+                page.rows.append(DiffRow("line", -1, index, index))
+    return page.build()
+
+
+def layout_split(
+    diff: ChangeDiff, shown: Sequence[CleanLine], comments: Mapping[str, str] = NO_COMMENTS, *, room: int = 0
+) -> DiffLayout:
+    """Lay out old lines on the left and new ones on the right, paired from the top of each hunk."""
+    page = _LayoutBuilder(diff, comments, room)
+    index, count = 0, len(shown)
+    while index < count:
+        line = shown[index]
+        page.enter_hunk(line.hunk)
+        if line.kind in {"removed", "added"}:
+            index = _pair_lines(page.rows, shown, index)
+            continue
+        page.rows.append(DiffRow("gap", text=line.text) if line.kind == "gap" else DiffRow("line", -1, index, index))
+        index += 1
+    return page.build()
+
+
+def _pair_lines(rows: list[DiffRow], shown: Sequence[CleanLine], index: int) -> int:
+    """Append rows for the run of changed lines that begins at `index`; return the index after it."""
+    hunk = shown[index].hunk
+    left: list[int] = []
+    right: list[int] = []
+    while index < len(shown) and shown[index].hunk == hunk and shown[index].kind in {"removed", "added"}:
+        (left if shown[index].kind == "removed" else right).append(index)
+        index += 1
+    for offset in range(max(len(left), len(right))):
+        old = left[offset] if offset < len(left) else -1
+        new = right[offset] if offset < len(right) else -1
+        rows.append(DiffRow("line", hunk, old, new))
+    return index
+
+
+class _LayoutBuilder:
+    """Puts a head row before each hunk and a note where a hunk has no lines."""
+
+    def __init__(self, diff: ChangeDiff, comments: Mapping[str, str], room: int) -> None:
+        self._diff, self._comments, self._room = diff, comments, room
+        self.rows: list[DiffRow] = []
+        self._heads: dict[int, int] = {}
+        self._tails: dict[int, int] = {}
+        self._open = -1
+        self._notes = [fit_line(diff.note, 400)] if diff.note else []
+        if any(each.moves for each in diff.change.hunks[:1]):
+            self._add_described_hunk(0)
+
+    def enter_hunk(self, hunk: int) -> None:
+        """The next row belongs to `hunk`, -1 = to none."""
+        if hunk == self._open:
+            return
+        if self._open >= 0:
+            text = self._comments.get(self._diff.change.hunks[self._open].id, "")
+            lines = clean(text).split("\n") if text else []
+            self.rows += [DiffRow("comment", self._open, text=part) for line in lines for part in self._wrap_text(line)]
+            self._tails[self._open] = len(self.rows)
+        self._open = hunk
+        if hunk >= 0 and hunk not in self._heads:
+            self._heads[hunk] = len(self.rows)
+            self.rows.append(DiffRow("hunk", hunk))
+
+    def _wrap_text(self, text: str) -> list[str]:
+        spans = rows.find_line_breaks(text, self._room) if self._room else [(0, len(text))]
+        return [text[start:end] for start, end in spans]
+
+    def _add_notes(self, words: Sequence[str], hunk: int = -1) -> None:
+        for text in words:
+            first, *rest = self._wrap_text(text)
+            self.rows += [DiffRow("note", hunk, text=first), *(DiffRow("rest", hunk, text=each) for each in rest)]
+
+    def _add_described_hunk(self, index: int) -> None:
+        """Add a hunk that is described in words instead of lines."""
+        self.enter_hunk(index)
+        change = self._diff.change
+        words = _describe_rename(change) if change.hunks[index].moves else []
+        words += self._notes or ([] if words else describe_whole_file(change))
+        self._add_notes(words, index)
+        self.enter_hunk(-1)
+        self._notes = []
+
+    def build(self) -> DiffLayout:
+        self.enter_hunk(-1)
+        for index in range(len(self._diff.change.hunks)):
+            if index not in self._heads:
+                self._add_described_hunk(index)
+        if self._diff.truncated:
+            self._notes.append(
+                "The rest of this diff is left out because it is very long. A verdict counts for all of it."
+            )
+        self._add_notes(self._notes)
+        count = len(self._diff.change.hunks)
+        heads = [self._heads[index] for index in range(count)]
+        return DiffLayout(self.rows, heads, [self._tails.get(index, len(self.rows)) for index in range(count)])
+
+
+def _describe_rename(change: Change) -> list[str]:
+    old = f"renamed from {format_path(change.renamed_from)}"
+    return [
+        old
+        if len(change.hunks) == 1
+        else f"{old}; any of its edits brings this along, rejected it takes them all, s parts it"
+    ]
+
+
+def describe_whole_file(change: Change) -> list[str]:
+    """Return in words what changes about a file whose lines cannot be shown."""
+    base, pending = change.base, change.pending
+    found = []
+    if change.renamed_from:
+        found.append(f"renamed from {format_path(change.renamed_from)}")
+    if change.binary:
+        found.append(f"binary file: {_describe_size(base)} → {_describe_size(pending)}")
+    elif change.operation == "create":
+        found.append("a new empty file" if not pending.size else f"a new file of {_describe_size(pending)}")
+    elif change.operation == "delete":
+        found.append(f"the file is deleted ({_describe_size(base)})")
+    if base.kind != pending.kind and "absent" not in (base.kind, pending.kind):
+        found.append(f"{_describe_kind(base)} → {_describe_kind(pending)}")
+    if base.mode != pending.mode and "absent" not in (base.kind, pending.kind):
+        found.append(f"mode {base.mode & 0o7777:o} → {pending.mode & 0o7777:o}")
+    return found or ["the whole file"]
+
+
+def _describe_kind(state: FileState) -> str:
+    return "symbolic link" if state.kind == "symlink" else "file"
+
+
+def _describe_size(state: FileState) -> str:
+    return "nothing" if state.kind == "absent" else f"{state.size:,} bytes"
+
+
+def find_matching_hunk(before: Sequence[Hunk], current: int, now: Sequence[Hunk]) -> int:
+    """Return the index in `now` of the hunk that a reader of hunk `current` of `before` should see.
+
+    The same hunk, else the one in its place, else the next that is still there, else the last one before it; -1 =
+    none.
+    """
+    if not now:
+        return -1
+    if not 0 <= current < len(before):
+        return 0
+    here = before[current]
+    places = {hunk.id: index for index, hunk in enumerate(now)}
+    if here.id in places:
+        return places[here.id]
+    known = {hunk.id for hunk in before}
+    for index, hunk in enumerate(now):
+        is_new = hunk.id not in known
+        if (
+            is_new
+            and hunk.old_start <= here.old_start + here.old_lines
+            and here.old_start <= hunk.old_start + hunk.old_lines
+        ):
+            return index
+    for hunk in [*before[current + 1 :], *reversed(before[:current])]:
+        if hunk.id in places:
+            return places[hunk.id]
+    return min(current, len(now) - 1)

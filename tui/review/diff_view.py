@@ -1,0 +1,432 @@
+"""The body of the review: one change as a diff, row by row, with the current hunk marked.
+
+It renders the diff and knows which hunk is meant; the pane gives the verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import ClassVar, Final
+
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.style import Style
+
+from core.protocol.review import ChangeDiff, Verdict
+from tui.keymap import get_bindings
+from tui.review.diff_layout import (
+    CONTEXT_ABOVE,
+    CleanLine,
+    DiffLayout,
+    DiffRow,
+    clean_lines,
+    find_breaks,
+    find_matching_hunk,
+    find_seen_targets,
+    layout_split,
+    layout_unified,
+)
+from tui.text import fit_line
+from tui.widgets.code_view import CodeView, measure_text
+from tui.widgets.highlight import HighlightedText
+from tui.widgets.side_pane import HintsChanged
+
+SPLIT_WIDTH: Final = 100
+TWO_NUMBERS_WIDTH: Final = 72
+
+BACKGROUNDS: Final = {"added": "on $success-muted 55%", "removed": "on $error-muted 55%"}
+MARKS: Final = {"added": "bold on $success 38%", "removed": "bold on $error 42%"}
+SIGNS: Final = {"added": ("+", "$text-success bold"), "removed": ("-", "$text-error bold")}
+LINE_END_MARKS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
+NUMBER, NUMBER_CHANGED, FAINT = "$foreground 38%", "$foreground 65%", "$foreground 45%"
+BAR: Final = "$primary"
+ACCEPT: Final = ("✓", "accept", "a", "$text-success on $success-muted")
+REJECT: Final = ("✕", "reject", "r", "$text-error on $error-muted")
+RESOLVE: Final = ("!", "settle", "t", "$text-warning on $warning-muted")  # what is in conflict can't be accepted
+SENT_LABELS: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting…"}
+
+
+class DiffView(CodeView):
+    """Shows a `ChangeDiff`.
+
+    `current` is the index of the hunk under the cursor, `picked` the index of a line in it that was clicked or
+    walked to;
+    -1 = none.
+    """
+
+    DEFAULT_CSS = "DiffView { scrollbar-size-horizontal: 0; }"
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("lines")
+
+    @dataclass
+    class HunkSelected(Message):
+        """A hunk was clicked."""
+
+        index: int
+
+    @dataclass
+    class VerdictClicked(Message):
+        """A verdict on the current hunk was clicked."""
+
+        verdict: Verdict
+
+    class ResolveClicked(Message):
+        """The button that resolves the conflict was clicked."""
+
+    def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(clock=clock, id=id)
+        self.diff: ChangeDiff | None = None
+        self.current = -1
+        self.is_split_wanted = False
+        self.sent: Mapping[str, Verdict] = {}
+        self.comments: Mapping[str, str] = {}
+        self.marked_index = -1
+        self._text, self._is_settled = "", False
+        self._lines: list[CleanLine] = []
+        self._page = DiffLayout((), (), ())
+        self._paintings: tuple[HighlightedText | None, HighlightedText | None] = (None, None)
+        self._sides: tuple[list[int], list[int]] = ([], [])
+        self._digits = 1
+
+    # What is shown
+
+    @property
+    def hint_scope(self) -> str:
+        """Key of the footer hints; "" = those of the review."""
+        if self.diff is None:
+            return "settled" if self._is_settled else ""
+        return "clash" if self.diff.change.is_conflicted_at(self.current) else ""
+
+    @property
+    def is_split(self) -> bool:
+        """True if two columns are shown."""
+        return self.is_split_wanted and self.size.width >= SPLIT_WIDTH
+
+    def show_message(self, text: str, *, is_final: bool = False) -> None:
+        """Show a message instead of a diff; `is_final`: nothing is pending at all."""
+        self.diff, self.current, self._text, self._is_settled = None, -1, text, is_final
+        self.post_message(HintsChanged())
+        self._lines, self._page = [], DiffLayout((), (), ())
+        self.virtual_size = Size(0, 0)
+        self.scroll_to(0, 0, animate=False, force=True)
+        self.redraw()
+
+    def show(self, diff: ChangeDiff, current: int | None = None) -> None:
+        """Show a diff with the cursor on hunk `current`; None keeps the place in the one shown before."""
+        before, place = self.diff, self._find_head_offset()
+        keeps = current is None and before is not None and before.change.path == diff.change.path
+        hunks, self.marked_index = diff.change.hunks, -1
+        self.current = (
+            find_matching_hunk(before.change.hunks, self.current, hunks)
+            if keeps and before
+            else min(current or 0, len(hunks) - 1)
+        )
+        self.diff, self._text = diff, ""
+        self.post_message(HintsChanged())
+        self._lines = clean_lines(diff)
+        top = max((max(line.old, line.new) for line in self._lines), default=0)
+        self._digits = max(len(str(top)), 2)
+        self._prepare_syntax(diff)
+        self._lay_out()
+        if keeps and place is not None and self.current >= 0:
+            self.scroll_to(y=self._page.head_rows[self.current] - place, animate=False, force=True)
+        else:
+            self.scroll_to(0, 0, animate=False, force=True)
+        self.reveal_current()
+
+    def select_hunk(self, index: int) -> None:
+        """Put the cursor on a hunk and scroll it into view."""
+        if 0 <= index < len(self._page.head_rows):
+            self.current, self.marked_index = index, -1
+            self.redraw()
+            self.reveal_current()
+
+    def move_line_mark(self, step: int) -> None:
+        """Move the mark within the current hunk by `step` lines: the place to split it at."""
+        own = [at for at, line in enumerate(self._lines) if line.hunk == self.current >= 0]
+        if own:
+            at = own.index(self.marked_index) + step if self.marked_index in own else (0 if step > 0 else len(own) - 1)
+            self.marked_index = own[max(min(at, len(own) - 1), 0)]
+            self._reveal_marked_line()
+            self.redraw()
+
+    def _reveal_marked_line(self) -> None:
+        rows = enumerate(self._page.rows)
+        at = next((row for row, shown in rows if self.marked_index in (shown.left, shown.right)), -1)
+        top, height = self.scroll_offset.y, max(self.size.height, 1)
+        if at >= 0 and not top <= at < top + height:
+            self.scroll_to(y=at if at < top else at - height + 1, animate=False, force=True)
+
+    @property
+    def marked_line(self) -> int:
+        """The marked line of the hunk, from 1 on its side; 0 = none."""
+        if self.diff is None or self.marked_index < 0 or self.current < 0:
+            return 0
+        line, hunk = self._lines[self.marked_index], self.diff.change.hunks[self.current]
+        return line.new - hunk.new_start + 1 if line.new else line.old - hunk.old_start + 1
+
+    def set_sent(self, sent: Mapping[str, Verdict]) -> None:
+        """Set the hunks (by id) whose verdict has been sent and not been answered."""
+        if self.sent != sent:
+            self.sent = dict(sent)
+            self.redraw()
+
+    def set_comments(self, comments: Mapping[str, str]) -> None:
+        """Set the comments by hunk id."""
+        if self.comments != comments:
+            place, self.comments = self._find_head_offset(), dict(comments)
+            self._lay_out(place)
+
+    def set_split(self, is_wanted: bool) -> None:
+        """Show two columns as soon as there is room, or one."""
+        place, self.is_split_wanted = self._find_head_offset(), is_wanted
+        self._lay_out(place)
+
+    def reveal_current(self) -> None:
+        """Scroll as little as needed to show the current hunk, or its top if it is taller than the view."""
+        if self.current < 0:
+            return
+        head, tail = self._page.head_rows[self.current], self._page.end_rows[self.current]
+        height, top = max(self.size.height, 1), self.scroll_offset.y
+        above = min(CONTEXT_ABOVE, height // 4)
+        if head < top or tail > top + height or head >= top + height:
+            fits = tail - head + above <= height
+            target = head - above if head < top or not fits else max(tail - height + 1, 0)
+            self.scroll_to(y=target, animate=False, force=True)
+
+    def list_seen_targets(self, top: int, height: int) -> list[tuple[str, ...]]:
+        return find_seen_targets(self.diff, self._page, self.current, range(top, top + height)) if self.diff else []
+
+    def _find_head_offset(self) -> int | None:
+        """Return the screen row of the current hunk's head, None without a hunk."""
+        if 0 <= self.current < len(self._page.head_rows):
+            return self._page.head_rows[self.current] - self.scroll_offset.y
+        return None
+
+    def _prepare_syntax(self, diff: ChangeDiff) -> None:
+        """Lex old and new text apart, each as a whole: neither parses with the other's lines in it."""
+        self.cancel_highlighting()
+        sides: tuple[list[int], list[int]] = ([], [])
+        paintings = []
+        for side, other in ((0, "added"), (1, "removed")):
+            chosen = [line for line in self._lines if line.kind != other]
+            position = -1
+            for line in self._lines:
+                position += line.kind != other
+                sides[side].append(position)
+            texts = ["" if line.kind == "gap" else line.text for line in chosen]
+            paintings.append(HighlightedText(texts, diff.change.language, diff.change.path, find_breaks(chosen)))
+        self._sides, self._paintings = sides, (paintings[0], paintings[1])
+
+    def _lay_out(self, place: int | None = None) -> None:
+        if self.diff is None:
+            self.redraw()
+            return
+        room = max(self.size.width - self._get_gutter_width() - 1, 0)  # whether or not there is a scrollbar
+        self._page = (layout_split if self.is_split else layout_unified)(
+            self.diff, self._lines, self.comments, room=room
+        )
+        widest = max(
+            (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self._lines), default=0
+        )
+        beyond = self._get_gutter_width() + widest + 1 - self._get_column_width()
+        self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, len(self._page.rows))
+        if place is not None:
+            self.scroll_to(y=self._page.head_rows[self.current] - place, animate=False, force=True)
+        self.redraw()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out(self._find_head_offset())
+        if not self._keep_tall_hunk():
+            self.reveal_current()
+
+    def _keep_tall_hunk(self) -> bool:
+        """True if a hunk taller than the view is being read; its end stays visible when the view gets lower."""
+        if self.current < 0:
+            return False
+        head, tail = self._page.head_rows[self.current], self._page.end_rows[self.current]
+        height, top = max(self.size.height, 1), self.scroll_offset.y
+        if tail - head <= height or not head < top < tail:
+            return False
+        if tail <= top + height + CONTEXT_ABOVE:
+            self.scroll_to(y=tail - height, animate=False, force=True)
+        return True
+
+    # Geometry
+
+    def _get_column_width(self) -> int:
+        """Return the width of one text column with its gutter."""
+        return (self.size.width - 1) // 2 if self.is_split else self.row_width
+
+    def _has_two_numbers(self) -> bool:
+        return not self.is_split and self.size.width >= TWO_NUMBERS_WIDTH
+
+    def _get_gutter_width(self) -> int:
+        """Return the width of bar, line numbers, sign and space."""
+        return 1 + (2 * self._digits + 1 if self._has_two_numbers() else self._digits) + 3
+
+    def get_line_width(self) -> int:
+        return max(self._get_column_width() - self._get_gutter_width(), 1)
+
+    # Rows
+
+    def count_rows(self) -> int:
+        return len(self._page.rows) if self.diff is not None else self.size.height
+
+    def get_row_text(self, row: int) -> str:
+        if row >= len(self._page.rows):
+            return ""
+        shown = self._page.rows[row]
+        index = shown.right if shown.right >= 0 else shown.left
+        return self._lines[index].text if index >= 0 else shown.text
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        if self.diff is None:
+            return self.render_message(self._text, row, width)
+        shown = self._page.rows[row]
+        match shown.kind:
+            case "hunk":
+                return self._render_head(shown.hunk, width)
+            case "gap" | "note" | "rest":
+                sign = {"gap": "⋯", "rest": " "}.get(shown.kind, "·")
+                bar = self._choose_bar(shown.hunk, self.resolve_style(""))
+                text = f"{' ' * (self._get_gutter_width() - 3)}{sign} {shown.text}"
+                return self.render_pieces([bar, (text, self.resolve_style(FAINT))]).adjust_cell_length(
+                    width, self._get_base_style()
+                )
+            case "comment":
+                return self._render_comment(shown, width)
+            case _ if self.is_split:
+                return self._render_pair(row, shown, width, shift)
+            case _:
+                side = 0 if shown.right < 0 else 1
+                return self._render_side(row, shown, side, width, shift)
+
+    def _render_comment(self, shown: DiffRow, width: int) -> Strip:
+        base = self.resolve_style("on $warning 10%")
+        said = base + self.app.stylesheet.parse_style("$text-warning")
+        parts = [
+            self._choose_bar(shown.hunk, base),
+            (f"{' ' * (self._get_gutter_width() - 3)}❝ ", said),
+            (shown.text, base),
+        ]
+        return self.render_pieces(parts).adjust_cell_length(width, base.rich_style)
+
+    def _get_base_style(self) -> RichStyle:
+        return self.visual_style.rich_style
+
+    def _choose_bar(self, hunk: int, style: Style) -> tuple[str, Style]:
+        if hunk < 0 or hunk != self.current:
+            return " ", style
+        return "▌", style + self.app.stylesheet.parse_style(BAR)
+
+    def _render_pair(self, row: int, shown: DiffRow, width: int, shift: int) -> Strip:
+        half = self._get_column_width()
+        divider = self.render_pieces([("│", self.resolve_style("$foreground 20%"))])
+        left = self._render_side(row, shown, 0, half, shift)
+        return Strip.join([left, divider, self._render_side(row, shown, 1, width - half - 1, shift)])
+
+    def _render_side(self, row: int, shown: DiffRow, side: int, width: int, shift: int) -> Strip:
+        index = (shown.left, shown.right)[side]
+        line = self._lines[index] if index >= 0 else None
+        style = self.resolve_style(BACKGROUNDS.get(line.kind, "") if line else "on $foreground 4%")
+        if self._is_sent(shown.hunk):
+            style += Style(dim=True)
+        bar = (
+            (" ", self.resolve_style(""))
+            if side and self.is_split
+            else self._choose_bar(shown.hunk, self.resolve_style(""))
+        )
+        if index == self.marked_index >= 0:
+            bar = ("▶", self.resolve_style("$warning"))
+        if line is None:
+            blank = " " * (width - 1) if self.is_split else ""
+            return self.render_pieces([bar, (blank, style)]).adjust_cell_length(width, style.rich_style)
+        gutter = self.render_pieces([bar, *self._format_numbers(line, side, style)])
+        code = self._render_line(row, line, index, side, style)
+        room = max(width - gutter.cell_length, 0)
+        return Strip.join([gutter, self.clip_line(code, style, shift=shift, room=room)])
+
+    def _format_numbers(self, line: CleanLine, side: int, style: Style) -> list[tuple[str, Style]]:
+        parse = self.app.stylesheet.parse_style
+        sign, sign_style = SIGNS.get(line.kind, (" ", NUMBER))
+        digits = self._digits
+        shown = (line.old, line.new) if self._has_two_numbers() else ((line.old, line.new)[side],)
+        text = " ".join(f"{number or '':>{digits}}" for number in shown)
+        number = style + parse(NUMBER_CHANGED if line.kind in SIGNS else NUMBER)
+        return [(f"{text} ", number), (f"{sign} ", style + parse(sign_style))]
+
+    def _render_line(self, row: int, line: CleanLine, index: int, side: int, style: Style) -> Strip:
+        spans = self.get_syntax_spans(self._paintings[side], self._sides[side][index])
+        mark = MARKS.get(line.kind, "")
+        is_whole = len(line.marks) == 1 and line.marks[0] == (0, len(line.text))
+        marks = [] if is_whole or not mark else [(start, end, mark) for start, end in line.marks]
+        strip = self.render_code(line.text, style, row=row, spans=spans, marks=marks)
+        if line.eol:
+            warning = style + self.app.stylesheet.parse_style("$text-warning 80%")
+            strip = Strip.join([strip, self.render_pieces([(LINE_END_MARKS[line.eol], warning)])])
+        return strip
+
+    def _is_sent(self, hunk: int) -> bool:
+        return self.diff is not None and hunk >= 0 and self.diff.change.hunks[hunk].id in self.sent
+
+    def _render_head(self, index: int, width: int) -> Strip:
+        """Render the row above a hunk: its number, its size and, on the current one, its buttons."""
+        assert self.diff is not None
+        hunks = self.diff.change.hunks
+        hunk, is_current = hunks[index], index == self.current
+        base = self.resolve_style("on $primary 16%" if is_current else "on $foreground 5%")
+        parse = self.app.stylesheet.parse_style
+        words = base + parse("bold $foreground" if is_current else "$foreground 55%")
+        parts = [self._choose_bar(index, base), (f" {hunk.kind} {index + 1}/{len(hunks)} ", words)]
+        for sign, count, name in (("+", hunk.new_lines, "added"), ("−", hunk.old_lines, "removed")):
+            if count and not self.diff.change.binary:
+                parts.append((f" {sign}{count}", base + parse(SIGNS[name][1])))
+        if hunk.todo and len({each.todo for each in hunks}) > 1:
+            parts.append((f" {fit_line(hunk.todo, 24)}", base + self.resolve_style("$accent")))
+        right = self._render_buttons(hunk.id, is_current, width < TWO_NUMBERS_WIDTH, base)
+        left = self.render_pieces(parts)
+        room = max(width - left.cell_length - right.cell_length, 0)
+        return Strip.join([left.adjust_cell_length(left.cell_length + room, base.rich_style), right]).crop(0, width)
+
+    def _render_buttons(self, id_: str, is_current: bool, is_narrow: bool, base: Style) -> Strip:
+        parse = self.app.stylesheet.parse_style
+        if id_ in self.sent:
+            return self.render_pieces([(f"{SENT_LABELS[self.sent[id_]]} ", base + parse("$text-warning"))])
+        if not is_current:
+            return Strip([])
+        segments = []
+        is_clash = self.diff is not None and not self.diff.change.is_hunk_clean(id_)
+        for sign, word, key, style in (RESOLVE if is_clash else ACCEPT, REJECT):
+            text = f" {key} " if is_narrow else f" {word} {key} "
+            chip = base + parse(f"bold {style}")
+            segments.append(Segment(f" {sign}{text}", (chip + Style.from_meta({"verdict": word})).rich_style))
+            segments.append(Segment(" ", base.rich_style))
+        return Strip(segments)
+
+    # The mouse
+
+    def on_click(self, event: events.Click) -> None:
+        verdict = event.style.meta.get("verdict")
+        if verdict in ("accept", "reject"):
+            self.post_message(self.VerdictClicked(verdict))
+            return
+        if verdict == "settle":
+            self.post_message(self.ResolveClicked())
+            return
+        row = event.y + self.scroll_offset.y
+        if self.diff is not None and 0 <= row < len(self._page.rows):
+            hunk = self._page.rows[row].hunk
+            if hunk >= 0 and hunk != self.current:
+                self.post_message(self.HunkSelected(hunk))
+            elif hunk >= 0 and self._page.rows[row].kind == "line":
+                shown = self._page.rows[row]
+                self.marked_index = shown.right if shown.right >= 0 else shown.left
+                self.redraw()

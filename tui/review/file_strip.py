@@ -1,0 +1,93 @@
+"""The head of the review: pending files with their sizes and badges, the current one marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from core.protocol.review import Change
+from tui.review.descriptions import SIGNS, build_badges
+from tui.text import format_path
+from tui.widgets.code_view import measure_text
+
+MAX_ROWS: Final = 6
+LIST_MIN_HEIGHT: Final = 24  # rows of the pane from which several files are listed
+
+
+class FileStrip(Widget):
+    """One row per file around the current one; in a low pane only that one."""
+
+    DEFAULT_CSS = "FileStrip { height: auto; background: $surface; }"
+
+    @dataclass
+    class FileClicked(Message):
+        """A file was clicked."""
+
+        index: int
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._changes: tuple[Change, ...] = ()
+        self._current = 0
+        self._sent: frozenset[str] = frozenset()
+
+    def show(self, changes: tuple[Change, ...], current: int, sent: frozenset[str] = frozenset()) -> None:
+        """Show these changes; `sent`: paths with a verdict under way."""
+        self._changes, self._current, self._sent = changes, current, sent
+        self.display = bool(changes)
+        self.refresh(layout=True)
+
+    def _find_visible_range(self) -> range:
+        """Return the indices of the files that have a row."""
+        height = self.parent.size.height if isinstance(self.parent, Widget) else 0
+        most = MAX_ROWS if height >= LIST_MIN_HEIGHT else 1
+        first = max(min(self._current - most // 2, len(self._changes) - most), 0)
+        return range(first, min(first + most, len(self._changes)))
+
+    def render(self) -> Content:
+        width = self.size.width
+        return Content("\n").join(self._render_row(index, width) for index in self._find_visible_range())
+
+    def on_resize(self) -> None:
+        self.refresh(layout=True)
+
+    def _render_row(self, index: int, width: int) -> Content:
+        change, is_current = self._changes[index], index == self._current
+        sign, colour = SIGNS[change.operation]
+        place = f"{index + 1}/{len(self._changes)}" if is_current else ""
+        most = (max(each.added for each in self._changes), max(each.removed for each in self._changes))
+        counts = [
+            (f" {f'+{change.added}' if change.added else '':>{len(str(most[0])) + 1}}", "$text-success"),
+            (f" {f'−{change.removed}' if change.removed else '':>{len(str(most[1])) + 1}}", "$text-error"),
+        ]
+        tail = [
+            *build_badges(change),
+            *counts,
+            (f" {place:>{2 * len(str(len(self._changes))) + 1}} ", "$foreground 55%"),
+        ]
+        room = max(width - sum(measure_text(text) for text, _ in tail) - 4, 8)
+        path = _shorten_path(change.path, room)
+        if change.renamed_from and len(path) + len(change.renamed_from) + 3 <= room:
+            path = f"{format_path(change.renamed_from)} → {path}"
+        style = "bold $foreground" if is_current else "$foreground 65%"
+        head = [("▌" if is_current else " ", "$primary"), (f"{sign} ", colour), (path, style)]
+        if change.path in self._sent:
+            head.append((" …", "$text-warning"))
+        gap = max(width - sum(measure_text(text) for text, _ in (*head, *tail)), 1)
+        return Content.assemble(*(Content.styled(*part) for part in (*head, (" " * gap, ""), *tail)))
+
+    def on_click(self, event: events.Click) -> None:
+        window = self._find_visible_range()
+        if 0 <= event.y < len(window):
+            self.post_message(self.FileClicked(window[event.y]))
+
+
+def _shorten_path(path: str, room: int) -> str:
+    """Cut a path at its start, so that the name stays."""
+    text = format_path(path, 1000)
+    return text if len(text) <= room else "…" + text[-(room - 1) :]

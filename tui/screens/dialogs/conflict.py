@@ -1,0 +1,167 @@
+"""The conflict editor, place by place: keep mine, take theirs, both, or write the text.
+
+It writes nothing: the result waits for a verdict, made from the file as it is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static, TextArea
+
+from core.protocol.review import ConflictChoice, ConflictSides
+from tui.keymap import format_first_key, get_bindings
+from tui.review.conflict_view import NAMES, ConflictView, Side
+from tui.screens.dialogs.dialog import Dialog
+from tui.text import fit_line, format_path
+from tui.widgets.side_pane import format_hints
+
+CHOICE_TEXTS: Final = {
+    "mine": "yours is kept",
+    "theirs": "the agent's is taken",
+    "both": "both",
+    "text": "as you wrote it",
+}
+TODO_CHOICE_TEXTS: Final = {**CHOICE_TEXTS, "mine": "what is pending is kept", "theirs": "the other one is taken"}
+KEY_HINTS: Final = (("mine", "mine"), ("theirs", "theirs"), ("both", "both"), ("edit", "edit"), ("next", "next"))
+EDITOR_HINTS: Final = (("editor.save", "take this text"), ("editor.cancel", "leave the place as it was"))
+
+
+class PlaceEditor(TextArea):
+    """The editor for the text of one place; its keys are the dialog's."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("editor", priority=True)
+
+    def action_save(self) -> None:
+        """Take the text."""
+        cast("ConflictDialog", self.screen).close_editor(self.text)
+
+    def action_cancel(self) -> None:
+        """Leave the place as it was."""
+        cast("ConflictDialog", self.screen).close_editor(None)
+
+
+class ConflictDialog(Dialog[tuple[ConflictChoice, ...] | None]):
+    """Asks for one choice for each conflicting place; None = leave the conflict."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("conflict")
+
+    def __init__(self, sides: ConflictSides) -> None:
+        super().__init__()
+        self._sides = sides
+        self._choices: list[ConflictChoice | None] = [None] * len(sides.clashes)
+        self._at = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog wide"):
+            yield Static(id="conflict-title", classes="dialog-title")
+            yield ConflictView(self._name_sides())
+            # Always there: Textual may draw what is being removed once more, without its styles.
+            editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
+            editor.cursor_blink = editor.display = False
+            yield editor
+            yield Static(id="conflict-keys")
+
+    def _name_sides(self) -> Mapping[Side, str]:
+        """Name the sides: yours and the agent's, or those of the two todos that conflict."""
+        sides = self._sides
+        if not sides.theirs_is:
+            return NAMES
+        return {
+            "mine": f"pending, for {fit_line(sides.mine_is, 60)}",
+            "base": "before both",
+            "theirs": f"for {fit_line(sides.theirs_is, 60)}",
+        }
+
+    def set_up(self) -> None:
+        self._refresh()
+        self.query_one(ConflictView).focus()
+
+    def _refresh(self) -> None:
+        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        count, left = len(self._choices), self._choices.count(None)
+        keymap = getattr(self.app, "keymap", {})
+        title = [("Conflict  ", "bold $text-warning"), (format_path(self._sides.path, 60), "bold")]
+        where = "the whole file" if self._sides.whole else f"line {clash.start}"
+        title.append((f"   place {self._at + 1} of {count}, {where}", "$foreground 60%"))
+        told = (TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS)[choice.take] if choice else ""
+        decided = (f"   {told}", "$text-success") if told else ("   not decided", "$text-warning")
+        title.append(decided)
+        self.query_one("#conflict-title", Static).update(Content.assemble(*title))
+        self.query_one(ConflictView).show(clash, choice)
+        writes = self.query_one(PlaceEditor).display
+        self.query_one("#conflict-keys", Static).update(
+            format_hints(EDITOR_HINTS, keymap) if writes else self._format_hints(left)
+        )
+
+    def _format_hints(self, left: int) -> Content:
+        keymap = getattr(self.app, "keymap", {})
+        useless = {"both", "edit", "next"} if self._sides.whole else {"next"} if len(self._choices) == 1 else set()
+        named = [each for each in KEY_HINTS if each[0] not in useless]
+        parts: list[tuple[str, str]] = []
+        for name, word in named:
+            parts += [(f" {format_first_key(f'conflict.{name}', keymap)}", "$accent"), (f" {word} ", "")]
+        apply = f" {format_first_key('conflict.apply', keymap)}"
+        ready = (" apply ", "bold") if not left else (f" apply ({left} left) ", "")
+        out = ((f" {format_first_key('conflict.leave', keymap)}", "$accent"), (" back", ""))
+        return Content.assemble(*parts, (apply, "$accent" if not left else "$foreground 50%"), ready, *out)
+
+    def action_take(self, side: str) -> None:
+        """Decide about this place, and go to the next one that is open."""
+        if self._sides.whole and side == "both":
+            self.notify("This file can only be taken whole: m or t.", markup=False)
+            return
+        self._decide(ConflictChoice(take="mine" if side == "mine" else "theirs" if side == "theirs" else "both"))
+
+    def _decide(self, choice: ConflictChoice) -> None:
+        self._choices[self._at] = choice
+        count = len(self._choices)
+        following = [each % count for each in range(self._at + 1, self._at + count)]
+        self._at = next((each for each in following if self._choices[each] is None), self._at)
+        self._refresh()
+
+    def action_move(self, step: int) -> None:
+        """Go to another place."""
+        self._at = (self._at + step) % len(self._choices)
+        self._refresh()
+
+    def action_edit(self) -> None:
+        """Write the text for this place, beginning with both sides."""
+        editor = self.query_one(PlaceEditor)
+        if self._sides.whole or editor.display:
+            return
+        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        text = choice.text if choice and choice.take == "text" else "\n".join((*clash.mine, *clash.theirs))
+        editor.load_text(text)
+        self.query_one(ConflictView).display = False
+        editor.display = True
+        editor.focus()
+        self._refresh()
+
+    def close_editor(self, text: str | None) -> None:
+        """Close the editor of a place; None: without a result."""
+        self.query_one(PlaceEditor).display = False
+        view = self.query_one(ConflictView)
+        view.display = True
+        view.focus()
+        self._refresh()
+        if text is not None:
+            self._decide(ConflictChoice(take="text", text=text))
+
+    def action_apply(self) -> None:
+        """Close with the choices, once every place is decided."""
+        chosen = tuple(each for each in self._choices if each is not None)
+        if len(chosen) == len(self._choices):
+            self.answer(chosen)
+        else:
+            self._at = self._choices.index(None)
+            self._refresh()
+
+    def action_leave(self) -> None:
+        """Leave the conflict as it is."""
+        self.answer(None)

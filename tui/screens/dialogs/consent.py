@@ -1,0 +1,112 @@
+"""Confirmations of protected changes and deletions, with the lines that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.strip import Strip
+from textual.widgets import Static
+
+from core.protocol.review import Change, ChangeDiff
+from tui.input.visibility import get_visibility
+from tui.keymap import format_first_key, get_bindings
+from tui.review.diff_view import DiffView
+from tui.screens.dialogs.pages import ConfirmDialog
+from tui.text import format_path, to_content
+
+MAX_NAMED_FILES: Final = 8  # files of several that are named
+
+
+class ConsentDiff(DiffView, can_focus=False):
+    """The lines that are asked about: nothing in it can be judged or marked."""
+
+    def _render_buttons(self, *_: object) -> Strip:
+        return Strip([])
+
+    def on_click(self, event: events.Click) -> None:
+        event.prevent_default()
+
+
+class ChangeConsentDialog(ConfirmDialog):
+    """Asks before one change is accepted, and shows its `diff` (None: it can't be shown as lines)."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("confirm", "consent")
+
+    def __init__(self, change: Change, diff: ChangeDiff | None, *, hunk: str = "") -> None:
+        gone = change.operation == "delete"
+        question = f"{'Delete' if gone else 'Accept'} {format_path(change.path, 200)}?"
+        super().__init__(
+            question, "delete it" if gone else "accept it", about=describe_risk(change), no="leave it pending"
+        )
+        self._diff, self._hunk = diff, hunk
+
+    def compose(self) -> ComposeResult:
+        if self._diff is None:
+            yield from super().compose()
+            return
+        with Vertical(classes="dialog wide"):
+            yield Static(to_content(self._question), classes="dialog-title")
+            yield Static(to_content(self._about), classes="dialog-about")
+            yield ConsentDiff()
+            yield self._build_keys()
+
+    def set_up(self) -> None:
+        if self._diff is not None:
+            ids = [each.id for each in self._diff.change.hunks]
+            self.query_one(ConsentDiff).show(self._diff, ids.index(self._hunk) if self._hunk in ids else 0)
+            self.call_after_refresh(self.show_keys)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.show_keys)
+
+    def show_keys(self) -> None:
+        """Show the keys, with those that scroll where there are more lines than are visible."""
+        for view in self.query(ConsentDiff):
+            goes = [("consent.down", "consent.up")] if view.max_scroll_y else []
+            goes += [("consent.right", "consent.left")] if view.max_scroll_x else []
+            keymap = getattr(self.app, "keymap", {})
+            moving = " ".join(format_first_key(name, keymap) for pair in goes for name in pair)
+            more = (("   ", ""), (moving, "$accent"), (" read on", "$foreground 60%")) if goes else ()
+            self.query_one("#confirm-keys", Static).update(self.format_keys().append(Content.assemble(*more)))
+
+    def can_take_answer(self) -> bool:
+        return all(get_visibility(view) == "seen" for view in self.query(ConsentDiff)) and super().can_take_answer()
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll by half pages."""
+        for view in self.query(ConsentDiff):
+            view.scroll_relative(y=pages * max(view.size.height // 2, 1), animate=False)
+
+    def action_shift(self, step: int) -> None:
+        """Scroll sideways."""
+        for view in self.query(ConsentDiff):
+            view.action_shift(step)
+
+
+def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
+    """Build the question before several files are accepted of which some are deleted from the disk then; None: none
+    is."""
+    gone = [format_path(each.path, 60) for each in changes if each.operation == "delete" and not each.protected]
+    if not gone:
+        return None
+    more = f" and {len(gone) - MAX_NAMED_FILES:,} more" if len(gone) > MAX_NAMED_FILES else ""
+    what = "it" if len(gone) == 1 else "them"
+    return ConfirmDialog(
+        f"Delete {len(gone):,} file{'' if len(gone) == 1 else 's'} with what is accepted?",
+        f"accept, and delete {what}",
+        about=f"{', '.join(gone[:MAX_NAMED_FILES])}{more}",
+        no="leave all of it pending",
+    )
+
+
+def describe_risk(change: Change) -> str:
+    """Describe in a sentence or two why it is asked about."""
+    told = [f"It {change.risk}." if change.risk else "It is protected."] if change.protected else []
+    told += ["The file is removed from your disk."] if change.operation == "delete" else []
+    return " ".join([*told, "Look at each line of it before you accept."])

@@ -1,0 +1,156 @@
+"""Two small dialogs: a yes-or-no question, and a page of text that scrolls (keys, help, context)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol.queries import ContextAnswer
+from tui.input.visibility import is_fully_visible
+from tui.keymap import SCOPE_TITLES, format_first_key, format_keys, get_bindings, group_by_scope
+from tui.screens.dialogs.dialog import Dialog
+from tui.text import clean, fit_line, to_content
+from tui.widgets.text_rows import find_line_breaks
+
+MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do; more keys than that push it to the right
+MARGINS: Final = 6  # columns before the keys, and between them, what they do, and their id
+
+
+class ConfirmDialog(Dialog[bool]):
+    """Asks yes or no; True only for `y`. Nothing is preselected, so Enter does nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("confirm")
+    asks_consent = True
+
+    def __init__(self, question: str, yes: str, *, about: str = "", no: str = "stay") -> None:
+        super().__init__()
+        self._question, self._yes, self._no, self._about = question, yes, no, about
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield from self._compose_box()
+
+    def _compose_box(self) -> ComposeResult:
+        yield Static(to_content(self._question), classes="dialog-title")
+        if self._about:
+            yield Static(to_content(self._about), classes="dialog-about")
+        yield self._build_keys()
+
+    def _build_keys(self) -> Static:
+        return Static(self.format_keys(), id="confirm-keys")
+
+    def format_keys(self) -> Content:
+        """Format what each key answers."""
+        keymap = getattr(self.app, "keymap", {})
+        yes, no = (format_first_key(name, keymap) for name in ("confirm.yes", "confirm.no"))
+        said = () if not self._yes else ((yes, "$accent bold"), f" {self._yes}   ")
+        return Content.assemble(*said, (no, "$accent bold"), f" {self._no}")
+
+    def can_take_answer(self) -> bool:
+        return is_fully_visible(self.query_one(".dialog-title")) and super().can_take_answer()
+
+    def action_answer(self, answer: bool) -> None:
+        """Close with the answer; a yes that comes too soon, or to what is not visible, is ignored."""
+        self.answer(answer)
+
+
+class PageText(Static):
+    """Text that is drawn for its width: `draw(width)` gives it for so many columns."""
+
+    def __init__(self, draw: Callable[[int], Content]) -> None:
+        super().__init__()
+        self._draw = draw
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.update(self._draw(event.size.width))
+
+
+class PageDialog(Dialog[None]):
+    """A page of text: the same for every width, or drawn for one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("page")
+
+    def __init__(self, title: str, content: Content | Callable[[int], Content]) -> None:
+        super().__init__()
+        self._title, self._content = title, content
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog page"):
+            yield Static(Content(self._title), classes="dialog-title")
+            with VerticalScroll():
+                yield Static(self._content) if isinstance(self._content, Content) else PageText(self._content)
+
+    def action_leave(self) -> None:
+        """Close the page."""
+        self.answer(None)
+
+
+def build_keys_page(keymap: Mapping[str, str]) -> PageDialog:
+    """Build the page of all keys by place, with the user's own in force."""
+    return PageDialog("Keys", lambda width: render_keys(keymap, width))
+
+
+def render_keys(keymap: Mapping[str, str], width: int) -> Content:
+    """Render one row a key while there is room for its explanation; ids stand behind if there is room for all of
+    them."""
+    parts: list[tuple[str, str]] = []
+    scopes = {
+        scope: [(format_keys(keymap.get(key.id, key.keys)), key) for key in keys]
+        for scope, keys in group_by_scope().items()
+    }
+    widest = {scope: min(max(len(keys) for keys, _ in rows), MAX_KEY_COLUMNS) for scope, rows in scopes.items()}
+    with_ids = all(
+        max(widest[scope], len(keys)) + len(key.tooltip) + len(key.id) + MARGINS <= width
+        for scope, rows in scopes.items()
+        for keys, key in rows
+    )
+    for scope, rows in scopes.items():
+        parts.append((f"\n{SCOPE_TITLES[scope]}\n" if parts else f"{SCOPE_TITLES[scope]}\n", "bold $accent"))
+        for keys, key in rows:
+            first, *rest = _wrap_text(key.tooltip, width - max(widest[scope], len(keys)) - 4)
+            parts += [(f"  {keys:<{widest[scope]}}  ", "bold"), (first, "")]
+            parts += [(f"  {key.id}", "$foreground 60%")] if with_ids else []
+            parts += [(f"\n{' ' * (max(widest[scope], len(keys)) + 4)}{line}", "") for line in rest] + [("\n", "")]
+    if not with_ids:
+        parts.append(("\nIds for ui.keymap: docs/keys.md, or a wider window", "$foreground 60%"))
+    return Content.assemble(*parts)
+
+
+def _wrap_text(text: str, width: int) -> list[str]:
+    return [text[start:end] for start, end in find_line_breaks(text, width)]
+
+
+_HELP: Final = """\
+Type what you want and press Enter. The agent works in a shadow of your project: \
+what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
+
+"""
+
+
+def build_help_page() -> PageDialog:
+    """Build the page of the commands, and where the keys are explained."""
+    from tui.slash_commands import SLASH_COMMANDS
+
+    parts: list[tuple[str, str]] = [(_HELP, "")]
+    for each in SLASH_COMMANDS:
+        parts += [(f"  /{each.word:<10}", "bold"), (each.label, ""), (f"  {each.argument}\n", "$foreground 60%")]
+    parts.append(("\n  @ names a file   F1 all keys   Ctrl+P every command   Shift+Tab the mode\n", "$foreground 60%"))
+    return PageDialog("Help", Content.assemble(*parts))
+
+
+def build_context_page(report: ContextAnswer) -> PageDialog:
+    """Build the page of what the model is sent, by part."""
+    window = f" of {report.window:,}" if report.window else ""
+    parts: list[tuple[str, str]] = [(f"{report.used:,}{window} tokens\n\n", "bold")]
+    for part in report.parts:
+        parts += [(f"{part.tokens:>9,}  ", "$accent"), (fit_line(part.name, 60), "")]
+        parts.append((f"  {fit_line(clean(part.detail), 100)}\n", "$foreground 60%"))
+    parts += [(f"\n{fit_line(clean(note), 200)}", "$foreground 60%") for note in report.notes]
+    return PageDialog("Context", Content.assemble(*parts))

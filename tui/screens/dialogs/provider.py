@@ -1,0 +1,101 @@
+"""The dialog for a model server at an address of the user's own: name, address, and key if it wants one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from core.protocol.commands import ProviderConfigure
+from tui.keymap import get_bindings
+from tui.screens.dialogs.dialog import Dialog
+
+if TYPE_CHECKING:
+    from tui.screens.actions import ActingScreen
+
+TITLE: Final = "A model server of your own"
+DEFAULT_NAME: Final = "work"
+FIELDS: Final = {
+    "url": "its address, such as https://host.example/v1",
+    "name": f"a name for it; else it is called {DEFAULT_NAME}",
+    "key": "its key, if it wants one",
+}
+ABOUT: Final = "It speaks chat completions, as most servers do. Enter goes on, Escape back."
+BAD_NAME: Final = "A name is one word of small letters, digits, - and _, and begins with a letter."
+BAD_ADDRESS: Final = "An address begins with http:// or https://, and mostly ends in /v1."
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+", re.IGNORECASE)
+RESERVED_NAMES: Final = frozenset({"scripted"})
+
+
+class AddressDialog(Dialog[ProviderConfigure | None]):
+    """Asks for a server's address; None = the user went back. A mistake is reported where it was typed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = get_bindings("address")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content(TITLE), classes="dialog-title")
+            for name, placeholder in FIELDS.items():
+                field = Input(placeholder=placeholder, password=name == "key", compact=True, id=f"address-{name}")
+                field.cursor_blink = False
+                yield field
+            yield Static(Content.styled(ABOUT, "$foreground 60%"), id="address-about")
+
+    def set_up(self) -> None:
+        self._get_field("url").focus()
+
+    def _get_field(self, name: str) -> Input:
+        return self.query_one(f"#address-{name}", Input)
+
+    def _get_value(self, name: str) -> str:
+        return self._get_field(name).value.strip()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go to the next field; behind the last one answer, unless something can't be right."""
+        for name, problem in (("url", self._check_address()), ("name", self._check_name())):
+            if problem and (event.input.id in {f"address-{name}", "address-key"}):
+                self._show_problem(problem)
+                self._get_field(name).focus()
+                return
+        self._show_problem("")
+        if event.input.id != "address-key":
+            self.action_move(1)
+            return
+        self.answer(
+            ProviderConfigure(provider=self._get_name(), base_url=self._get_value("url"), key=self._get_value("key"))
+        )
+
+    def _get_name(self) -> str:
+        return self._get_value("name") or DEFAULT_NAME
+
+    def _check_name(self) -> str:
+        name = self._get_name()
+        return BAD_NAME if name in RESERVED_NAMES or _NAME.fullmatch(name) is None else ""
+
+    def _check_address(self) -> str:
+        return BAD_ADDRESS if _ADDRESS.match(self._get_value("url")) is None else ""
+
+    def _show_problem(self, problem: str) -> None:
+        style = "$error" if problem else "$foreground 60%"
+        self.query_one("#address-about", Static).update(Content.styled(problem or ABOUT, style))
+
+    def action_move(self, step: int) -> None:
+        """Focus the field below or above."""
+        names = list(FIELDS)
+        at = next((place for place, name in enumerate(names) if self._get_field(name).has_focus), 0)
+        self._get_field(names[(at + step) % len(names)]).focus()
+
+    def action_leave(self) -> None:
+        """Name no address."""
+        self.answer(None)
+
+
+async def ask_address(screen: ActingScreen) -> ProviderConfigure | None:
+    """Ask for a server of the user's own; None: they went back."""
+    return await screen.app.push_screen_wait(AddressDialog())

@@ -1,0 +1,159 @@
+"""The terminal driver: whatever ends the program restores the terminal, and a terminal that is gone ends the program.
+
+Textual restores it when an app comes to its end by itself. Here is what is left: signals, a terminal that hangs up (its
+input ends or fails, its output can't be written any more), and an end that something holds up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import selectors
+import signal
+import sys
+import termios
+import threading
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Final
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+# Paste, mouse and focus reports, resize reports, keyboard protocol, line wrap, screen, cursor, colours.
+RESET_SEQUENCES: Final = (
+    "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[<u"
+    "\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m"
+)
+END_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+EXIT_INTERRUPTED: Final = 130  # the exit code, as of Ctrl+C
+EXIT_TIMEOUT: Final = 20.0  # seconds that an orderly end may take; the engine has 15 of them to write what it has to
+POLL_INTERVAL: Final = 0.1  # seconds
+
+
+class TerminalOutput:
+    """Standard error as the screen is drawn on it. Text that can't be written is dropped, and the failure reported
+    once."""
+
+    def __init__(self, file: IO[str], on_gone: Callable[[], None]) -> None:
+        self._file, self._on_gone = file, on_gone
+        self.is_gone = False
+
+    def write(self, text: str) -> int:
+        if not self.is_gone:
+            try:
+                return self._file.write(text)
+            except (OSError, ValueError):
+                self._fail()
+        return len(text)
+
+    def flush(self) -> None:
+        if not self.is_gone:
+            try:
+                self._file.flush()
+            except (OSError, ValueError):
+                self._fail()
+
+    def _fail(self) -> None:
+        self.is_gone = True
+        self._on_gone()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+
+class TerminalDriver(LinuxDriver):
+    """A driver that ends the app when its terminal is gone, where Textual's own would read nothing for ever."""
+
+    def __init__(self, app: Any, **more: Any) -> None:
+        super().__init__(app, **more)
+        self._file: Any = TerminalOutput(self._file, self._exit_app)
+
+    def _exit_app(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
+
+    def run_input_thread(self) -> None:
+        """Read keys until the app ends, or the terminal does: its input is at an end, or fails."""
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(POLL_INTERVAL) and not self._read_input(parser, decode):
+                    self._exit_app()
+                    return
+                for event in parser.tick():
+                    self.process_message(event)
+
+    def _read_input(self, parser: XTermParser, decode: Callable[..., str]) -> bool:
+        """Read and process what is there. False at the end of the input."""
+        try:
+            data = os.read(self.fileno, 1 << 12)
+        except OSError:
+            return False
+        for event in parser.feed(decode(data)) if data else ():
+            self.process_message(event)
+        return bool(data)
+
+    def stop_application_mode(self) -> None:
+        if self._mouse_pixels:
+            self.write("\x1b[?1016l")
+        super().stop_application_mode()
+
+
+@contextlib.contextmanager
+def restore_on_error() -> Iterator[None]:
+    """Restore the terminal after an app that ends by an exception, also if Textual did not come to that."""
+    try:
+        before = termios.tcgetattr(0)
+    except termios.error:
+        before = None
+    try:
+        yield
+    except BaseException:
+        restore_terminal(before)
+        raise
+
+
+def restore_terminal(before: list[Any] | None) -> None:
+    """Write what takes every mode back, past whatever holds the program up."""
+    with contextlib.suppress(OSError):
+        os.write(2, RESET_SEQUENCES.encode())
+    if before is not None:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSANOW, before)
+
+
+def exit_on_signals(app: Any) -> None:
+    """Let signals that mean the end exit `app` as `ctrl+q` does, its engine too; by force after `EXIT_TIMEOUT`."""
+    loop = asyncio.get_running_loop()
+    try:
+        before = termios.tcgetattr(0)
+    except termios.error:
+        before = None
+
+    def end(number: int) -> None:
+        app.exit(return_code=EXIT_INTERRUPTED)
+
+    def force() -> None:
+        restore_terminal(before)
+        os._exit(EXIT_INTERRUPTED)
+
+    def ended(number: int) -> None:
+        timer = threading.Timer(EXIT_TIMEOUT, force)
+        timer.daemon = True
+        timer.start()
+        end(number)
+
+    for number in END_SIGNALS:
+        loop.add_signal_handler(number, ended, number)
+
+
+def has_terminal() -> bool:
+    """True if keys can be read and a screen can be drawn."""
+    return all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__))

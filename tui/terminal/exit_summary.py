@@ -1,0 +1,56 @@
+"""The lines left on the terminal when the screen is gone: how to resume, and what waits for a review."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from tui.state import ViewState
+from tui.text import fit_line
+
+
+def format_exit_summary(state: ViewState, directory: Path) -> str:
+    """Format up to three lines with their newlines; "" for a session in which nothing was done, since it is not kept.
+
+    `directory` is the one that was opened; a demo works in a copy of its own.
+    """
+    waiting = state.pending_hunk_count
+    if state.is_private:
+        kept = (
+            " What waits for your review is, without the conversation: agent-tui review"
+            if state.is_pending_kept
+            else ""
+        )
+        return f"Private: nothing of the conversation was kept.{kept}\n"
+    if not (state.turn_numbers or waiting):
+        return ""
+    where = [] if _is_current_directory(directory) else [str(directory)]
+    last = [*_find_program_name(), *(["--demo"] if state.is_demo else where), "-c"]
+    lines = [f"Go on: {_quote_command(last)}   (this session: --resume {state.session_id})"]
+    if state.is_demo:
+        lines.append(f"The demo's project: {fit_line(state.workspace, 400)}")
+    if waiting:
+        lines.append(f"{waiting} {'hunk waits' if waiting == 1 else 'hunks wait'} for your review.")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _is_current_directory(directory: Path) -> bool:
+    try:
+        return directory.samefile(Path.cwd())
+    except OSError:  # one of them was removed
+        return False
+
+
+def _find_program_name() -> list[str]:
+    """Return the words that this program was called by, so that the line can be copied."""
+    import shutil
+
+    called = Path(sys.argv[0])
+    if called.suffix == ".py":
+        return [Path(sys.executable).name, str(called)]
+    return [called.name] if shutil.which(called.name) else [str(called)]
+
+
+def _quote_command(words: list[str]) -> str:
+    return fit_line(shlex.join(words), 400)

@@ -1,0 +1,193 @@
+"""The pane on the right: review, plan, debug board or preview, one at a time, mounted when first shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.keymap import format_first_key
+
+HINTS: Final = {
+    "review": (
+        ("review.accept", "accept"),
+        ("review.reject", "reject"),
+        ("review.next", "next"),
+        ("review.undo", "undo"),
+        ("review.comment", "comment"),
+        ("review.list", "list"),
+    ),
+    "settled": (("review.undo", "undo"),),
+    "clash": (
+        ("review.settle", "settle"),
+        ("review.reject", "reject"),
+        ("review.reason", "why"),
+        ("review.next", "next"),
+        ("review.undo", "undo"),
+        ("review.list", "list"),
+    ),
+    "reason": (("reason.submit", "reject"), ("reason.cancel", "back")),
+    "comment": (("reason.submit", "keep"), ("reason.cancel", "back")),
+    "filter": (("reason.submit", "go there"), ("reason.cancel", "show all")),
+    "editor": (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR")),
+    "changes": (
+        ("review.accept", "accept row"),
+        ("review.reject", "reject row"),
+        ("changes.open", "open"),
+        ("review.filter", "find"),
+        ("review.list", "hunks"),
+    ),
+    "bulk": (
+        ("review.accept", "accept row"),
+        ("review.reject", "reject row"),
+        ("review.filter", "find"),
+        ("review.list", "hunks"),
+    ),
+    "plan": (
+        ("plan.cycle", "status"),
+        ("plan.build", "build"),
+        ("plan.add", "new"),
+        ("plan.filter", "find"),
+        ("todos.read", "text"),
+        ("plan.view", "graph"),
+    ),
+    "planline": (("reason.submit", "done"), ("reason.cancel", "back")),
+    "sifting": (("reason.submit", "stay with it"), ("reason.cancel", "show all")),
+    "nothing": (("app.mode_next", "mode"),),
+    "plantext": (
+        ("plantext.comment", "comment"),
+        ("plantext.mark_down", "mark"),
+        ("plan.send", "send"),
+        ("plan.body", "edit"),
+        ("plantext.todos", "todos"),
+    ),
+    "planeditor": (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR")),
+    "debug": (
+        ("debug.filter", "find"),
+        ("debug.run", "next run"),
+        ("debug.compare", "compare"),
+        ("debug.hypothesis", "hypothesis"),
+    ),
+    "preview": (("code.top", "top"), ("code.bottom", "bottom")),
+}
+HINT_SCOPES: Final = {
+    "HunkEditor": "editor",
+    "ChangeList": "changes",
+    "PlanText": "plantext",
+    "PlanEditor": "planeditor",
+}
+BACK_HINT: Final = ("app.interrupt", "back")
+HIDDEN_UNTIL_SHOWN: Final = frozenset({"debug"})  # not named before it was shown
+TITLES: Final = {"review": "Review", "plan": "Plan", "debug": "Debug", "preview": "Preview"}
+
+
+def format_hints(named: Iterable[tuple[str, str]], keymap: Mapping[str, str]) -> Content:
+    """Return `key what` of bindings by id, muted."""
+    parts: list[tuple[str, str]] = []
+    for name, what in named:
+        parts += [(f" {format_first_key(name, keymap)}", "$accent"), (f" {what} ", "$foreground 60%")]
+    return Content.assemble(*parts)
+
+
+class HintsChanged(Message):
+    """The keys at the focus have changed: its `hint_scope` names them, else its class does."""
+
+
+class SidePane(Vertical):
+    """Shows the pane named `current`, "" = hidden; `makers` build a pane when it is first shown."""
+
+    class PaneShown(Message):
+        """A pane came up."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, makers: dict[str, Callable[[], Widget]], *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._makers = makers
+        self._panes: dict[str, Widget] = {}
+        self._counts: dict[str, str] = {}
+        self.current = ""
+        self.display = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="side-title")
+        yield Static(id="side-hint")
+
+    def get_pane(self, name: str) -> Widget | None:
+        """Return a pane if it has been shown before."""
+        return self._panes.get(name)
+
+    async def show(self, name: str) -> Widget | None:
+        """Show a pane, mounted if need be; "" hides all."""
+        if name and name not in self._panes:
+            pane = self._panes[name] = self._makers[name]()
+            await self.mount(pane, before="#side-hint")
+        self._show_only(name)
+        return self._panes.get(name)
+
+    def hide(self) -> None:
+        """Hide all panes."""
+        self._show_only("")
+
+    def _show_only(self, name: str) -> None:
+        self.current = name
+        self.display = bool(name)
+        for each, widget in self._panes.items():
+            widget.display = each == name
+        self._render_title()
+        self.render_hints()
+        if name:
+            self.post_message(self.PaneShown(name))
+
+    def on_descendant_focus(self, _: events.DescendantFocus) -> None:
+        self.render_hints()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.render_hints()
+
+    def on_descendant_blur(self, _: events.DescendantBlur) -> None:
+        self.render_hints()
+
+    @on(HintsChanged)
+    def _on_hints_changed(self, event: HintsChanged) -> None:
+        event.stop()
+        self.render_hints()
+
+    def render_hints(self) -> None:
+        """Show the keys of the focused pane, else the one that leads to it."""
+        if self.current:
+            keymap: Mapping[str, str] = getattr(self.app, "keymap", {})
+            focused = self.screen.focused
+            is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
+            place = getattr(focused, "hint_scope", "") or HINT_SCOPES.get(type(focused).__name__, self.current)
+            named = list(HINTS[place]) if is_here else [(f"app.{self.current}", "goes here")]
+            if is_here and not any(name.endswith(".cancel") for name, _ in named):
+                while named and format_hints((*named, BACK_HINT), keymap).cell_length - 1 > self.size.width:
+                    named.pop()
+                named.append(BACK_HINT)
+            self.query_one("#side-hint", Static).update(format_hints(named, keymap))
+
+    def set_count(self, name: str, text: str) -> None:
+        """Set the number beside a pane's title."""
+        if self._counts.get(name) != text:
+            self._counts[name] = text
+            self._render_title()
+
+    def _render_title(self) -> None:
+        parts: list[tuple[str, str]] = []
+        for name, title in TITLES.items():
+            if name in HIDDEN_UNTIL_SHOWN and name not in self._panes:
+                continue
+            parts.append((f" {title}", "bold" if name == self.current else "$foreground 60%"))
+            count = self._counts.get(name, "")
+            parts.append((f" {count}  " if count else "  ", "$warning"))
+        self.query_one("#side-title", Static).update(Content.assemble(*parts))

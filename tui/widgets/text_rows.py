@@ -1,0 +1,168 @@
+"""Rows: lines of (text, role) pieces before they get colours, and the wrapping of text into them.
+
+A role is a name of the palette ("" = plain), never a colour. A row knows which part of it is logical text: `lead`
+characters at its start are decoration, and `soft` says that the row continues the one before without a line break
+of
+its own. So copied text has neither gutters nor wraps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import COLOR_SYSTEMS, Console
+from textual.strip import Strip
+
+Piece = tuple[str, str]
+GUTTER: Final[Piece] = ("  ", "")
+INDENT: Final[list[Piece]] = [("    ", "")]
+
+_WORD = re.compile(r"\s*\S+|\s+$")
+
+
+class TextRow:
+    """One screen line.
+
+    `joint` is what wrapping removed before a soft row, `fill` the role of the background, `lines` the source
+    lines [first,
+    last) from 0 where known.
+    """
+
+    __slots__ = ("at", "fill", "joint", "lead", "lines", "pieces", "soft", "strip")
+
+    def __init__(
+        self, pieces: Sequence[Piece], *, lead: int = 0, soft: bool = False, joint: str = "", fill: str = ""
+    ) -> None:
+        self.pieces = pieces
+        self.lead = lead
+        self.soft = soft
+        self.joint = joint
+        self.fill = fill
+        self.lines = (0, 0)
+        self.strip: Strip | None = None  # as it was drawn last, for row `at` of all
+        self.at = -1
+
+    @property
+    def text(self) -> str:
+        """The row as it is drawn."""
+        return "".join(piece[0] for piece in self.pieces)
+
+
+def apply_offsets(strip: Strip, y: int, console: Console) -> Strip:
+    """Return a strip that knows that it is row `y`, for the selection.
+
+    With an offset each segment has a style of its own; it is given the rendered codes of the style it came from,
+    which
+    Textual would otherwise compute and keep for each.
+    """
+    colors = COLOR_SYSTEMS[console.color_system or "truecolor"]
+    found = strip.apply_offsets(0, y)
+    for piece, plain in zip(found, strip, strict=True):
+        if piece.style is not None and plain.style is not None:
+            piece.style._ansi = Strip.render_ansi(plain.style, colors)
+    return found
+
+
+def find_line_breaks(text: str, width: int) -> list[tuple[int, int]]:
+    """Return the [start, end) of lines of at most `width` cells, without the space between.
+
+    Words are kept whole where they fit a line; a longer one is cut.
+    """
+    width = max(width, 2)
+    if len(text) <= width and (text.isascii() or cell_len(text) <= width):
+        return [(0, len(text))]
+    spans: list[tuple[int, int]] = []
+    start, end, used = 0, 0, 0
+    for match in _WORD.finditer(text):
+        word = match.group()
+        size = len(word) if word.isascii() else cell_len(word)
+        if used + size <= width:
+            end, used = match.end(), used + size
+            continue
+        if used:
+            spans.append((start, end))
+            start = match.start() + len(word) - len(word.lstrip())
+        for cut in _cut_word(text, start, match.end(), width):
+            spans.append((start, cut))
+            start = cut
+        end = match.end()
+        used = cell_len(text[start:end])
+    spans.append((start, end))
+    return spans
+
+
+def measure_pieces(pieces: Iterable[Piece]) -> int:
+    """Return the width of pieces on one line, in cells."""
+    return sum(cell_len(text) for text, _ in pieces)
+
+
+def _cut_word(text: str, start: int, end: int, width: int) -> Iterable[int]:
+    """Yield the positions at which a word longer than a line is cut."""
+    if text[start:end].isascii():
+        yield from range(start + width, end, width)
+        return
+    used = 0
+    for position in range(start, end):
+        size = cell_len(text[position])
+        if used + size > width and used:
+            yield position
+            used = 0
+        used += size
+
+
+def slice_pieces(pieces: Sequence[Piece], start: int, end: int) -> list[Piece]:
+    """Return the characters [start, end) of a line of pieces."""
+    found: list[Piece] = []
+    position = 0
+    for text, role in pieces:
+        low, high = max(start - position, 0), min(end - position, len(text))
+        if low < high:
+            found.append((text[low:high], role))
+        position += len(text)
+        if position >= end:
+            break
+    return found
+
+
+def wrap_pieces(
+    pieces: Sequence[Piece], width: int, *, first: Sequence[Piece] = (), rest: Sequence[Piece] = (), fill: str = ""
+) -> list[TextRow]:
+    """Break one logical line into rows of at most `width` cells; `first` and `rest` are decoration before them."""
+    text = "".join(piece[0] for piece in pieces)
+    lead, rest_lead = sum(len(piece[0]) for piece in first), sum(len(piece[0]) for piece in rest)
+    spans = find_line_breaks(text, width - max(lead, rest_lead))
+    rows = [TextRow([*first, *slice_pieces(pieces, *spans[0])], lead=lead, fill=fill)]
+    for before, span in pairwise(spans):
+        joint = text[before[1] : span[0]]
+        rows.append(TextRow([*rest, *slice_pieces(pieces, *span)], lead=rest_lead, soft=True, joint=joint, fill=fill))
+    return rows
+
+
+def wrap_text(
+    text: str, width: int, role: str, *, first: Sequence[Piece] = (), rest: Sequence[Piece] = (), fill: str = ""
+) -> list[TextRow]:
+    """Break lines of plain text into rows; `first` decorates the very first row, `rest` all others."""
+    rows: list[TextRow] = []
+    for index, line in enumerate(text.split("\n")):
+        rows += wrap_pieces([(line, role)], width, first=rest if index else first, rest=rest, fill=fill)
+    return rows
+
+
+def join_logical_text(rows: Sequence[TextRow], start: int = 0, end: int | None = None) -> str:
+    """Return the text of rows without decoration and wraps.
+
+    From character `start` of the first row to `end` of the last.
+    """
+    parts: list[str] = []
+    for index, row in enumerate(rows):
+        text = row.text
+        high = len(text) if end is None or index < len(rows) - 1 else min(end, len(text))
+        low = max(row.lead, start if index == 0 else 0)
+        if index:
+            parts.append(row.joint if row.soft else "\n")
+        parts.append(text[low:high])
+    return "".join(parts)
