@@ -82,7 +82,7 @@ VARIABLES = {
 }
 
 # What puts a tag around something that a model is sent.
-WRITTEN = r'(?:tagged\(|_if_new\(session, )"(\w+)"'
+WRITTEN = r'(?:wrap_tag\(|_tag_if_changed\(session, )"(\w+)"'
 
 
 def variables(name: str) -> dict[str, object]:
@@ -145,7 +145,7 @@ def test_modes_that_a_prompt_names_exist(path):
 @each_source
 def test_tags_that_a_prompt_names_are_read_or_written_by_the_program(path):
     spoken = set(re.findall(r"`</?([a-z_-]+)[ >]", path.read_text(encoding="utf-8")))
-    written = {word for file in (ROOT.parent / "agent").glob("*.py") for word in re.findall(WRITTEN, file.read_text())}
+    written = {word for file in (ROOT.parent / "agent").rglob("*.py") for word in re.findall(WRITTEN, file.read_text())}
     assert {"user_query", "system_reminder", "now"} <= written
     assert spoken <= {*CALL_TAGS, *FRAME_TAGS, *written}
 

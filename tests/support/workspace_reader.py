@@ -29,7 +29,7 @@ class WorkspaceEditor:
         self.relative = self.view.relative
         self.pending_paths = self.view.pending_paths
         self.read_bytes = self.view.read_bytes
-        self.spilled = self.put_aside.get
+        self.read_spilled = self.put_aside.get
 
     def put(self, path: str, data: bytes | str) -> Path:
         """A file on disk, as the user has it."""
@@ -56,7 +56,7 @@ class WorkspaceEditor:
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
         raise ToolFailed(f"was not run over what is {'pending' if pending else 'on disk'}: here is no box.")
 
-    def seen_current(self, path: str) -> bool:
+    def has_read_current(self, path: str) -> bool:
         return self.seen.get(self.relative(path)) == self.now(path)
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
@@ -68,5 +68,5 @@ class WorkspaceEditor:
         edited = self.view.delete(path)
         return build_edit_detail(self.relative(path), edited.before, edited.after)
 
-    async def work_out(self, order: EditRequest) -> str:
+    async def apply_with_model(self, order: EditRequest) -> str:
         raise ToolFailed(f"Here is no model that could work out an edit of {order.path}: {order.problem}")

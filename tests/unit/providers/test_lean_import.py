@@ -11,8 +11,8 @@ import asyncio, json, sys
 import msgspec
 from core.providers.connection import lean_import
 if {plain}:
-    plainly = lean_import.load_plain("{sdk}")
-    lean_import.load = lambda sdk: plainly
+    plainly = lean_import.load_sdk_plainly("{sdk}")
+    lean_import.load_sdk = lambda sdk: plainly
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from tests.support.provider_calls import Answer, ask, connect, request
 from tests.support.provider_server import provider_server
@@ -78,8 +78,8 @@ def test_the_lean_import_streams_the_same_with_a_fraction_of_the_modules(sdk):
 def test_all_of_the_sdk_can_still_be_had_after_a_lean_import(sdk, uses):
     code = f"""
 from core.providers.connection import lean_import
-client = lean_import.load("{sdk}")
-assert lean_import.load("{sdk}") is client
+client = lean_import.load_sdk("{sdk}")
+assert lean_import.load_sdk("{sdk}") is client
 import {sdk}
 found = [{uses}]
 assert found[0] is client.Async{"OpenAI" if sdk == "openai" else "Anthropic"}
@@ -98,7 +98,7 @@ def broken(package):
     raise RuntimeError("an __init__ of another shape")
 lean_import._relative_imports = broken
 lean_import.WaitingModule._from_its_own_module = lambda self, name: broken(self)
-client = lean_import.load("{sdk}")
+client = lean_import.load_sdk("{sdk}")
 print(client.AsyncStream.__name__, sum(name.startswith("{sdk}.types") for name in sys.modules) > 300)
 print(any(isinstance(each, lean_import.WaitingFinder) for each in sys.meta_path))
 """
@@ -109,7 +109,7 @@ def test_an_sdk_that_is_already_there_is_taken_as_it_is():
     code = """
 import openai
 from core.providers.connection import lean_import
-assert lean_import.load("openai").AsyncOpenAI is openai.AsyncOpenAI
+assert lean_import.load_sdk("openai").AsyncOpenAI is openai.AsyncOpenAI
 print(any(isinstance(each, lean_import.WaitingFinder) for each in __import__("sys").meta_path))
 """
     assert run(code).strip() == "False"
@@ -120,7 +120,7 @@ def test_two_threads_may_load_at_once():
 import threading
 from core.providers.connection import lean_import
 found = []
-threads = [threading.Thread(target=lambda: found.append(lean_import.load("anthropic"))) for _ in range(4)]
+threads = [threading.Thread(target=lambda: found.append(lean_import.load_sdk("anthropic"))) for _ in range(4)]
 [each.start() for each in threads]; [each.join() for each in threads]
 print(len(found), len(set(map(id, found))))
 """

@@ -44,7 +44,7 @@ WINDOWS = {
 def test_windows_are_known_before_the_price_list_is_there_and_agree_with_it():
     code = (
         "import sys; from core.providers.catalog import pricing\n"
-        f"print([pricing.context_window(each) for each in {list(WINDOWS)!r}], 'genai_prices' in sys.modules)"
+        f"print([pricing.find_context_window(each) for each in {list(WINDOWS)!r}], 'genai_prices' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"{list(WINDOWS.values())} False"

@@ -38,7 +38,7 @@ class PlainWire:
         if isinstance(first, UserMessage):
             return EncodedMessages(items=[{"asked": first.content}] if first.content else [])
         results = [each for each in messages if isinstance(each, ToolMessage)]
-        sent = [before.call(each.call_id) for each in results]
+        sent = [before.find_call(each.call_id) for each in results]
         between = [each.content for each in messages if isinstance(each, UserMessage)]
         return EncodedMessages(items=[{"results": [each and each.id for each in sent], "between": between}])
 
@@ -121,7 +121,7 @@ def test_any_edit_of_a_history_gives_what_a_new_encoder_gives(steps, data):
         request, key = asked(*messages, **fields), data.draw(st.sampled_from(["", "k"]))
         made, scratch = written(encoder, request, key=key)[0], from_scratch(request, key=key)
         assert made == scratch
-        assert list(json.loads(made.body({"stream": True}))) == ["model", "system", "messages", "stream"]
+        assert list(json.loads(made.build_body({"stream": True}))) == ["model", "system", "messages", "stream"]
 
 
 @given(st.lists(MESSAGES, max_size=12), st.lists(MESSAGES, max_size=4))
@@ -132,7 +132,7 @@ def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one(messages, mor
     short = written(encoder, asked(*messages))[0]
     long = written(encoder, asked(*messages, *more))[0]
     assert long.prefix.startswith(short.prefix)
-    assert short.body({}) == short.prefix + b"]}"
+    assert short.build_body({}) == short.prefix + b"]}"
 
 
 def test_only_what_is_new_is_encoded():
@@ -148,7 +148,7 @@ def test_the_results_of_a_step_and_what_came_between_them_are_one_unit():
     messages = [calling("1", "2"), result("1"), user("note"), result("2"), user("later"), calling(), result("1")]
     ends = [find_unit_end(messages, place) for place in (0, 1, 4, 5, 6)]
     assert ends == [1, 4, 5, 6, 7]
-    made = json.loads(from_scratch(asked(*messages)).body({}))["messages"]
+    made = json.loads(from_scratch(asked(*messages)).build_body({}))["messages"]
     assert made[1] == {"results": ["w_1", "w_2"], "between": ["note"]}
 
 

@@ -165,7 +165,7 @@ async def test_calls_usage_and_finish_are_played(talk):
 - {text: long, finish: length}
 """
     )
-    answer = await told.provider().models()
+    answer = await told.provider().list_models()
     assert answer[0].name.endswith("script.yaml")
     told.messages.append(UserMessage(content="x"))
     answer = await told.model()

@@ -20,7 +20,7 @@ AB = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta", "recommended":
 
 class User:
     def __init__(self, *answers: QuestionAnswer, reachable: bool = True) -> None:
-        self.answers, self.reachable = answers, reachable
+        self.answers, self.is_reachable = answers, reachable
         self.asked: tuple[Question, ...] = ()
         self.title = ""
 
@@ -137,7 +137,7 @@ CALL = st.fixed_dictionaries({"questions": st.lists(QUESTION | GOOD, max_size=4)
 @given(CALL.map(json.dumps) | JUNK.map(json.dumps) | st.text(max_size=30))
 def test_whatever_is_sent_is_either_put_well_or_refused_in_words(arguments):
     try:
-        questions = parse_call("ask_question", arguments).checked()
+        questions = parse_call("ask_question", arguments).check_questions()
     except ToolInputInvalid:
         return
     assert len({each.id for each in questions}) == len(questions) > 0

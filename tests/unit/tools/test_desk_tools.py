@@ -50,7 +50,7 @@ class User:
         self.answers = answers
         self.agrees = agrees
         self.asked: tuple[Question, ...] = ()
-        self.reachable = True
+        self.is_reachable = True
 
     async def ask(self, questions, title=""):
         self.asked, self.title = questions, title
@@ -68,7 +68,7 @@ class Shell:
         env = build_environment(os.environ)
         result = await run_unboxed(command, cwd=self.cwd, env=env, time_limit=time_limit, on_output=on_output)
         ended = "timed_out" if result.timed_out else "exited"
-        return replace(result, ended=ended, effects="changed nothing", spilled="output:x.txt")
+        return replace(result, ended=ended, effects="changed nothing", spilled_path="output:x.txt")
 
     async def start_job(self, command, *, wait):
         self.asked = (command, wait)

@@ -48,9 +48,9 @@ async def test_the_default_cap_is_1500_lines(files):
 async def test_a_file_is_marked_read_only_when_its_end_was_shown(files):
     files.put("a.txt", "x\n" * 2000)
     await read(files, "a.txt")
-    assert not files.seen_current("a.txt")
+    assert not files.has_read_current("a.txt")
     await read(files, "a.txt", offset=1501)
-    assert files.seen_current("a.txt")
+    assert files.has_read_current("a.txt")
 
 
 async def test_an_empty_file_is_said_to_be_empty(files):
