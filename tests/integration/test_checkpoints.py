@@ -254,7 +254,11 @@ async def test_the_log_folds_to_the_live_state_after_restores(project):
         await turn(engine, session, "Again")
         live = engine.state(session)
         found = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes, ReviewState())
-        assert (found.messages, found.checkpoints, found.changes) == (live.messages, live.marks, dict(live.changes))
+        assert (found.messages, found.checkpoints, found.changes) == (
+            live.messages,
+            live.checkpoints,
+            dict(live.changes),
+        )
         assert found.review.checkpoints == live.review.checkpoints
     async with session_of(project, resume=session) as (engine, again):
         assert engine.state(again).messages == live.messages
@@ -276,7 +280,7 @@ async def test_a_fork_is_a_session_of_its_own_and_both_go_on(project):
         assert view(engine, other) == seen
         assert engine.state(other).messages == messages
         assert engine.state(other).title.endswith("(fork)")
-        assert engine.state(other).id == other
+        assert engine.state(other).session_id == other
         await submitted(engine, other, cmd.HunkResolve(session=other, path="", verdict="reject"))
         await submitted(engine, other, cmd.BulkResolve(session=other, root="out", verdict="reject"))
         assert "made" not in view(engine, other)
