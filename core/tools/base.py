@@ -23,18 +23,20 @@ from core.protocol.documents import (
     TodoStatusUpdate,
 )
 from core.protocol.plans import Plan
+from core.protocol.review import Hunk
 from core.sandbox.results import CommandResult as CommandResult  # noqa: PLC0414 (part of this contract)
 from core.sandbox.results import JobReport as JobReport  # noqa: PLC0414
 from core.tools.builtin.reading.linters import LintJob
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
-    """What a PROPOSE tool did, for the `file_edit` document."""
+    """The work of a PROPOSE tool, for the `file_edit` document; `hunks` are those of the edit, where it is of text."""
 
     path: str
     operation: FileOperation
     content: str
     diff: FileEditDiff | None = None
+    hunks: tuple[Hunk, ...] = ()
     added: int = 0
     removed: int = 0
 

@@ -62,11 +62,11 @@ class WorkspaceEditor:
     def write(self, path: str, data: bytes) -> FileEditDetail:
         edited = self.view.write(path, data)
         self.mark_read(path)
-        return build_edit_detail(self.relative(path), edited.before, edited.after)
+        return build_edit_detail(self.relative(path), edited)
 
     def delete(self, path: str) -> FileEditDetail:
         edited = self.view.delete(path)
-        return build_edit_detail(self.relative(path), edited.before, edited.after)
+        return build_edit_detail(self.relative(path), edited)
 
     async def apply_with_model(self, order: EditRequest) -> str:
         raise ToolFailed(f"Here is no model that could work out an edit of {order.path}: {order.problem}")

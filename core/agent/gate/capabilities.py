@@ -143,14 +143,14 @@ class FileEditor(FileReader):
         check_no_marks(data)
         edited = self._write(path, data)
         self._seen[self._relative(path)] = hashlib.sha256(data).hexdigest()
-        return build_edit_detail(self._relative(path), edited.before, edited.after)
+        return build_edit_detail(self._relative(path), edited)
 
     def delete(self, path: str) -> FileEditDetail:
         self._lease.check()
         self._check(Access.PROPOSE, self._relative(path))
         edited = self._delete(path)
         self._seen.pop(self._relative(path), None)
-        return build_edit_detail(self._relative(path), edited.before, edited.after)
+        return build_edit_detail(self._relative(path), edited)
 
     def has_read_current(self, path: str) -> bool:
         return self._seen.get(self._relative(path)) == self._digest(path)

@@ -20,6 +20,7 @@ from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, 
 __all__ = [
     "apply_hunks",
     "build_whole_hunk",
+    "compare_texts",
     "compute_hunks",
     "halve_hunk",
     "is_divisible",
@@ -45,6 +46,11 @@ def compute_hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tu
     found = [each for region in find_regions(old, new) for each in _split_as_before(region, earlier, old, new)]
     names = _HunkIds(earlier)
     return _make_ids_unique(_build_hunk(names, region, old, new) for region in found)
+
+
+def compare_texts(base: bytes, pending: bytes) -> tuple[Hunk, ...]:
+    """Return the differences of two texts, in order; none if they can't be divided."""
+    return compute_hunks(base, pending) if is_divisible(base, pending) else ()
 
 
 def replace_hunk(

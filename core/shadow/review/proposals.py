@@ -14,21 +14,23 @@ from core.errors import PathRefused
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised
 from core.protocol.review import Change, CompetingVersion, FileState, Hunk, Origin
 from core.shadow.content.contents import ChangeSides, Contents, assign_todo
-from core.shadow.paths import DiskStates
+from core.shadow.diff.hunks import compare_texts
 from core.shadow.review.clash_marking import mark_clashes
 from core.shadow.review.competing_versions import BASE_CHANGED, describe_other_conflict, include_competing_versions
+from core.shadow.review.disk_states import DiskStates
 from core.shadow.review.verdicts import describe_moved_on
 from core.state.review import ReviewState
 from core.workspace import ABSENT, Workspace
 
 
 class ShadowEdit(Struct, frozen=True, kw_only=True):
-    """An edit as it was recorded: the pending change (without hunks: nothing is pending), and the bytes before and
-    after it, as the agent sees them (None: absent)."""
+    """An edit as it was recorded: the pending change (without hunks: nothing is pending), the bytes before and after
+    it, as the agent sees them (None: absent), and the hunks between these two (none if they are no text)."""
 
     change: Change
     before: bytes | None
     after: bytes | None
+    hunks: tuple[Hunk, ...] = ()
 
 
 class PathEffect(Struct, frozen=True, kw_only=True):
@@ -92,7 +94,12 @@ class Proposals:
         before = None if found.kind == "absent" else self._contents.read(found)
         if wanted == found and not change.conflict:
             return ShadowEdit(change=change, before=before, after=data)
-        return ShadowEdit(change=self._propose(change, wanted, origin), before=before, after=data)
+        proposed = self._propose(change, wanted, origin)
+        if (proposed.base, proposed.pending) == (found, wanted) and proposed.source is None:
+            hunks = proposed.hunks  # nothing else is pending: the review's comparison is that of the edit
+        else:
+            hunks = compare_texts(before or b"", data or b"")
+        return ShadowEdit(change=proposed, before=before, after=data, hunks=hunks)
 
     def record_effect(self, left: PathEffect) -> Change | None:
         """Record the effect of a command; return the pending change, None if nothing of it is pending."""

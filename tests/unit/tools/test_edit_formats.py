@@ -8,6 +8,7 @@ from core.config import ModelSettings, Settings
 from core.edits.errors import EditError
 from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
 from core.prompts import load_tool_text
+from core.shadow.diff.hunks import compare_texts
 from core.tools.builtin.editing.edit_outcome import format_regions
 from core.tools.edit_format_choice import OFFERED, choose_edit_format, guess_edit_format
 from core.tools.registry import TOOLS, parse_call, tool_specs
@@ -197,13 +198,17 @@ async def test_only_what_an_edit_broke_is_told(files):
     assert "syntax" not in (await ran(files, "write", file_path="notes.txt", contents="((")).content
 
 
+def changed(before: str, after: str) -> list[str]:
+    return format_regions(compare_texts(before.encode(), after.encode()), after)
+
+
 def test_every_changed_place_is_shown_once_with_its_line_numbers():
     before = [f"line {number}" for number in range(1, 41)]
     after = [*before[:4], "new", *before[5:30], *before[31:]]
-    rows = format_regions("\n".join(before), "\n".join(after))
+    rows = changed("\n".join(before), "\n".join(after))
     assert rows[:5] == ["     2|line 2", "     3|line 3", "     4|line 4", "     5|new", "     6|line 6"]
     assert rows[7] == "   ..."
     assert rows[8] == "    28|line 28"
     assert not any("line 31" in row for row in rows)
-    assert len(format_regions("", "x\n" * 1000)) == 41
-    assert format_regions("a\n", "a\n") == []
+    assert len(changed("", "x\n" * 1000)) == 41
+    assert changed("a\n", "a\n") == []

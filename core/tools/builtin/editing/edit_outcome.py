@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 from core.edits.breakage import describe_flaw, find_new_flaws
-from core.edits.formats.line_plan import find_changed_span, split_whole_lines
 from core.edits.syntax import find_flaws
+from core.protocol.review import Hunk
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import FileEditDetail, ToolOutcome
 
 _CONTEXT = 3
 _MAX_ROWS = 40
 _MAX_FLAWS = 5
-_COMPARED = 1_500  # lines of a region within which its parts are told apart
 RUNGS = {
     "line_endings": "other line endings",
     "line_numbers": "line numbers copied from a listing",
@@ -52,7 +50,7 @@ def describe_match(rungs: Sequence[str]) -> str:
 
 async def describe_edit(path: str, before: str, after: str, detail: FileEditDetail, *, how: str) -> ToolOutcome:
     """The answer for a file whose text became `after`. `how` is said after the file's name."""
-    rows = [f"Edited {path}: {how}", *await to_thread(_format_result, path, before, after)]
+    rows = [f"Edited {path}: {how}", *await to_thread(_format_result, path, before, after, detail.hunks)]
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} -{detail.removed}", detail=detail)
 
 
@@ -62,8 +60,8 @@ async def describe_creation(path: str, detail: FileEditDetail, text: str) -> Too
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} new", detail=detail)
 
 
-def _format_result(path: str, before: str, after: str) -> list[str]:
-    return [*format_regions(before, after), *find_new_faults(path, before, after)]
+def _format_result(path: str, before: str, after: str, hunks: Sequence[Hunk]) -> list[str]:
+    return [*format_regions(hunks, after), *find_new_faults(path, before, after)]
 
 
 def find_new_faults(path: str, before: str, after: str) -> list[str]:
@@ -77,12 +75,12 @@ def find_new_faults(path: str, before: str, after: str) -> list[str]:
     return [head, *(f"  {describe_flaw(flaw)}" for flaw in found[:_MAX_FLAWS]), *more]
 
 
-def format_regions(before: str, after: str) -> list[str]:
-    """Every changed place as it is now, with line numbers and the lines around it."""
+def format_regions(hunks: Sequence[Hunk], after: str) -> list[str]:
+    """Return every changed place as it is now, with line numbers and the lines around it."""
     lines = split_lines(after).bodies
     rows: list[str] = []
     shown = 0
-    for first, last in _find_spans(before, after):
+    for first, last in _find_spans(hunks):
         start = max(shown + 1, first - _CONTEXT, 1)
         shown = min(len(lines), max(last, first - 1) + _CONTEXT)
         if rows and start > 1 and start <= shown:
@@ -94,20 +92,12 @@ def format_regions(before: str, after: str) -> list[str]:
     return [*rows[:half], f"[... {len(rows) - 2 * half} lines ...]", *rows[-half:]]
 
 
-def _find_spans(before: str, after: str) -> Sequence[tuple[int, int]]:
-    """(first, last) line of each changed place, in the text as it is now; those close together are one."""
-    first, old_last, last = find_changed_span(before, after)
-    if max(old_last, last) - first > _COMPARED:
-        return [(first, last)]
-    old = split_whole_lines(before)[first - 1 : old_last]
-    new = split_whole_lines(after)[first - 1 : last]
+def _find_spans(hunks: Sequence[Hunk]) -> list[tuple[int, int]]:
+    """Return (first, last) line of each changed place, in the text as it is now; those close together are one."""
     found: list[tuple[int, int]] = []
-    for tag, _, _, start, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            continue
-        one, two = start + first, stop + first - 1
-        if found and one - found[-1][1] <= 2 * _CONTEXT + 1:
-            found[-1] = (found[-1][0], two)
-        else:
-            found.append((one, two))
+    for each in hunks:
+        first, last = each.new_start, each.new_start + each.new_lines - 1
+        if found and first - found[-1][1] <= 2 * _CONTEXT + 1:
+            first = found.pop()[0]
+        found.append((first, last))
     return found
