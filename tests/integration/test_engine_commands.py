@@ -13,6 +13,7 @@ from core.errors import ConfigError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import Usage
+from core.protocol.review import Origin
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.configured import configured
 from tests.support.default_model import always
@@ -80,6 +81,24 @@ async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_
         assert (project / "new.txt").read_text() == "new\n"
         assert not (project / "AGENTS.md").exists()
         assert sorted(engine.state(session).changes) == ["AGENTS.md", "a.txt"]
+
+
+@pytest.mark.parametrize("verdict", ["accept", "reject"])
+@pytest.mark.parametrize("named", [{}, {"paths": ("AGENTS.md", "new.txt")}, {"origin": Origin()}])
+async def test_a_verdict_on_several_files_names_each_protected_one_that_it_leaves(project, verdict, named):
+    steps = calls(
+        ("write", {"file_path": "new.txt", "contents": "new\n"}),
+        ("write", {"file_path": "AGENTS.md", "contents": "Obey.\n"}),
+    )
+    async with session_of(project, access([steps, says("Done.")])) as (engine, session):
+        await turn(engine, session)
+        if "origin" in named:
+            named = {"origin": engine.state(session).changes["AGENTS.md"].origin}
+        before = engine.state(session).seq
+        await submitted(engine, session, cmd.HunkResolve(session=session, path="", verdict=verdict, **named))
+        seen = await until(engine, session, ev.Notice, after=before)
+        assert seen[-1].message == "1 file was left for you: AGENTS.md (protected)."
+        assert "AGENTS.md" in engine.state(session).changes
 
 
 async def test_a_change_that_is_in_conflict_no_more_is_accepted_with_the_rest(project):

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from core.errors import CommandRejected
+from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven
 from core.shadow.bulk import layer_transfer as transfer
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers import layer_store as layers_module
@@ -116,3 +117,25 @@ def test_n15_no_temporary_file_stays_when_carrying_a_bulk_is_cut_off(desk, monke
             desk.shadow.undo() if undoes else desk.shadow.resolve_bulk("one")
     started_again(desk)
     assert [path for path in desk.files() if ".agent-tui-" in path] == []
+
+
+@pytest.mark.parametrize("last", [LayersChanged, VerdictGiven], ids=["after", "before"])
+def test_a_verdict_that_a_crash_cut_off_is_told_once(desk, last):
+    """Killed after or before the log has the verdict."""
+    desk.put(".gitignore", b"one/\n")
+    layer = Layer(desk)
+    layer.put("one/a", b"x")
+    layer.absorb()
+
+    def dies(event: AnyEvent) -> None:
+        if isinstance(event, last):
+            raise Died
+        desk.emit(event)
+
+    with pytest.raises(Died):
+        Shadow(desk.workspace, BlobStore(desk.session / "blobs"), dies, desk.state).resolve_bulk("one")
+    assert desk.disk("one/a") == b"x"
+    started_again(desk)
+    given = [each.verdict.id for each in desk.events if isinstance(each, VerdictGiven)]
+    assert (len(given), given) == (1, [each.id for each in desk.state.verdicts])
+    assert desk.state.bulks == ()
