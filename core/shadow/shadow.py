@@ -24,7 +24,7 @@ from core.protocol.events import (
 from core.protocol.review import Change, ChangeDiff, Origin, Verdict, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed, list_kept_files
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
-from core.shadow.checkpoints.file_checkpoints import FileCheckpoints, RestoreServices
+from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.diff.diff_lines import build_diff
@@ -35,7 +35,7 @@ from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
 from core.shadow.layers.merged_tree import MAX_EDITED_BYTES, MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.promotion.journal import IntentRecord, Journal
-from core.shadow.promotion.promotion import Promotion
+from core.shadow.promotion.promotion import Promotion, keep_going
 from core.shadow.renames.rename_pairs import RenamePairs
 from core.shadow.review.conflicts import Conflicts
 from core.shadow.review.hunk_edits import HunkEdits
@@ -48,10 +48,6 @@ from core.workspace import DirectoryEntry, IgnoreRules, PathStat, Workspace
 Emit = Callable[[AnyEvent], None]
 
 
-def _no_step(_: str) -> None:
-    pass
-
-
 class Shadow:
     """One session's pending changes. `step` is called between the effects of a promotion."""
 
@@ -62,7 +58,7 @@ class Shadow:
         emit: Emit,
         state: ReviewState,
         *,
-        step: Callable[[str], None] = _no_step,
+        step: Callable[[str], None] = keep_going,
     ) -> None:
         self.workspace, self.state, self.blobs = workspace, state, blobs
         self.ignore = IgnoreRules(workspace)
@@ -70,32 +66,25 @@ class Shadow:
         self._contents = Contents(blobs)
         session = blobs.directory.parent
         self.layers = LayerStore(session / "layers")
-        journal = Journal(session / "journal.jsonl")
-        self._promotion = Promotion(workspace, blobs, journal, step=step, gone=lambda: self.layers.kept.gone)
+        self._promotion = Promotion(
+            workspace,
+            blobs,
+            Journal(session / "journal.jsonl"),
+            self._emit,
+            step=step,
+            gone=lambda: self.layers.kept.gone,
+        )
         self._verdicts = Verdicts(workspace, self._contents, self._promotion, self._emit, state)
         self._proposals = Proposals(workspace, self._contents, self._emit, state)
-        self.merged_tree = MergedTree(workspace, self._contents, state, self.layers, self._proposals.get_visible_state)
-        self._pending_layer = PendingLayer(self.layers, self._contents, self.merged_tree)
-        classes = TrackedTree(workspace, self.merged_tree).build_classes
-        self._absorber = Absorber(workspace, self._contents, self.layers, self.merged_tree, self._proposals, classes)
-        self.bulks = BulkVerdicts(workspace, self.layers, self.merged_tree, state, blobs, step)
-        self.checkpoints = FileCheckpoints(
-            RestoreServices(
-                workspace=workspace,
-                contents=self._contents,
-                promotion=self._promotion,
-                verdicts=self._verdicts,
-                bulks=self.bulks,
-                state=state,
-                layers=self.layers,
-                seen=self.merged_tree,
-                emit=self._emit,
-            )
-        )
-        self._rename_pairs, self._risks = (
-            RenamePairs(self._contents, state),
-            Risks(workspace, self._contents, self.merged_tree, state),
-        )
+        tree = MergedTree(workspace, self._contents, state, self.layers, self._proposals.get_visible_state)
+        self.merged_tree = tree
+        self._pending_layer = PendingLayer(self.layers, self._contents, tree)
+        classes = TrackedTree(workspace, tree).build_classes
+        self._absorber = Absorber(workspace, self._contents, tree, self._proposals, classes, self._emit)
+        self.bulks = BulkVerdicts(workspace, tree, blobs, self._emit, step)
+        self.checkpoints = FileCheckpoints(workspace, self._contents, self._promotion, self._verdicts, self.bulks, tree)
+        self._rename_pairs = RenamePairs(self._contents, state)
+        self._risks = Risks(workspace, self._contents, tree)
         self.hunk_edits = HunkEdits(self._contents, self._emit, state)
         self.conflicts = Conflicts(workspace, self._contents, self._emit, state)
 
@@ -118,7 +107,7 @@ class Shadow:
 
     def list_kept_files(self) -> Iterator[str]:
         """Yield the ignored files that the layers hold: what is decided in bulk, without git's own."""
-        return list_kept_files(self.layers.kept, self.merged_tree)
+        return list_kept_files(self.merged_tree)
 
     def read(self, rel: str, limit: int | None = None) -> bytes | None:
         """Return the bytes (at most `limit`) of a file as the agent sees it; None if it does not exist.
@@ -138,8 +127,7 @@ class Shadow:
             raise
 
     def _resolve_allowed(self, rel: str) -> str:
-        """Return the path that the links of the tree lead to. Raises `PathRefused`: outside, or kept from the
-        agent."""
+        """Return the path that the links of the tree lead to. Raises `PathRefused`: outside, or kept from the agent."""
         self.ignore.refuse_withheld(rel)
         real = self.merged_tree.resolve_links(rel)
         if real != rel:
@@ -256,7 +244,7 @@ class Shadow:
         `started_ns`: when it was started (ns since 1970). Emits `change.*`, `layers.changed` and `effects.recorded`;
         the last one is returned. The layer is closed; when `StateError` is raised it is not, and can be dropped.
         """
-        effects = self._absorber.absorb(layer, origin, started_ns, self._pending_layer, self._emit)
+        effects = self._absorber.absorb(layer, origin, started_ns, self._pending_layer)
         self.refresh_annotations()
         return effects
 
@@ -267,13 +255,13 @@ class Shadow:
     def squash(self) -> None:
         """Join all kept layers into one, if no command runs over them, and check the bulks against the project."""
         if self.layers.squash():
-            self._emit(build_layers_changed(self.layers, self.merged_tree))
+            self._emit(build_layers_changed(self.merged_tree))
         self.check_bulks()
 
     def check_bulks(self) -> None:
         """Emit for each bulk whether the project has changed below it: then accepting it is refused."""
         if self.state.bulks:
-            self.bulks.check_conflicts(self._emit)
+            self.bulks.check_conflicts()
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """Accept all of some pending files in one transaction: every one of them, or none. Raises as `resolve`."""
@@ -290,7 +278,7 @@ class Shadow:
 
         `CommandRejected`: there is none; `ReviewConflict`: the project has changed there; `PromotionFailed`.
         """
-        return self.bulks.resolve(root, verdict, reason, self._emit, ready=ready)
+        return self.bulks.resolve(root, verdict, reason, ready=ready)
 
     def list_undo_directories(self) -> list[str]:
         """Return the directories, beside the layers, that undoing verdicts on bulks needs."""
@@ -347,17 +335,17 @@ class Shadow:
         standing = {each.id: each for each in self.state.verdicts}
         record = standing.get(verdict_id or next(reversed(standing), ""))
         if record is not None and record.bulk is not None:
-            return self.bulks.undo(record.id, self._emit)
+            return self.bulks.undo(record.id)
         taken_back = self._verdicts.undo(verdict_id)
         self.refresh_annotations()
         return taken_back
 
     def recover(self) -> list[str]:
         """Finish or revert what a crash left half done; before anything else. Return sentences for the user."""
-        told = self._promotion.recover(self._emit, self._is_news)
-        told += self.bulks.recover(self._emit)
+        told = self._promotion.recover(self._is_news)
+        told.append(self.bulks.recover())
         self._find_renames()
-        return [*told, *self._recover_layers()]
+        return [*filter(None, told), *self._recover_layers()]
 
     def _recover_layers(self) -> list[str]:
         if not self.layers.exists:
@@ -370,7 +358,7 @@ class Shadow:
         with suppress(OSError):
             self.layers.prune_undo()
         if self.state.layers != self.layers.kept.layers:
-            self._emit(build_layers_changed(self.layers, self.merged_tree))
+            self._emit(build_layers_changed(self.merged_tree))
         self.check_bulks()
         return told
 

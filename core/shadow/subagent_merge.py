@@ -17,6 +17,7 @@ from core.protocol.review import Change, FileState, Origin
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import LayerStack
 from core.shadow.layers.layer_store import KeptLayers
+from core.shadow.paths import format_paths
 from core.shadow.review.competing_versions import has_conflict_with
 from core.shadow.review.proposals import PathEffect
 from core.shadow.shadow import Shadow
@@ -191,8 +192,7 @@ def _resolve_overlaps(theirs: LayerDelta, ours: LayerDelta) -> Iterator[str]:
             yield f"Its state of git ({git}: index, commits) was left out, because others changed that, too."
     both = sorted(theirs.paths & ours.paths)
     if both:
-        named = ", ".join(both[:MAX_NAMED]) + (f" and {len(both) - MAX_NAMED} more" if len(both) > MAX_NAMED else "")
-        yield f"Generated files that others made, too, are now as it left them: {named}."
+        yield f"Generated files that others made, too, are now as it left them: {format_paths(both, MAX_NAMED)}."
 
 
 def _find_git_directory(path: str) -> str:

@@ -362,10 +362,11 @@ def _read_all(descriptor: int, limit: int) -> bytes:
 
 def _to_path_stat(found: os.stat_result) -> PathStat:
     mode = found.st_mode & PERMISSION_BITS
-    return PathStat(kind=_classify_mode(found.st_mode), size=found.st_size, mode=mode, links=found.st_nlink)
+    return PathStat(kind=classify_mode(found.st_mode), size=found.st_size, mode=mode, links=found.st_nlink)
 
 
-def _classify_mode(mode: int) -> PathKind:
+def classify_mode(mode: int) -> PathKind:
+    """Return the kind of an entry by its `st_mode`."""
     if stat.S_ISDIR(mode):
         return "directory"
     if stat.S_ISREG(mode):

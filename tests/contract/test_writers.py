@@ -90,6 +90,7 @@ WRITERS: dict[str, str] = {
     "core.shadow.gitstate.git_layer": LAYERS,
     "core.shadow.gitstate.git_state": LAYERS,
     "core.shadow.promotion.journal": STATE,
+    "core.shadow.layers.layer_files": "project: accepted bulks, copied on behalf of core.shadow.bulk; layers",
     "core.shadow.layers.layer_store": LAYERS,
     "core.shadow.layers.overlayfs": LAYERS,
     "core.shadow.layers.pending_layer": LAYERS,
@@ -123,14 +124,15 @@ PROJECT: dict[str, frozenset[str]] = {
         "Promotion._make_directories Promotion._roll_back"
     ),
     "core.shadow.promotion.file_swap": words(
-        "FileSwaps._undo_if_other FileSwaps._exchange_back FileSwaps._write_content "
-        "FileSwaps._take_out FileSwaps._take_out_again FileSwaps.discard "
-        "FileSwaps.swap _keep_owner _move_in"
+        "FileSwaps._undo_if_other FileSwaps._exchange_back FileSwaps.write_content FileSwaps._take_out "
+        "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _keep_owner _move_in"
     ),
     "core.shadow.bulk.layer_transfer": words(
-        "LayerTransfer._make_directory LayerTransfer._put LayerTransfer._remove "
-        "LayerTransfer.run LayerTransfer.remove_empty LayerTransfer.save _unlink copy_file "
-        "copy_into_layer make_room"
+        "LayerTransfer._make_directory LayerTransfer._put LayerTransfer._remove LayerTransfer.run "
+        "LayerTransfer.remove_empty LayerTransfer.save _unlink"
+    ),
+    "core.shadow.layers.layer_files": words(
+        "_copy_tree _link_at _restore_metadata copy_file copy_into_layer make_room"
     ),
     "core.workspace.plan_folder": words("PlanFolder.remove_abandoned PlanFolder.write"),
     "core.filesystem.renaming": words("move_to_free_name"),

@@ -21,7 +21,7 @@ from core.protocol.events import CommentsSent, Notice
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Bulk, Change, Comment
-from core.shadow.paths import include_rename_pairs
+from core.shadow.review.change_groups import include_rename_pairs
 
 ReviewCommand = (
     cmd.HunkResolve

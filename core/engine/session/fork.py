@@ -12,7 +12,7 @@ from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sessions import record_format as records
 from core.sessions.store import SessionDirectory
-from core.shadow.layers.checkpoint_records import link_entry, link_tree
+from core.shadow.layers.layer_files import link_entry, link_tree
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.state.conversation import ConversationCheckpoint
 

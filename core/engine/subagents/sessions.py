@@ -23,7 +23,7 @@ from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.events import ChangeProposed, SessionStarted, TrustStated
 from core.sessions.store import SessionDirectory
 from core.shadow.bulk.bulk_summary import build_layers_changed
-from core.shadow.layers.checkpoint_records import link_entry, link_tree
+from core.shadow.layers.layer_files import link_entry, link_tree
 from core.shadow.layers.layer_location import remove_location
 from core.shadow.layers.layer_store import QUOTA, KeptLayers, LayerStore
 from core.shadow.subagent_merge import copy_for_subagent
@@ -137,7 +137,7 @@ def _start_session(source: Session, directory: SessionDirectory) -> Session:
         child.emit(state.shell)
         child.terminal.restore_shell()
     if child.shadow.layers.kept.layers:
-        child.emit(build_layers_changed(child.shadow.layers, child.shadow.merged_tree))
+        child.emit(build_layers_changed(child.shadow.merged_tree))
     for change in copy_for_subagent(source.review.changes.values()):
         child.emit(ChangeProposed(change=change))
     child.log.sync()

@@ -15,7 +15,7 @@ from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers.layer_stack import LayerStack
 from core.shadow.layers.layer_store import KeptTop
 from core.shadow.layers.overlayfs import is_opaque
-from core.shadow.paths import collect_directories
+from core.shadow.paths import collect_directories, format_paths
 from core.workspace import Workspace
 from core.workspace.file_names import to_os_name
 
@@ -49,9 +49,8 @@ class BulkGuard:
             )
         found = [op.path for op in ops if not self._is_as_expected(op, tops, bases)]
         if found:
-            more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
             raise ReviewConflict(
-                f"{', '.join(found[:MAX_NAMED])}{more} changed in the project since the command; nothing was written.",
+                f"{format_paths(found, MAX_NAMED)} changed in the project since the command; nothing was written.",
                 hint="Reject these files, or have the command run again on the files as they are now.",
             )
 
@@ -98,8 +97,7 @@ def may_have_changed(workspace: Workspace, stack: LayerStack, tops: Tops, bases:
     """True if the project may differ from what commands saw there, judged by times alone: look closer then.
 
     Directories that only lead to what a command left do not count; those that it replaced do, themselves. What this
-    does not see (deep in a directory that is to go, or beyond `MAX_CHECKED` entries) is seen when the bulk is
-    accepted.
+    does not see (deep in a directory that is to go, or beyond `MAX_CHECKED` entries) is seen when the bulk is accepted.
     """
     root = os.fsencode(workspace.root)
     for top, known in tops.items():

@@ -11,7 +11,7 @@ from core.errors import StateError
 from core.filesystem.removal import remove_path
 from core.ids import new_id
 from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords
-from core.shadow.layers.checkpoint_records import link_tree
+from core.shadow.layers.layer_files import link_tree
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.state.review import ReviewState
 

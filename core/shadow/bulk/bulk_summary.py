@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 
 _BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
@@ -23,23 +22,23 @@ class _Count(Struct):
     risk: str = ""
 
 
-def build_layers_changed(layers: LayerStore, tree: MergedTree) -> LayersChanged:
+def build_layers_changed(tree: MergedTree) -> LayersChanged:
     """Build the event that tells the log what the kept layers hold now."""
-    return LayersChanged(layers=layers.kept.layers, bulks=summarize_bulks(layers.kept, tree))
+    return LayersChanged(layers=tree.layers.kept.layers, bulks=summarize_bulks(tree))
 
 
-def list_kept_files(kept: KeptLayers, tree: MergedTree) -> Iterator[str]:
+def list_kept_files(tree: MergedTree) -> Iterator[str]:
     """Yield every regular file that the kept layers hold outside of git's own directory."""
-    for path, top in kept.tops.items():
+    for path, top in tree.layers.kept.tops.items():
         if top.kind != "git":
             for below, entry in tree.stack.walk(path):
                 if entry is not None and stat.S_ISREG(entry.stats.st_mode):
                     yield below
 
 
-def summarize_bulks(kept: KeptLayers, tree: MergedTree) -> tuple[Bulk, ...]:
+def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
     """Return one `Bulk` for each root, in order of their names."""
-    counts: dict[str, _Count] = {}
+    kept, counts = tree.layers.kept, dict[str, _Count]()
     for path, top in kept.tops.items():
         count = counts.setdefault(top.root, _Count())
         for each, entry in tree.stack.walk(path):

@@ -23,19 +23,19 @@ from core.shadow.bulk.bulk_guard import GIT_BUSY, MAX_NAMED, BulkGuard, may_have
 from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords
 from core.shadow.bulk.bulk_redo import BulkRedo
 from core.shadow.bulk.bulk_summary import build_layers_changed, describe_bulk
-from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep, fingerprint_entry
+from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
 from core.shadow.gitstate.preparation import GitPreparation, PreparedGitState
+from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import KeptTop, LayerStore
+from core.shadow.layers.layer_store import KeptTop, drop_covered, select_bases
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.prune import move_place
-from core.shadow.paths import AnyAncestor, collect_directories
+from core.shadow.paths import collect_directories
 from core.shadow.promotion.promotion import PromotionFailed
-from core.state.review import ReviewState
 from core.workspace import ABSENT, Workspace
 
 
@@ -45,23 +45,23 @@ class BulkVerdicts:
     def __init__(
         self,
         workspace: Workspace,
-        layers: LayerStore,
         tree: MergedTree,
-        state: ReviewState,
         blobs: BlobStore,
+        emit: Callable[[AnyEvent], None],
         step: Callable[[str], None],
     ) -> None:
         self._workspace = workspace
-        self._layers = layers
+        self._layers = layers = tree.layers
+        self._emit = emit
         self._tree = tree
-        self._state = state
+        self._state = state = tree.state
         self._step = step
         self._transfer = LayerTransfer(workspace, step, blobs.directory)
         self._records = BulkRecords(layers)
         self._guard = BulkGuard(workspace, self._transfer, blobs)
         self.redo_store = BulkRedo(layers, self._records, state)
-        self.git = GitState(workspace, Contents(blobs), tree, state)
-        self._preparation = GitPreparation(layers, self._records, self.git, state)
+        self.git = GitState(workspace, Contents(blobs), tree)
+        self._preparation = GitPreparation(tree, self.git)
 
     # giving
 
@@ -87,7 +87,6 @@ class BulkVerdicts:
         root: str,
         verdict: Verdict,
         reason: str,
-        emit: Callable[[AnyEvent], None],
         *,
         name: str = "",
         ready: PreparedGitState | None = None,
@@ -114,22 +113,22 @@ class BulkVerdicts:
         )
         decided = BulkDecision(verdict=record, tops=tops, bases=bases, phase="saving")
         if verdict == "accept":
-            decided = self._accept(decided, ready, emit)
+            decided = self._accept(decided, ready)
         else:
             self._records.get_directory(decided).mkdir(mode=0o700)
-        self._finish(replace(decided, phase="applied"), emit)
+        self._finish(replace(decided, phase="applied"))
         return decided.verdict
 
     def _select_kept(self, root: str) -> tuple[dict[str, KeptTop], dict[str, FileState]]:
         kept = self._layers.kept
         tops = {path: top for path, top in kept.tops.items() if top.root == root}
-        return tops, _select_bases(tops, kept.bases)
+        return tops, select_bases(tops, kept.bases)
 
-    def check_conflicts(self, emit: Callable[[AnyEvent], None]) -> None:
+    def check_conflicts(self) -> None:
         """Compare all bulks with the project, and emit what is new about their conflicts."""
         found = tuple(replace(each, conflict=self._find_conflict(each.root)) for each in self._state.bulks)
         if found != self._state.bulks:
-            emit(LayersChanged(layers=self._layers.kept.layers, bulks=found))
+            self._emit(LayersChanged(layers=self._layers.kept.layers, bulks=found))
 
     def _find_conflict(self, root: str) -> str:
         tops, bases = self._select_kept(root)
@@ -142,14 +141,12 @@ class BulkVerdicts:
             return ""
         return ""
 
-    def _accept(
-        self, decided: BulkDecision, ready: PreparedGitState | None, emit: Callable[[AnyEvent], None]
-    ) -> BulkDecision:
+    def _accept(self, decided: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
         try:
             self._guard.refuse_conflicts(decided.tops, decided.bases, self._plan_steps(decided.tops))
         except ReviewConflict:
             self._preparation.drop(decided.verdict.id)
-            self.check_conflicts(emit)
+            self.check_conflicts()
             raise
         try:
             decided = self._preparation.apply_to(decided, ready)
@@ -221,7 +218,7 @@ class BulkVerdicts:
 
     # taking back
 
-    def undo(self, verdict_id: str, emit: Callable[[AnyEvent], None]) -> VerdictRecord:
+    def undo(self, verdict_id: str) -> VerdictRecord:
         """Undo a verdict on a bulk; see `Shadow.undo`."""
         decided = self._records.read(verdict_id)
         if decided is None:
@@ -243,7 +240,7 @@ class BulkVerdicts:
             # The disk is what it was; it only looks newer.
             now = time.time_ns()
             decided = replace(decided, tops={path: replace(top, since=now) for path, top in decided.tops.items()})
-        self._return_to_layers(replace(decided, phase="undone"), emit)
+        self._return_to_layers(replace(decided, phase="undone"))
         return decided.verdict
 
     def _plan_inverse(self, decided: BulkDecision) -> list[TransferStep]:
@@ -292,7 +289,7 @@ class BulkVerdicts:
 
     # the layers and the log
 
-    def _finish(self, decided: BulkDecision, emit: Callable[[AnyEvent], None]) -> None:
+    def _finish(self, decided: BulkDecision) -> None:
         """Move what was decided out of the kept layers, and emit the events."""
         upper = self._records.get_directory(decided) / "upper"
         try:
@@ -306,7 +303,7 @@ class BulkVerdicts:
             raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
         kept = self._layers.kept
         tops = {path: top for path, top in kept.tops.items() if path not in decided.tops}
-        settled = _select_bases(decided.tops, kept.bases)
+        settled = select_bases(decided.tops, kept.bases)
         bases = {path: base for path, base in kept.bases.items() if path not in settled}
         empty = kept.layers if not tops and not self._layers.open_layers else ()
         self._layers.write_record(replace(kept, layers=() if empty else kept.layers, tops=tops, bases=bases))
@@ -314,14 +311,14 @@ class BulkVerdicts:
             self._layers.close(each, keep=False)
         self._step("settled")
         if decided.verdict.id not in {each.id for each in self._state.verdicts}:
-            emit(VerdictGiven(verdict=decided.verdict))
-        emit(build_layers_changed(self._layers, self._tree))
+            self._emit(VerdictGiven(verdict=decided.verdict))
+        self._emit(build_layers_changed(self._tree))
         self._records.write(decided, unfinished=False)
         self._layers.forget_size(decided.verdict.id)
         with suppress(OSError):
             self._layers.prune_undo()
 
-    def _return_to_layers(self, decided: BulkDecision, emit: Callable[[AnyEvent], None]) -> None:
+    def _return_to_layers(self, decided: BulkDecision) -> None:
         """Put what was decided below the kept layers again, and emit the events."""
         home = self._records.get_directory(decided)
         layer = self.redo_store.name_layer(decided.verdict.id)
@@ -337,40 +334,35 @@ class BulkVerdicts:
                 replace(
                     kept,
                     layers=(layer, *kept.layers),
-                    tops=_drop_covered(decided.tops | kept.tops),
+                    tops=drop_covered(decided.tops | kept.tops),
                     bases=kept.bases | decided.bases,
                 )
             )
         self._step("returned")
         if decided.verdict.id in {each.id for each in self._state.verdicts}:
-            emit(VerdictUndone(id=decided.verdict.id, path=decided.verdict.path))
+            self._emit(VerdictUndone(id=decided.verdict.id, path=decided.verdict.path))
         self._layers.squash()
-        emit(build_layers_changed(self._layers, self._tree))
+        self._emit(build_layers_changed(self._tree))
         self._records.forget(decided)
 
-    def redo(self, record: VerdictRecord, emit: Callable[[AnyEvent], None]) -> bool:
+    def redo(self, record: VerdictRecord) -> bool:
         """Accept once more what was accepted and undone since. The kept layers hold nothing else afterwards.
 
         Return False if it is no longer there.
         """
         if not self.redo_store.restore_layers(record.id):
             return False
-        emit(build_layers_changed(self._layers, self._tree))
-        self.resolve(record.path, "accept", record.reason, emit, name=record.id)
+        self._emit(build_layers_changed(self._tree))
+        self.resolve(record.path, "accept", record.reason, name=record.id)
         return True
 
     # after a crash
 
-    def recover(self, emit: Callable[[AnyEvent], None]) -> list[str]:
-        """Finish what a crash cut off. Return sentences for the user."""
-        if not self._layers.exists:
-            return []
-        decided = self._records.read_unfinished()
+    def recover(self) -> str:
+        """Finish what a crash cut off. Return a sentence for the user, "" = there was nothing."""
+        decided = self._records.read_unfinished() if self._layers.exists else None
         if decided is None:
-            return []
-        return [self._recover(decided, emit)]
-
-    def _recover(self, decided: BulkDecision, emit: Callable[[AnyEvent], None]) -> str:
+            return ""
         root = decided.verdict.path
         self._transfer.clear_temporaries([*self._plan_steps(decided.tops), *self._plan_inverse(decided)])
         match decided.phase:
@@ -387,22 +379,12 @@ class BulkVerdicts:
                     self._revert(decided)
                     self._records.forget(decided)
                     return f"An interrupted acceptance of {root} was taken back."
-                self._finish(replace(decided, phase="applied"), emit)
+                self._finish(replace(decided, phase="applied"))
             case "applied":
-                self._finish(decided, emit)
+                self._finish(decided)
             case "undoing" | "undone":
                 if decided.phase == "undoing":
                     self._revert(decided)
-                self._return_to_layers(replace(decided, phase="undone"), emit)
+                self._return_to_layers(replace(decided, phase="undone"))
                 return f"Finished taking {root} back."
         return f"Finished writing {root}."
-
-
-def _select_bases(tops: Mapping[str, KeptTop], bases: Mapping[str, FileState]) -> dict[str, FileState]:
-    is_below = AnyAncestor(tops.__contains__)
-    return {path: base for path, base in bases.items() if path in tops or is_below(path)}
-
-
-def _drop_covered(tops: Mapping[str, KeptTop]) -> dict[str, KeptTop]:
-    is_below = AnyAncestor(tops.__contains__)
-    return {path: top for path, top in tops.items() if not is_below(path)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -17,17 +16,16 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.filesystem.open_beneath import open_beneath, open_parent
+from core.filesystem.open_beneath import open_parent
 from core.filesystem.renaming import make_temporary_name
 from core.protocol.review import FileState
+from core.shadow.layers.layer_files import copy_file, fingerprint_entry, fingerprint_file, make_room
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.overlayfs import is_whiteout, list_missing_parents, set_opaque
 from core.shadow.paths import list_parents, walk_directory
 from core.workspace import ABSENT, Workspace
 from core.workspace.file_names import to_os_name
-from core.workspace.tree import PERMISSION_BITS, PathKind, sync_directory
+from core.workspace.tree import PERMISSION_BITS, PathKind, classify_mode, sync_directory
 
-_CHUNK = 1 << 20
 _ABSENT_ERRORS = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # the last: a link is where a directory would be
 _MAX_SINGLE_SYNCS = 256
 
@@ -92,7 +90,7 @@ class LayerTransfer:
         """Return the kind of what the disk has there itself; None: nothing."""
         try:
             with self._workspace.open_parent(path) as (directory, name):
-                return _classify(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+                return classify_mode(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
         except OSError as error:
             if error.errno not in _ABSENT_ERRORS:
                 raise
@@ -243,95 +241,3 @@ def _rank_step(op: TransferStep) -> tuple[int, str]:
     if "/.git/" not in inside:
         return 0, op.path
     return (0 if "/objects/" in inside else 2 if inside.endswith("/index") else 1), op.path
-
-
-def make_room(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
-    """Make the directories to a path in a layer, with the modes that they have elsewhere; return the path there."""
-    for each in list_missing_parents(layer, path):
-        with open_parent(os.fsencode(layer) + b"/" + to_os_name(each)) as (directory, name):
-            os.mkdir(name, 0o700, dir_fd=directory)
-            os.chmod(name, mode(each) | 0o700, dir_fd=directory)
-    return layer / os.fsdecode(to_os_name(path))
-
-
-def copy_into_layer(workspace: Workspace, rel: str, layer: Path) -> None:
-    """Copy a file or link of the workspace into a layer that hides its place. Raises OSError."""
-    for each in list_parents(rel):
-        place = layer / os.fsdecode(to_os_name(each))
-        is_hidden = os.path.lexists(place) and is_whiteout(place.lstat())
-        if is_hidden:
-            place.unlink()
-        if not os.path.lexists(place):
-            with workspace.open_parent(each) as (directory, name):
-                mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode & PERMISSION_BITS
-            place.mkdir()
-            place.chmod(mode)
-            set_opaque(place, is_hidden)
-    target = layer / os.fsdecode(to_os_name(rel))
-    with open_parent(os.fsencode(target)) as into, workspace.open_parent(rel) as source:
-        copy_file(source, into, sync=False)
-
-
-def _classify(mode: int) -> PathKind:
-    if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISREG(mode):
-        return "file"
-    return "symlink" if stat.S_ISLNK(mode) else "other"
-
-
-def fingerprint_entry(entry: LayeredEntry) -> FileState | None:
-    """Return the state of a layer's file or link; None: it is neither."""
-    with open_parent(entry.place) as (directory, name):
-        return fingerprint_file(directory, name)
-
-
-def fingerprint_file(directory: int, name: bytes) -> FileState | None:
-    """Return the state of a file of any size, or of a link; None: it is neither. Raises OSError."""
-    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    if stat.S_ISLNK(found.st_mode):
-        target = os.readlink(name, dir_fd=directory)
-        return FileState(
-            kind="symlink", blob=hashlib.sha256(target).hexdigest(), mode=PERMISSION_BITS, size=len(target)
-        )
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    digest = hashlib.sha256()
-    descriptor = open_beneath(directory, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        while data := os.read(descriptor, _CHUNK):
-            digest.update(data)
-    finally:
-        os.close(descriptor)
-    return FileState(kind="file", blob=digest.hexdigest(), mode=found.st_mode & PERMISSION_BITS, size=found.st_size)
-
-
-def copy_file(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: bool) -> None:
-    """Copy a file (content, permissions, modification time) or a link to a name that is free. Raises OSError."""
-    (from_directory, from_name), (to_directory, to_name) = source, target
-    found = os.stat(from_name, dir_fd=from_directory, follow_symlinks=False)
-    if stat.S_ISLNK(found.st_mode):
-        os.symlink(os.readlink(from_name, dir_fd=from_directory), to_name, dir_fd=to_directory)
-        return
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "no regular file", from_name)
-    reading = open_beneath(from_directory, from_name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        writing = os.open(to_name, flags, 0o600, dir_fd=to_directory)
-        try:
-            while data := os.read(reading, _CHUNK):
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(writing, view) :]
-            os.fchmod(writing, found.st_mode & PERMISSION_BITS)
-            os.utime(writing, ns=(found.st_atime_ns, found.st_mtime_ns))
-            if sync:
-                os.fsync(writing)
-        except OSError:
-            os.unlink(to_name, dir_fd=to_directory)
-            raise
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)

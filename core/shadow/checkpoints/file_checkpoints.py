@@ -8,8 +8,7 @@ verdicts. Running it once more after an interruption comes to the same end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,7 +28,7 @@ from core.protocol.review import Change, FileState, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.content.contents import Contents
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.layer_store import KeptLayers
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.paths import walk_directory
 from core.shadow.promotion.journal import PathWrite
@@ -62,29 +61,21 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     left: tuple[SkippedPath, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreServices:
-    """The services of a shadow that a restore works with."""
-
-    workspace: Workspace
-    contents: Contents
-    promotion: Promotion
-    verdicts: Verdicts
-    bulks: BulkVerdicts
-    state: ReviewState
-    layers: LayerStore
-    seen: MergedTree
-    emit: Callable[[AnyEvent], None]
-
-
 class FileCheckpoints:
     """The checkpoints of one session, as far as they concern files."""
 
-    def __init__(self, parts: RestoreServices) -> None:
-        self._workspace, self._contents = parts.workspace, parts.contents
-        self._promotion, self._verdicts, self._bulks = parts.promotion, parts.verdicts, parts.bulks
-        self._state, self._layers, self._seen = parts.state, parts.layers, parts.seen
-        self._emit = parts.emit
+    def __init__(
+        self,
+        workspace: Workspace,
+        contents: Contents,
+        promotion: Promotion,
+        verdicts: Verdicts,
+        bulks: BulkVerdicts,
+        tree: MergedTree,
+    ) -> None:
+        self._workspace, self._contents = workspace, contents
+        self._promotion, self._verdicts, self._bulks = promotion, verdicts, bulks
+        self._state, self._layers, self._tree = tree.state, tree.layers, tree
 
     def freeze(self, checkpoint: str, order: int) -> bool:
         """Keep what commands left, for a checkpoint about to be created; `order` grows from one to the next.
@@ -200,9 +191,7 @@ class FileCheckpoints:
         writing = [each for each in todo if each.target != each.disk]
         for each in todo:
             if each.target == each.disk:
-                self._emit_all(self._build_events(each, point))
-        if not writing:
-            return []
+                self._promotion.run((), self._build_events(each, point))
         try:
             self._promote(writing, point)
         except (ReviewConflict, PathRefused, PromotionFailed):
@@ -211,7 +200,7 @@ class FileCheckpoints:
 
     def _promote(self, steps: Sequence[RestoreStep], point: ReviewCheckpoint) -> None:
         events = [event for each in steps for event in self._build_events(each, point)]
-        self._promotion.run([self._plan_write(each, point) for each in steps], events, self._emit)
+        self._promotion.run([self._plan_write(each, point) for each in steps], events)
 
     def _promote_one_by_one(self, steps: Sequence[RestoreStep], point: ReviewCheckpoint) -> list[SkippedPath]:
         """Promote each step by itself, after they could not be promoted together; return what was left alone."""
@@ -251,10 +240,6 @@ class FileCheckpoints:
         again = [each for each in _list_undone_since(point, self._state) if each.path == path and each.bulk is None]
         return [*events, *(VerdictGiven(verdict=each) for each in again)]
 
-    def _emit_all(self, events: Iterable[AnyEvent]) -> None:
-        for event in events:
-            self._emit(event)
-
     def _list_made_directories(self, point: ReviewCheckpoint) -> set[str]:
         """Return the directories that were made for files accepted since; those that hold something stay."""
         return {each for record in _list_given_since(point, self._state) for each in record.directories}
@@ -268,7 +253,7 @@ class FileCheckpoints:
             if record.bulk is None:
                 continue
             try:
-                self._bulks.undo(record.id, self._emit)
+                self._bulks.undo(record.id)
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
                 left.append(SkippedPath(path=record.path, reason=problem.message))
             else:
@@ -283,8 +268,8 @@ class FileCheckpoints:
                 continue
             try:
                 if record.verdict == "reject":
-                    self._emit(VerdictGiven(verdict=record))
-                elif not self._bulks.redo(record, self._emit):
+                    self._promotion.run((), [VerdictGiven(verdict=record)])
+                elif not self._bulks.redo(record):
                     left.append(SkippedPath(path=record.path, reason=BULK_GONE))
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
                 left.append(SkippedPath(path=record.path, reason=problem.message))
@@ -297,7 +282,7 @@ class FileCheckpoints:
         if (kept := replace(kept, tops=tops)) == self._layers.kept:
             return
         self._layers.switch_to(kept)
-        self._emit(build_layers_changed(self._layers, self._seen))
+        self._promotion.run((), [build_layers_changed(self._tree)])
 
     def _check_disk(self, point: ReviewCheckpoint) -> None:
         """Check what is pending again against the disk: the user may have edited it."""

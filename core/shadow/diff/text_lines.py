@@ -40,8 +40,7 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 def _split_utf16(data: bytes, newline: bytes) -> Iterator[bytes]:
-    """Yield UTF-16 lines. A newline counts where a code unit begins: the halves of two neighbours can look like
-    one."""
+    """Yield UTF-16 lines. A newline counts where a code unit begins: the halves of two neighbours can look like one."""
     start = at = 0
     while (at := data.find(newline, at)) >= 0:
         if at % 2:

@@ -52,8 +52,7 @@ def is_mergeable(base: bytes, ours: bytes, theirs: bytes) -> bool:
 
 
 def split_chunks(base: Sequence[bytes], mine: list[bytes], theirs: list[bytes]) -> list[MergeChunk]:
-    """Split the whole base into chunks, in order. A side's edits that touch none of the other's stand in both
-    sides."""
+    """Split the whole base into chunks, in order. A side's edits that touch none of the other's stand in both sides."""
     found: list[MergeChunk] = []
     at = 0
     for own, others in _group_touching(_list_edits(base, mine), _list_edits(base, theirs)):

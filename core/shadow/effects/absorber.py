@@ -12,19 +12,19 @@ from core.filesystem.removal import remove_path
 from core.protocol.events import AnyEvent, EffectsRecorded
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.bulk.bulk_summary import build_layers_changed
-from core.shadow.bulk.layer_transfer import fingerprint_file
 from core.shadow.content.contents import Contents
 from core.shadow.effects.layer_sorting import LayerSorting
 from core.shadow.effects.path_classes import PathClasses
+from core.shadow.layers.layer_files import fingerprint_file
 from core.shadow.layers.layer_scan import LayerEntry, scan_layer
-from core.shadow.layers.layer_store import CommandLayer, KeptLayers, KeptTop, LayerStore
+from core.shadow.layers.layer_store import CommandLayer, KeptLayers, KeptTop, drop_covered
 from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.overlayfs import get_place
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories, prune_kept
 from core.shadow.paths import AnyAncestor
 from core.shadow.review.proposals import PathEffect, Proposals
 from core.workspace import ABSENT, Workspace
-from core.workspace.file_names import to_os_name
 from core.workspace.tree import PERMISSION_BITS, read_state_at
 
 CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
@@ -37,17 +37,18 @@ class Absorber:
         self,
         workspace: Workspace,
         contents: Contents,
-        layers: LayerStore,
         tree: MergedTree,
         editing: Proposals,
         classes: Callable[[CommandLayer], PathClasses],
+        emit: Callable[[AnyEvent], None],
     ) -> None:
         self._workspace = workspace
         self._contents = contents
-        self._layers = layers
+        self._layers = tree.layers
         self._tree = tree
         self._editing = editing
         self._classes = classes
+        self._emit = emit
 
     def absorb(
         self,
@@ -55,7 +56,6 @@ class Absorber:
         origin: Origin,
         started_ns: int,
         pending: PendingLayer,
-        emit: Callable[[AnyEvent], None],
     ) -> EffectsRecorded:
         """Absorb one layer; see `Shadow.absorb`."""
         if not self._layers.is_open(layer.id):
@@ -73,10 +73,10 @@ class Absorber:
         except OSError as error:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
         done = self._record_effects(left)
-        self._keep_layer(layer, kept, tuple(sorting.tops), emit)
-        self._drop_replaced(sorting, emit)
+        self._keep_layer(layer, kept, tuple(sorting.tops))
+        self._drop_replaced(sorting)
         effects = _build_effects(origin, left, done, count, tuple(sorting.describe_dropped()))
-        emit(effects)
+        self._emit(effects)
         return effects
 
     def _is_hidden_without_layer(self, left: PathEffect, sorting: LayerSorting) -> bool:
@@ -86,9 +86,7 @@ class Absorber:
         except PathRefused:
             return False
 
-    def _keep_layer(
-        self, layer: CommandLayer, kept: KeptLayers, touched: tuple[str, ...], emit: Callable[[AnyEvent], None]
-    ) -> None:
+    def _keep_layer(self, layer: CommandLayer, kept: KeptLayers, touched: tuple[str, ...]) -> None:
         before = self._layers.kept
         if kept != before:
             self._layers.write_record(kept)
@@ -97,9 +95,9 @@ class Absorber:
         if not is_kept:
             return
         self._layers.squash()
-        self._record_kept(prune_kept(self._layers, self._tree, touched))
+        self._record_kept(prune_kept(self._tree, touched))
         if before.layers or self._layers.kept.layers:
-            emit(build_layers_changed(self._layers, self._tree))
+            self._emit(build_layers_changed(self._tree))
 
     def _record_kept(self, kept: KeptLayers) -> None:
         """Write the record, and close layers that it no longer names."""
@@ -111,9 +109,8 @@ class Absorber:
         for each in set(before.layers) - set(kept.layers):
             self._layers.close(each, keep=False)
 
-    def _drop_replaced(self, sorting: LayerSorting, emit: Callable[[AnyEvent], None]) -> None:
-        """Drop what was kept of directories that are gone: their modes, and everything below one that became a
-        file."""
+    def _drop_replaced(self, sorting: LayerSorting) -> None:
+        """Drop what was kept of directories that are gone: their modes, and everything below one that became a file."""
         kept = self._layers.kept
         is_below = AnyAncestor(sorting.replaced.__contains__)
         dropped = {
@@ -128,10 +125,10 @@ class Absorber:
         for layer in self._layers.list_uppers():
             for path in dropped:
                 if kept.tops[path].kind != "directory":
-                    remove_path(layer / os.fsdecode(to_os_name(path)))
+                    remove_path(get_place(layer, path))
                 prune_directories(layer, path)
         self._record_kept(replace(self._layers.kept, tops=tops))
-        emit(build_layers_changed(self._layers, self._tree))
+        self._emit(build_layers_changed(self._tree))
 
     # reviewed files
 
@@ -251,8 +248,7 @@ def _merge_tops(old: Mapping[str, KeptTop], new: Mapping[str, KeptTop]) -> dict[
     for path, top in new.items():
         since = min(top.since, found[path].since) if path in found else top.since
         found[path] = replace(top, since=since)
-    is_below = AnyAncestor(found.__contains__)
-    return {path: top for path, top in found.items() if not is_below(path)}
+    return drop_covered(found)
 
 
 def _find_renames(left: list[PathEffect]) -> dict[str, str]:

@@ -17,12 +17,18 @@ from core.shadow.effects.path_classes import PathClass, PathClasses, is_git_prot
 from core.shadow.layers.layer_scan import LayerEntry, LayerScan
 from core.shadow.layers.layer_store import KeptTop
 from core.shadow.layers.merged_tree import MAX_EDITED_BYTES, MergedTree, TreeNode
-from core.shadow.layers.overlayfs import is_opaque, list_missing_parents, make_whiteout, set_opaque
-from core.shadow.paths import AnyAncestor, collect_directories
-from core.workspace.file_names import is_git_internal, to_os_name
+from core.shadow.layers.overlayfs import (
+    encode_place,
+    get_place,
+    is_opaque,
+    list_missing_parents,
+    make_whiteout,
+    set_opaque,
+)
+from core.shadow.paths import AnyAncestor, collect_directories, format_paths
+from core.workspace.file_names import is_git_internal
 
 _UNPROTECTED = {"refs", "logs"}  # directories of git's
-MAX_NAMED = 5  # of a kind, in a note
 
 
 class LayerSorting:
@@ -54,10 +60,10 @@ class LayerSorting:
         self.unhidden: set[str] = set()
 
     def get_path(self, path: str) -> Path:
-        return Path(os.fsdecode(self._get_place(path)))
+        return get_place(self._upper, path)
 
     def _get_place(self, path: str) -> bytes:
-        return os.fsencode(self._upper) + b"/" + to_os_name(path)
+        return encode_place(self._upper, path)
 
     def is_closed(self, path: str) -> bool:
         """True if the path lies in a directory that stays in the layer and hides everything below it."""
@@ -106,8 +112,7 @@ class LayerSorting:
             (self._bare, "an empty directory, or a directory's mode: git does not know it, it is decided by itself"),
         ):
             if paths:
-                more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-                yield f"{', '.join(paths[:MAX_NAMED])}{more}: {what}."
+                yield f"{format_paths(paths)}: {what}."
 
     # entries
 

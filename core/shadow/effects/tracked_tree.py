@@ -11,9 +11,8 @@ from core.git.index import NO_TRACKED_PATHS, TrackedPaths, parse_index
 from core.shadow.effects.path_classes import PathClasses
 from core.shadow.layers.layer_store import CommandLayer
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import is_whiteout
+from core.shadow.layers.overlayfs import get_place, is_whiteout
 from core.workspace import IgnoreRules, Workspace
-from core.workspace.file_names import to_os_name
 
 _MAX_RULES_BYTES = 1_000_000  # bytes of a file with rules
 _MAX_INDEX_BYTES = 256 << 20
@@ -33,12 +32,12 @@ class TrackedTree:
         return PathClasses(rules.open_snapshot(), lambda: self._read_tracked(layer.upper))
 
     def _read_rules(self, upper: Path, rel: str) -> bytes | None:
-        place = os.fsencode(upper) + b"/" + to_os_name(rel)
+        place = get_place(upper, rel)
         try:
-            found = os.lstat(place)
+            found = place.lstat()
             if not stat.S_ISREG(found.st_mode):
                 return None if is_whiteout(found) else b""
-            return Path(os.fsdecode(place)).read_bytes()[:_MAX_RULES_BYTES]
+            return place.read_bytes()[:_MAX_RULES_BYTES]
         except OSError:
             pass
         node = self._tree.find_node(rel)

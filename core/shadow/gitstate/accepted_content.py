@@ -12,7 +12,6 @@ from core.protocol.review import FileState
 from core.shadow.content.contents import Contents
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
-from core.state.review import ReviewState
 from core.workspace import Workspace
 from core.workspace.file_names import from_os_name
 
@@ -23,16 +22,14 @@ _EMPTY_BLOBS = frozenset({"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"})
 class AcceptedContent:
     """Compare with the disk as it is now; for one repository, whose worktree begins at `prefix`."""
 
-    def __init__(
-        self, workspace: Workspace, contents: Contents, tree: MergedTree, state: ReviewState, laid: RepositoryCopy
-    ) -> None:
+    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree, laid: RepositoryCopy) -> None:
         self._workspace = workspace
         self._contents = contents
         self._tree = tree
-        self._state = state
+        self._state = tree.state
         self._laid = laid
         self._prefix = laid.rel.removesuffix(".git")
-        verdicts = [each for each in state.verdicts if each.bulk is None]
+        verdicts = [each for each in tree.state.verdicts if each.bulk is None]
         self._rejected = {each.path for each in verdicts if each.verdict == "reject"}
         self._taken = {each.path for each in verdicts if each.verdict == "accept"}
         self._states: dict[str, FileState] = {}

@@ -14,15 +14,14 @@ from pathlib import Path
 
 from core.filesystem.open_beneath import DIRECTORY
 from core.git.history import list_references
-from core.shadow.bulk.layer_transfer import copy_file
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.outcome import STASH, GitOutcome
 from core.shadow.gitstate.repository_copy import UNDER_WAY, RepositoryCopy
+from core.shadow.layers.layer_files import copy_file
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import is_opaque, make_whiteout, set_opaque
+from core.shadow.layers.overlayfs import get_place, is_opaque, make_whiteout, set_opaque
 from core.workspace import Workspace
-from core.workspace.file_names import to_os_name
 
 _TAKEN_OVER = re.compile(
     r"(?:HEAD|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|description|info/(?:exclude|sparse-checkout|refs)"
@@ -66,7 +65,7 @@ class GitLayer:
             self._get_path("").chmod(stat.S_IMODE(found.stats.st_mode) | 0o700)
 
     def _get_path(self, inside: str) -> Path:
-        return self._place / os.fsdecode(to_os_name(f"{self._laid.rel}/{inside}".rstrip("/")))
+        return get_place(self._place, f"{self._laid.rel}/{inside}".rstrip("/"))
 
     # what is taken as it is
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +15,9 @@ from core.shadow.gitstate.outcome import GitOutcome, compute_outcome
 from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import make_whiteout
-from core.state.review import ReviewState
+from core.shadow.layers.overlayfs import get_place, make_whiteout
+from core.shadow.paths import format_paths
 from core.workspace import Workspace
-from core.workspace.file_names import to_os_name
 
 GIT_REFUSED = "git_refused"
 MAX_PREVIEW_CHARS = 400_000  # characters of commits
@@ -33,17 +31,16 @@ _FORMAT = "commit %H%nAuthor: %an <%ae>%nDate:   %ad%n%n%w(0,4,4)%B"
 class GitState:
     """The states of git of one session; the verdicts of its `state` are what was accepted."""
 
-    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree, state: ReviewState) -> None:
+    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree) -> None:
         self._workspace = workspace
         self._contents = contents
         self._tree = tree
-        self._state = state
 
     def prepare(self, rel: str, place: Path) -> tuple[str, ...]:
         """Write the layer of what is taken over of the directory `rel` below `place`. Return what differs from what
         commands left. Raises `ReviewConflict` if it can't be taken over, and OSError."""
         if self._is_removal(rel):
-            target = place / os.fsdecode(to_os_name(rel))
+            target = get_place(place, rel)
             target.parent.mkdir(parents=True, exist_ok=True)
             make_whiteout(target)
             return ()
@@ -74,7 +71,7 @@ class GitState:
             return GitPreview(root=rel, refused=str(problem))
 
     def _open_accepted(self, laid: RepositoryCopy) -> AcceptedContent:
-        return AcceptedContent(self._workspace, self._contents, self._tree, self._state, laid)
+        return AcceptedContent(self._workspace, self._contents, self._tree, laid)
 
     def _is_removal(self, rel: str) -> bool:
         return self._tree.stack.find(rel) == "hidden"
@@ -117,5 +114,4 @@ def _render_commits(laid: RepositoryCopy, oids: list[str]) -> str:
 
 def _describe_left_out(paths: list[str]) -> Iterator[str]:
     if paths:
-        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        yield f"not taken over, since it is no state that is known: {', '.join(sorted(paths)[:3])}{more}"
+        yield f"not taken over, since it is no state that is known: {format_paths(sorted(paths), 3)}"

@@ -2,7 +2,7 @@
 
 The law: nothing that git would hold then differs from what the user accepted. A commit, an index entry or a stash with
 other content is new to the repository only if every new file in it is on disk as it stands there; and of a path that
-was rejected or is pending, `HEAD_CHARS` has nothing but what is on disk.
+was rejected or is pending, `HEAD` has nothing but what is on disk.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from core.git.rebuild import is_chain, rebuild_commits
 from core.git.repository import GitFailed, GitRepository
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.repository_copy import RepositoryCopy
+from core.shadow.paths import format_paths
 
 MAX_COMMITS = 200
-MAX_NAMED = 5
 STASH = "refs/stash"
 
 
@@ -49,8 +49,7 @@ class UnacceptedContent(Struct, frozen=True):
 
 class GitOutcome(Struct, frozen=True, kw_only=True):
     """The outcome: `refused`, why nothing of it can be taken over ("" = it can). `before`, `after`: references and
-    `HEAD_CHARS` by name. `made`: rebuilt commits by the old name. `notes`: what differs from what commands left.
-    `fresh`: the
+    `HEAD` by name. `made`: rebuilt commits by the old name. `notes`: what differs from what commands left. `fresh`: the
     new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash or a merge
     names."""
 
@@ -141,7 +140,7 @@ def _resolve_commits(laid: RepositoryCopy, accepted: AcceptedContent, found: Git
     if waiting:
         return _refuse(
             found,
-            f"{_format_paths(waiting)} {'waits' if len(waiting) == 1 else 'wait'} in the review: decide that first",
+            f"{format_paths(waiting)} {'waits' if len(waiting) == 1 else 'wait'} in the review: decide that first",
         )
     chain = (
         list_commits(laid.now, [found.after.get("HEAD", "")], _list_known(laid, found))
@@ -227,11 +226,6 @@ def _is_ancestor(laid: RepositoryCopy, root: str, oid: str) -> bool:
     return True
 
 
-def _format_paths(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-    return f"{', '.join(paths[:MAX_NAMED])}{more}"
-
-
 # the index
 
 
@@ -264,7 +258,7 @@ def _resolve_index(laid: RepositoryCopy, accepted: AcceptedContent, found: GitOu
         ("git was told not to look at {}: that is taken back", _unhide_files(laid, accepted)),
     )
     notes = (
-        text.format(_format_paths([accepted.get_path(each) for each in entries])) for text, entries in told if entries
+        text.format(format_paths([accepted.get_path(each) for each in entries])) for text, entries in told if entries
     )
     return replace(
         found,

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from core.filesystem.removal import remove_tree
 from core.protocol.review import Change, VerdictRecord
-from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords
+from core.shadow.bulk.bulk_records import BulkDecision
 from core.shadow.gitstate.git_state import GitState
-from core.shadow.layers.layer_store import KeptLayers, KeptTop, LayerStore
-from core.state.review import ReviewState
+from core.shadow.layers.layer_store import KeptLayers, KeptTop
+from core.shadow.layers.merged_tree import MergedTree
 
 
 class PreparationBasis(Struct, frozen=True):
@@ -40,15 +40,13 @@ class PreparedGitState(Struct, frozen=True):
 class GitPreparation:
     """Prepare the states of git of one session."""
 
-    def __init__(self, layers: LayerStore, notes: BulkRecords, git: GitState, state: ReviewState) -> None:
-        self._layers = layers
-        self._notes = notes
+    def __init__(self, tree: MergedTree, git: GitState) -> None:
+        self._layers = tree.layers
         self._git = git
-        self._state = state
+        self._state = tree.state
 
     def build(self, tops: Mapping[str, KeptTop], name: str) -> PreparedGitState | None:
-        """Build the layer of what is taken over, in the directory of the verdict `name`; None if it is no state of
-        git.
+        """Build the layer of what is taken over, in the directory of the verdict `name`; None if it is no state of git.
 
         Raises `ReviewConflict` if it may not be taken over, and OSError; nothing is left then.
         """

@@ -6,20 +6,13 @@ changed any more: to change it, `LayerStore.unshare` makes a copy first, of hard
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from core.filesystem.directory_cursor import DirectoryCursor
-from core.filesystem.open_beneath import open_parent
-from core.filesystem.removal import remove_path
-from core.shadow.bulk.layer_transfer import copy_file
-from core.shadow.layers.overlayfs import is_opaque, is_whiteout, make_passable_at, set_opaque
+from core.shadow.layers.layer_files import link_entry
 
 _ORDER = 12  # digits
 
@@ -85,72 +78,3 @@ class CheckpointRecords:
         if name:
             (self._directory / name).unlink(missing_ok=True)
             self.layers_by_record.pop(name, None)
-
-
-def link_entry(source: Path, target: Path) -> None:
-    """Link a file, link or whiteout at another place; copy it where the file system has no (more) links."""
-    with open_parent(os.fsencode(source)) as (here, name), open_parent(os.fsencode(target)) as (there, other):
-        _link_at((here, name), (there, other))
-
-
-def _link_at(source: tuple[int, bytes], target: tuple[int, bytes]) -> None:
-    (here, name), (there, other) = source, target
-    try:
-        os.link(name, other, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
-    except FileExistsError:
-        raise
-    except OSError:
-        found = os.stat(name, dir_fd=here, follow_symlinks=False)
-        if is_whiteout(found):
-            os.mknod(other, stat.S_IFCHR, os.makedev(0, 0), dir_fd=there)
-        elif stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
-            copy_file(source, target, sync=False)
-        else:
-            raise
-
-
-def link_tree(source: Path, target: Path) -> None:
-    """Copy a layer: directories of its own, hard links to the same files. Raises OSError, and leaves nothing then."""
-    try:
-        _copy_tree(source, target)
-    except OSError:
-        with suppress(OSError):
-            remove_path(target)
-        raise
-
-
-def _copy_tree(source: Path, target: Path) -> None:
-    target.mkdir(mode=0o700)
-    waiting, done = [b""], []
-    with DirectoryCursor(source.parent) as sources, DirectoryCursor(target.parent) as targets:
-        one, other = os.fsencode(source.name), os.fsencode(target.name)
-        while waiting:
-            path = waiting.pop()
-            above, _, name = (one + path).rpartition(b"/")
-            found = os.stat(name, dir_fd=sources.open_at(above), follow_symlinks=False)
-            make_passable_at(sources.open_at(above), name)
-            here, there = sources.open_at(one + path), targets.open_at(other + path)
-            with os.scandir(here) as entries:
-                below = [(os.fsencode(each.name), each.is_dir(follow_symlinks=False)) for each in entries]
-            for each, is_directory in below:
-                if is_directory:
-                    os.mkdir(each, 0o700, dir_fd=there)
-                    waiting.append(path + b"/" + each)
-                else:
-                    _link_at((here, each), (there, each))
-            if is_opaque(here):
-                set_opaque(there, True)
-            done.append((path, found))
-        for path, found in reversed(done):
-            _restore_metadata(sources, one + path, found)
-            _restore_metadata(targets, other + path, found, as_old=True)
-
-
-def _restore_metadata(tree: DirectoryCursor, path: bytes, found: os.stat_result, *, as_old: bool = False) -> None:
-    """Set a directory's mode, and with `as_old` its times, to those of the original."""
-    above, _, name = path.rpartition(b"/")
-    mode = stat.S_IMODE(found.st_mode)
-    if as_old or mode & 0o700 != 0o700:
-        os.chmod(name, mode, dir_fd=tree.open_at(above))
-    if as_old:
-        os.utime(name, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=tree.open_at(above))

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from core.shadow.layers.checkpoint_records import link_entry
+from core.shadow.layers.layer_files import link_entry
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.overlayfs import is_opaque, make_whiteout, set_opaque
-from core.workspace.file_names import to_os_name
+from core.shadow.layers.overlayfs import get_place, is_opaque, make_whiteout, set_opaque
 
 _NOTHING: Final = LayerStack(())
 _UNKNOWN: Final = object()  # a stack says nothing of a name
@@ -44,7 +43,7 @@ class LayerDelta:
     def write_to(self, upper: Path) -> None:
         """Write the difference into an empty layer. Raises OSError."""
         for path, entry in self._found.items():
-            place = upper / os.fsdecode(to_os_name(path))
+            place = get_place(upper, path)
             self._make_parents(path, upper)
             if entry is None:
                 make_whiteout(place)
@@ -53,7 +52,7 @@ class LayerDelta:
             else:
                 link_entry(Path(os.fsdecode(entry.place)), place)
         for path in self._opaque:
-            place = upper / os.fsdecode(to_os_name(path))
+            place = get_place(upper, path)
             if place.is_dir():
                 set_opaque(place, True)
 
@@ -62,7 +61,7 @@ class LayerDelta:
         above = path.split("/")[:-1]
         for count in range(1, len(above) + 1):
             rel = "/".join(above[:count])
-            place = upper / os.fsdecode(to_os_name(rel))
+            place = get_place(upper, rel)
             if not place.is_dir():
                 found = self._now.find(rel)
                 if isinstance(found, LayeredEntry):

@@ -15,8 +15,7 @@ _REFERENCE = "place"
 
 
 def find_location(layers: Path) -> Path:
-    """Return the directory in which layers are made, for a session whose layers belong into `layers` (made if
-    missing).
+    """Return the directory in which layers are made, for a session whose layers belong into `layers` (made if missing).
 
     If that can't hold uppers, a file in it names the directory in memory. Raises `StateError` if there is none.
     """

@@ -20,8 +20,7 @@ _MAX_FULL_PATH_BYTES = 4000  # ... with that of the layer: other layers' are a l
 
 
 class LayerEntry(Struct, frozen=True, gc=False):
-    """One entry of a layer. `mode` without the type; `size` in bytes; `blocks`: bytes on disk, its share of a file
-    with
+    """One entry of a layer. `mode` without the type; `size` in bytes; `blocks`: bytes on disk, its share of a file with
     several names; `opaque`: a directory that replaces one."""
 
     path: str

@@ -21,10 +21,12 @@ from core.errors import StateError
 from core.filesystem.removal import remove_path, remove_tree
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
-from core.shadow.layers.checkpoint_records import CheckpointRecords, link_tree
+from core.shadow.layers.checkpoint_records import CheckpointRecords
+from core.shadow.layers.layer_files import link_tree
 from core.shadow.layers.layer_location import find_location
 from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.overlayfs import merge_down
+from core.shadow.paths import AnyAncestor
 
 QUOTA = 5 << 30  # bytes of all layers of a session
 MIN_FREE_BYTES = 64 << 20  # bytes that stay free on the disk
@@ -63,6 +65,18 @@ class KeptLayers(Struct, frozen=True, kw_only=True):
     tops: dict[str, KeptTop] = {}
     bases: dict[str, FileState] = {}
     gone: dict[str, int] = {}
+
+
+def drop_covered(tops: Mapping[str, KeptTop]) -> dict[str, KeptTop]:
+    """Return the tops that lie in no other one."""
+    is_below = AnyAncestor(tops.__contains__)
+    return {path: top for path, top in tops.items() if not is_below(path)}
+
+
+def select_bases(tops: Mapping[str, KeptTop], bases: Mapping[str, FileState]) -> dict[str, FileState]:
+    """Return the bases at and below the tops."""
+    is_below = AnyAncestor(tops.__contains__)
+    return {path: base for path, base in bases.items() if path in tops or is_below(path)}
 
 
 class LayerStore:

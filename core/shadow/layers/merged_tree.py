@@ -18,15 +18,15 @@ from msgspec import Struct
 from core.errors import PathRefused
 from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
 from core.protocol.review import Change, FileState
-from core.shadow.bulk.layer_transfer import copy_into_layer
 from core.shadow.content.contents import Contents
+from core.shadow.layers.layer_files import copy_into_layer
 from core.shadow.layers.layer_stack import HIDDEN, LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.shadow.paths import AnyAncestor, collect_directories, walk_directory
 from core.state.review import ReviewState
 from core.workspace import ABSENT, DirectoryEntry, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
-from core.workspace.tree import MAX_EDITED_BYTES, PERMISSION_BITS, PathKind, read_state_at
+from core.workspace.tree import MAX_EDITED_BYTES, PERMISSION_BITS, PathKind, classify_mode, read_state_at
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -74,8 +74,8 @@ class MergedTree:
     ) -> None:
         self._workspace = workspace
         self._contents = contents
-        self._state = state
-        self._layers = layers
+        self.state = state
+        self.layers = layers
         self._shown = shown
         self._live: tuple[int, frozenset[str]] = (-1, frozenset())
         self._still = _ThreadCache()
@@ -94,12 +94,12 @@ class MergedTree:
 
     @property
     def _cache(self) -> _TreeCache:
-        version, kept = self._state.version, self._layers.kept
+        version, kept = self.state.version, self.layers.kept
         known = self._still.look
         if known is not None and known.moment[0] == version and known.moment[1] is kept:
             return known
         look = _TreeCache(
-            (version, kept), LayerStack(self._layers.list_uppers() if kept.layers else ()), self._is_pending_file
+            (version, kept), LayerStack(self.layers.list_uppers() if kept.layers else ()), self._is_pending_file
         )
         if self._still.depth:
             self._still.look = look
@@ -107,13 +107,13 @@ class MergedTree:
 
     def _is_pending_file(self, path: str) -> bool:
         """True if a path itself is a pending file or link."""
-        change = self._state.changes.get(path)
+        change = self.state.changes.get(path)
         return change is not None and self._shown(change).kind != "absent"
 
     @property
     def is_workspace_only(self) -> bool:
         """True if the workspace is all there is to see."""
-        return not self._state.changes and not self._layers.kept.layers
+        return not self.state.changes and not self.layers.kept.layers
 
     @property
     def directory_mode(self) -> int:
@@ -128,16 +128,16 @@ class MergedTree:
     @property
     def bulk_conflicts(self) -> Mapping[str, str]:
         """The known conflict of each bulk, by its root, "" = none."""
-        return {each.root: each.conflict for each in self._state.bulks}
+        return {each.root: each.conflict for each in self.state.bulks}
 
     def forget(self, rel: str, *, shows: bool = True) -> None:
         """Remove a file, link or whiteout from the kept layers. With `shows`, the workspace's file or link shows then,
         even if the layers hide its directory. Raises OSError."""
-        if not self._layers.kept.layers or self.stack.find(rel) is None:
+        if not self.layers.kept.layers or self.stack.find(rel) is None:
             return
         self._still.look = None
-        self._layers.unshare()
-        LayerStack(self._layers.list_uppers()).forget(rel)
+        self.layers.unshare()
+        LayerStack(self.layers.list_uppers()).forget(rel)
         layer = self.stack.find_hiding_layer(rel) if shows else None
         node = self.find_on_disk(rel) if layer else None
         if layer and node and node.kind in {"file", "symlink"}:
@@ -177,11 +177,11 @@ class MergedTree:
         """Return what is at a path itself; None: nothing."""
         if rel == ".":
             return self.find_on_disk(rel)
-        change = self._state.changes.get(rel)
+        change = self.state.changes.get(rel)
         state = self._shown(change) if change else None
         if state is not None and state.kind != "absent":
             return TreeNode(kind=state.kind, mode=state.mode, size=state.size, pending=state)
-        if self._state.changes and self._cache.covered(rel):
+        if self.state.changes and self._cache.covered(rel):
             return None
         if rel in self.list_live_directories():
             below = self.find_below_pending(rel)
@@ -190,7 +190,7 @@ class MergedTree:
         if state is not None and not self.is_kept_directory(rel):
             return None
         node = self.find_below_pending(rel)
-        is_gone = node is not None and node.kind == "directory" and rel in self._layers.kept.gone
+        is_gone = node is not None and node.kind == "directory" and rel in self.layers.kept.gone
         return None if is_gone and not self._has_content(rel) else node
 
     def is_kept_directory(self, rel: str) -> bool:
@@ -200,9 +200,9 @@ class MergedTree:
 
     def list_live_directories(self) -> frozenset[str]:
         """Return the directories that pending files and links need."""
-        if self._live[0] != self._state.version:
-            live = (path for path, change in self._state.changes.items() if change.pending.kind != "absent")
-            self._live = (self._state.version, frozenset(collect_directories(live)))
+        if self._live[0] != self.state.version:
+            live = (path for path, change in self.state.changes.items() if change.pending.kind != "absent")
+            self._live = (self.state.version, frozenset(collect_directories(live)))
         return self._live[1]
 
     def find_below_pending(self, rel: str) -> TreeNode | None:
@@ -222,7 +222,7 @@ class MergedTree:
 
     def is_pending(self, rel: str) -> bool:
         """True if a change is pending at the path."""
-        return rel in self._state.changes
+        return rel in self.state.changes
 
     def list_pending_below(self, rel: str) -> list[str]:
         """Return the pending files and links at and below a path."""
@@ -230,7 +230,7 @@ class MergedTree:
 
     def list_pending_files(self) -> list[str]:
         """Return all pending files and links."""
-        return [path for path, change in self._state.changes.items() if change.pending.kind != "absent"]
+        return [path for path, change in self.state.changes.items() if change.pending.kind != "absent"]
 
     def walk_disk(self, rel: str) -> list[tuple[str, TreeNode]]:
         """Return a directory of the workspace itself and everything below it; empty if there is none."""
@@ -250,7 +250,7 @@ class MergedTree:
 
     def _filter_removed(self, rel: str, names: Mapping[str, PathKind]) -> list[tuple[str, str]]:
         """Filter the entries for directories that commands removed; return their names and paths."""
-        prefix, gone = "" if rel == "." else f"{rel}/", self._layers.kept.gone
+        prefix, gone = "" if rel == "." else f"{rel}/", self.layers.kept.gone
         paths = ((each, prefix + each) for each, kind in names.items() if kind == "directory") if gone else ()
         return [(each, path) for each, path in paths if path in gone]
 
@@ -283,7 +283,7 @@ class MergedTree:
     def _list_below_pending(self, rel: str) -> dict[str, PathKind]:
         listing = self.stack.list_directory(rel)
         found: dict[str, PathKind] = {}
-        change = self._state.changes.get(rel)
+        change = self.state.changes.get(rel)
         if change is not None and self._shown(change).kind != "absent":
             return found
         if not listing.closed:
@@ -294,14 +294,14 @@ class MergedTree:
             if entry is None:
                 found.pop(name, None)
             else:
-                found[name] = _classify(entry.stats.st_mode)
+                found[name] = classify_mode(entry.stats.st_mode)
         return found
 
     def list_pending_in(self, rel: str) -> Mapping[str, DirectoryEntry | None]:
         """Return what pending changes put into a directory, by name; None: they remove it."""
         prefix = "" if rel == "." else f"{rel}/"
         found: dict[str, DirectoryEntry | None] = {}
-        for path, change in self._state.changes.items():
+        for path, change in self.state.changes.items():
             if not path.startswith(prefix):
                 continue
             name, slash, _ = path[len(prefix) :].partition("/")
@@ -368,15 +368,7 @@ def read_layered_state(found: LayeredEntry, rel: str) -> tuple[FileState, bytes 
 
 def _build_node(stats: os.stat_result, layered: LayeredEntry | None = None) -> TreeNode:
     mode = stats.st_mode & PERMISSION_BITS
-    return TreeNode(kind=_classify(stats.st_mode), mode=mode, size=stats.st_size, layered=layered)
-
-
-def _classify(mode: int) -> PathKind:
-    if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISREG(mode):
-        return "file"
-    return "symlink" if stat.S_ISLNK(mode) else "other"
+    return TreeNode(kind=classify_mode(stats.st_mode), mode=mode, size=stats.st_size, layered=layered)
 
 
 __all__ = ["MAX_EDITED_BYTES", "MergedTree", "TreeNode", "read_layered_state"]

@@ -2,8 +2,8 @@
 
 It is derived from the review and never counts for more than that. It is brought up to date by replacing what differs,
 never by writing into a file; while a command runs over it, a new one is made beside it, of hard links. A record says
-what it holds, and is missing while it is being worked on: then, and after the machine itself was restarted, it is
-built anew.
+what it holds, and is missing while it is being worked on: then, and after the machine itself was restarted, it is built
+anew.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from core.protocol.review import FileState
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.layers.layer_store import LayerStore
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import make_passable, make_whiteout
+from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
 from core.shadow.paths import AnyAncestor, collect_directories
-from core.workspace.file_names import to_os_name
 
 _RECORD = "pending.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -179,10 +178,10 @@ class PendingLayer:
         same = {path: state for path, state in held.nodes.items() if nodes.get(path) == state}
         directories = collect_directories(same)
         for each in sorted(directories):
-            with open_parent(_join_path(new, each)) as (above, own):
+            with open_parent(encode_place(new, each)) as (above, own):
                 os.mkdir(own, 0o700, dir_fd=above)
         for path in same:
-            os.link(_join_path(old, path), _join_path(new, path), follow_symlinks=False)
+            os.link(get_place(old, path), get_place(new, path), follow_symlinks=False)
         return PendingRecord(name=name, nodes=same, directories=dict.fromkeys(directories, 0o700))
 
 
@@ -201,7 +200,7 @@ class _LayerDraft:
         """Remove, then make, then set the modes. Raises OSError."""
         self._clear(nodes, directories)
         for each in sorted(set(directories) - set(self._held.directories)):
-            with open_parent(_join_path(self._top, each)) as (above, name):
+            with open_parent(encode_place(self._top, each)) as (above, name):
                 os.mkdir(name, dir_fd=above)
         for path, state in nodes.items():
             if self._held.nodes.get(path) != state:
@@ -209,25 +208,22 @@ class _LayerDraft:
                     self._put(path, state)
         for each, mode in directories.items():
             if self._held.directories.get(each) != mode or mode & 0o700 != 0o700:
-                with open_parent(_join_path(self._top, each)) as (above, name):
+                with open_parent(encode_place(self._top, each)) as (above, name):
                     os.chmod(name, mode, dir_fd=above)
 
     def _clear(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
         """Remove what is not wanted, or is of another kind."""
         for each in [each for each, mode in self._held.directories.items() if mode & 0o700 != 0o700]:
-            make_passable(self._get_path(each))
+            make_passable(get_place(self._top, each))
         for path, state in self._held.nodes.items():
             if path not in nodes or nodes[path].kind != state.kind:
-                self._get_path(path).unlink()
+                get_place(self._top, path).unlink()
         for each in sorted(set(self._held.directories) - set(directories), reverse=True):
-            with open_parent(_join_path(self._top, each)) as (above, name):
+            with open_parent(encode_place(self._top, each)) as (above, name):
                 os.rmdir(name, dir_fd=above)
 
-    def _get_path(self, path: str) -> Path:
-        return Path(os.fsdecode(_join_path(self._top, path)))
-
     def _put(self, path: str, state: FileState) -> None:
-        target = self._get_path(path)
+        target = get_place(self._top, path)
         temporary = self._top.with_name(f"{self._top.name}.new")
         remove_path(temporary)
         ready = self._ready.get(path)
@@ -241,10 +237,6 @@ class _LayerDraft:
             temporary.write_bytes(self._contents.read(state))
             temporary.chmod(state.mode)
         temporary.replace(target)
-
-
-def _join_path(layer: Path, path: str) -> bytes:
-    return os.fsencode(layer) + b"/" + to_os_name(path)
 
 
 def _read_boot_id() -> str:

@@ -12,22 +12,20 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.filesystem.open_beneath import open_parent
-from core.shadow.bulk.layer_transfer import make_room
+from core.shadow.layers.layer_files import make_room
 from core.shadow.layers.layer_stack import LayeredEntry
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.layer_store import KeptLayers, select_bases
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import is_opaque, merge_entry
-from core.shadow.paths import AnyAncestor
-from core.workspace.file_names import to_os_name
+from core.shadow.layers.overlayfs import encode_place, get_place, is_opaque, merge_entry
 
 
-def prune_kept(layers: LayerStore, tree: MergedTree, touched: Iterable[str]) -> KeptLayers:
+def prune_kept(tree: MergedTree, touched: Iterable[str]) -> KeptLayers:
     """Return the record without the tops, of those `touched`, that hold nothing; the lowest layer is cleared
     accordingly.
 
     While there are several layers nothing is done: what an upper one hides may be in a lower one.
     """
-    kept = layers.kept
+    layers, kept = tree.layers, tree.layers.kept
     if len(kept.layers) != 1 or layers.open_layers:
         return kept
     gone = {path: mode for path, mode in kept.gone.items() if tree.find_on_disk(path) is not None}
@@ -36,9 +34,7 @@ def prune_kept(layers: LayerStore, tree: MergedTree, touched: Iterable[str]) -> 
     for path in empty:
         prune_directories(top_layer, path)
     tops = {path: top for path, top in kept.tops.items() if path not in empty}
-    is_below = AnyAncestor(tops.__contains__)
-    bases = {path: base for path, base in kept.bases.items() if path in tops or is_below(path)}
-    return replace(kept, tops=tops, bases=bases, gone=gone)
+    return replace(kept, tops=tops, bases=select_bases(tops, kept.bases), gone=gone)
 
 
 def _clear_if_empty(path: str, layer: Path, tree: MergedTree, kept: KeptLayers) -> bool:
@@ -46,7 +42,7 @@ def _clear_if_empty(path: str, layer: Path, tree: MergedTree, kept: KeptLayers) 
     for each, entry in entries:
         if entry is None and tree.find_on_disk(each) is None:
             with suppress(OSError):
-                Path(os.fsdecode(_join_path(layer, each))).unlink()
+                get_place(layer, each).unlink()
     found = tree.stack.find(path)
     if not isinstance(found, LayeredEntry):
         return found is None
@@ -63,7 +59,7 @@ def prune_directories(layer: Path, path: str) -> None:
     """Remove a place that holds nothing, and the directories that led to it alone."""
     while path:
         try:
-            with open_parent(_join_path(layer, path)) as (above, name):
+            with open_parent(encode_place(layer, path)) as (above, name):
                 os.rmdir(name, dir_fd=above)
         except OSError as error:
             if error.errno != errno.ENOENT:
@@ -71,17 +67,11 @@ def prune_directories(layer: Path, path: str) -> None:
         path = path.rpartition("/")[0]
 
 
-def _join_path(layer: Path, path: str) -> bytes:
-    return os.fsencode(layer) + b"/" + to_os_name(path)
-
-
 def move_place(layer: Path, upper: Path, path: str) -> None:
     """Move a place of a layer to another layer, laid over what was moved there before."""
-    name = os.fsdecode(to_os_name(path))
-    if not os.path.lexists(layer / name):
+    source = get_place(layer, path)
+    if not os.path.lexists(source):
         return
-    merge_entry(
-        layer / name,
-        make_room(upper, path, lambda above: stat.S_IMODE((layer / os.fsdecode(to_os_name(above))).lstat().st_mode)),
-    )
+    target = make_room(upper, path, lambda above: stat.S_IMODE(get_place(layer, above).lstat().st_mode))
+    merge_entry(source, target)
     prune_directories(layer, path)

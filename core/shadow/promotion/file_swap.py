@@ -34,11 +34,8 @@ class FileSwaps:
         self._blobs = blobs
         self._step = step
 
-    def prepare(self, write: PathWrite) -> None:
-        """Write the new content beside its target. Raises OSError."""
-        self._write_content(write, write.after)
-
-    def _write_content(self, write: PathWrite, state: FileState) -> None:
+    def write_content(self, write: PathWrite, state: FileState) -> None:
+        """Write the content of a state under the temporary name. Raises OSError, `ContentLost`."""
         data = self._blobs.get(state.blob)
         with self._workspace.open_parent(write.temporary_path) as (directory, temporary):
             if state.kind == "symlink":
@@ -133,7 +130,7 @@ class FileSwaps:
         if held == "new":
             os.unlink(temporary[1], dir_fd=temporary[0])
         if held in {"new", "nothing"}:
-            self._write_content(write, write.before)
+            self.write_content(write, write.before)
         if exchange_names(temporary, target):
             if not _has_state(temporary, write.path, write.after):
                 exchange_names(temporary, target)

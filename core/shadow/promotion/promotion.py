@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -48,13 +49,12 @@ class PromotionFailed(AgentTuiError):
     code = "promotion_failed"
 
 
-def _no_step(_: str) -> None:
-    pass
+def keep_going(_: str) -> None:
+    """The `step` of a promotion that nothing stops."""
 
 
 class Promotion:
-    """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there); `gone`:
-    the
+    """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there); `gone`: the
     directories that commands removed, with their modes."""
 
     def __init__(
@@ -62,13 +62,15 @@ class Promotion:
         workspace: Workspace,
         blobs: BlobStore,
         journal: Journal,
+        emit: Emit,
         *,
-        step: Callable[[str], None] = _no_step,
+        step: Callable[[str], None] = keep_going,
         gone: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._workspace = workspace
         self._blobs = blobs
         self._journal = journal
+        self._emit = emit
         self._step = step
         self._gone = gone
         self._swaps = FileSwaps(workspace, blobs, step)
@@ -100,13 +102,21 @@ class Promotion:
         modes = [(each, self._workspace.stat(each)) for each in below]
         return tuple((each, stats.mode) for each, stats in modes if stats is not None)
 
-    def run(self, writes: Sequence[PathWrite], events: Sequence[AnyEvent], emit: Emit) -> None:
-        """Do all writes, then emit the events. Raises `ReviewConflict` (the disk has changed), `PathRefused` or
-        `PromotionFailed` if it can't be done; then every file is as it was."""
+    def run(self, writes: Sequence[PathWrite], events: Iterable[AnyEvent]) -> None:
+        """Do all writes, then emit the events; without writes nothing but the events is left to do.
+
+        Raises `ReviewConflict` (the disk has changed), `PathRefused` or `PromotionFailed` if it can't be done; then
+        every file is as it was.
+        """
+        if not writes:
+            for event in events:
+                self._emit(event)
+            return
         writes = arrange_writes(writes)
         intent = IntentRecord(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
         for write in writes:
-            self.verify(write)
+            if not self._is_before(write):
+                raise build_moved_on_error(write)
         try:
             self._make_durable(writes)
             self._journal.append(intent, durable=True)
@@ -116,22 +126,17 @@ class Promotion:
         try:
             self._carry_out(intent)
         except AgentTuiError:
-            self._emit_notices(emit)
+            self._emit_notices()
             raise
         # Without these two records the next start finds all files in place and comes to the same end.
         with suppress(OSError):
             self._journal.append(CommitRecord(id=intent.id), durable=True)
         self._step("commit")
-        self._finish(intent, emit)
+        self._finish(intent)
 
-    def _emit_notices(self, emit: Emit) -> None:
+    def _emit_notices(self) -> None:
         while self._notices:
-            emit(self._notices.pop(0))
-
-    def verify(self, write: PathWrite) -> None:
-        """Raise unless the disk holds what the transaction starts from."""
-        if not self._is_before(write):
-            raise build_moved_on_error(write)
+            self._emit(self._notices.pop(0))
 
     def _is_before(self, write: PathWrite) -> bool:
         """True if the disk holds what the write starts from; for directories that give way, if they are there or have
@@ -144,18 +149,18 @@ class Promotion:
                 raise
         return True
 
-    def recover(self, emit: Emit, is_news: IsNews) -> list[str]:
+    def recover(self, is_news: IsNews) -> list[str]:
         """Finish every unfinished transaction: forward if it had begun to show, else back.
 
         `is_news` tells events that the log does not have yet. Return a sentence for each transaction.
         """
-        told = [self._recover(each, emit, is_news) for each in self._journal.list_unfinished()]
+        told = [self._recover(each, is_news) for each in self._journal.list_unfinished()]
         if not self._journal.list_unfinished():
             with suppress(OSError):
                 self._journal.clear()
         return told
 
-    def _recover(self, transaction: Transaction, emit: Emit, is_news: IsNews) -> str:
+    def _recover(self, transaction: Transaction, is_news: IsNews) -> str:
         intent = transaction.intent
         paths = ", ".join(write.path for write in intent.writes)
         news = [event for event in intent.events if is_news(intent, event)]
@@ -163,10 +168,10 @@ class Promotion:
             if not transaction.is_committed:  # a crash from here on finds the end, not files that it would take back
                 with suppress(OSError):
                     self._journal.append(CommitRecord(id=intent.id), durable=True)
-            self._finish(IntentRecord(id=intent.id, writes=intent.writes, events=tuple(news)), emit)
+            self._finish(IntentRecord(id=intent.id, writes=intent.writes, events=tuple(news)))
             return f"Finished writing {paths}."
         self._roll_back(intent)
-        self._emit_notices(emit)
+        self._emit_notices()
         return f"An interrupted write of {paths} was taken back."
 
     def _roll_forward(self, intent: IntentRecord) -> bool:
@@ -179,8 +184,7 @@ class Promotion:
             if not all(self._is_before(write) for write in rest):
                 return False
             self._discard(rest)
-            for write in rest:
-                self._prepare(write)
+            self._lay_out(rest)
             for write in rest:
                 self._swap(write)
             self._sync_directories(intent.writes)
@@ -202,43 +206,34 @@ class Promotion:
         self._blobs.sync({state.blob for state in states})
 
     def _carry_out(self, intent: IntentRecord) -> None:
-        path = ""
         try:
+            self._lay_out(intent.writes)
             for write in intent.writes:
-                path = write.path
-                if write.after.kind != "absent" and write.aside is None:
-                    self._make_directories(write)
-            run_for_each(intent.writes, self._prepare_step)
-            for write in intent.writes:
-                path = write.path
-                self._swap(write)
-                self._step(f"swapped {path}")
-            self._sync_directories(intent.writes)
+                with _explain_write_error(write.path):
+                    self._swap(write)
+                self._step(f"swapped {write.path}")
+            with _explain_write_error(intent.writes[-1].path):
+                self._sync_directories(intent.writes)
             for write in intent.writes:
                 if not self._swaps.is_untouched(write):
                     raise build_moved_on_error(write)
-        except OSError as error:
-            self._roll_back(intent)
-            raise _build_write_error(path, error) from error
         except AgentTuiError:
             self._roll_back(intent)
             raise
 
-    def _prepare_step(self, write: PathWrite) -> None:
-        try:
-            with explain_lost_content(write.path):
-                self._prepare(write)
-        except OSError as error:
-            raise _build_write_error(write.path, error) from error
-        self._step(f"prepared {write.path}")
+    def _lay_out(self, writes: Sequence[PathWrite]) -> None:
+        """Make the directories, and write the new contents beside their targets."""
+        for write in writes:
+            if write.directories and write.after.kind != "absent" and write.aside is None:
+                with _explain_write_error(write.path):
+                    self._make_directories(write)
+        run_for_each(writes, self._prepare)
 
     def _prepare(self, write: PathWrite) -> None:
-        """Write the new content beside its target."""
-        if write.after.kind == "absent":
-            return
-        if write.aside is None:
-            self._make_directories(write)
-        self._swaps.prepare(write)
+        if write.after.kind != "absent":
+            with _explain_write_error(write.path), explain_lost_content(write.path):
+                self._swaps.write_content(write, write.after)
+        self._step(f"prepared {write.path}")
 
     def _make_directories(self, write: PathWrite) -> None:
         self._workspace.make_directories(list(write.directories))
@@ -249,7 +244,8 @@ class Promotion:
     def _swap(self, write: PathWrite) -> None:
         if write.aside is not None and write.after.kind != "absent":
             self._make_directories(write)
-        self._remove_emptied(write)
+        if write.emptied:
+            self._remove_emptied(write)
         self._swaps.swap(write)
 
     def _remove_emptied(self, write: PathWrite) -> None:
@@ -302,62 +298,61 @@ class Promotion:
                 os.chmod(name, mode, dir_fd=directory)
 
     def _discard(self, writes: Sequence[PathWrite]) -> bool:
-        """Remove the temporary names, wherever their directories have been moved to. False: some may still be
-        there."""
+        """Remove the temporary names, wherever their directories have been moved to. False: some may still be there."""
         whole, strayed = True, dict[str, PathWrite]()
-        for write in writes:
+        for write in chain(writes, _find_strayed(self._workspace, strayed)):
             try:
-                self._note_kept(write, self._swaps.discard(write))
+                kept = self._swaps.discard(write)
             except (FileNotFoundError, NotADirectoryError):
-                strayed[write.temporary] = write
+                whole = whole and write.temporary not in strayed
+                strayed.setdefault(write.temporary, write)
             except OSError:
                 whole = False
-        for directory, name in _find_names(self._workspace, strayed) if strayed else ():
-            write = replace(strayed[name], aside=directory)
-            try:
-                self._note_kept(write, self._swaps.discard(write))
-            except OSError:
-                whole = False
+            else:
+                self._notices += [_build_kept_notice(write, kept)] if kept else []
         return whole
 
-    def _note_kept(self, write: PathWrite, kept: str) -> None:
-        if kept:
-            self._notices.append(
-                Notice(
-                    level="warning",
-                    message=f"{write.path} was written by another program while it was being changed here.",
-                    hint=f"What that program wrote is kept as {kept}.",
-                )
-            )
-
-    def _finish(self, intent: IntentRecord, emit: Emit) -> None:
+    def _finish(self, intent: IntentRecord) -> None:
         self._discard(intent.writes)
         for write in intent.writes:
             if write.after.kind == "absent":
                 self._workspace.remove_directories(list(write.directories))
         self._step("cleaned")
         for event in intent.events:
-            emit(event)
+            self._emit(event)
             self._step("emitted")
-        self._emit_notices(emit)
+        self._emit_notices()
         with suppress(OSError):
             self._journal.append(DoneRecord(id=intent.id), durable=False)
         self._step("done")
 
 
-def _build_write_error(path: str, error: OSError) -> PromotionFailed:
-    why = error.strerror or str(error)
-    return PromotionFailed(
-        f"{path} can't be written: {why}. Nothing was changed.", hint="Mend that, then accept again."
+@contextmanager
+def _explain_write_error(path: str) -> Iterator[None]:
+    """Raise `PromotionFailed` with the name of the file that can't be written."""
+    try:
+        yield
+    except OSError as error:
+        raise PromotionFailed(
+            f"{path} can't be written: {error.strerror or error}. Nothing was changed.",
+            hint="Mend that, then accept again.",
+        ) from error
+
+
+def _build_kept_notice(write: PathWrite, kept: str) -> Notice:
+    return Notice(
+        level="warning",
+        message=f"{write.path} was written by another program while it was being changed here.",
+        hint=f"What that program wrote is kept as {kept}.",
     )
 
 
-def _find_names(workspace: Workspace, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the directories that hold one of these names, and the name."""
-    for path, kind in walk_directory(workspace, ".") or ():
+def _find_strayed(workspace: Workspace, strayed: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
+    """Yield the writes whose temporary names (the keys) are in another directory by now, with that as their `aside`."""
+    for path, kind in (walk_directory(workspace, ".") or ()) if strayed else ():
         directory, _, name = path.removeprefix("./").rpartition("/")
-        if kind != "directory" and name in wanted:
-            yield directory, name
+        if kind != "directory" and name in strayed:
+            yield replace(strayed[name], aside=directory)
 
 
 def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:

@@ -2,8 +2,7 @@
 
 After git's diffcore-delta.c and diffcore-rename.c: the share of the longer file that is found in the other, counted in
 lines (of at most 64 bytes, in any order); first identical files, then files whose paths end alike, then the most
-similar, from one half on. The work is bounded: beyond the bounds only identical files, or those of one name, are
-found.
+similar, from one half on. The work is bounded: beyond the bounds only identical files, or those of one name, are found.
 """
 
 from __future__ import annotations
@@ -112,8 +111,7 @@ def _can_be_similar(one: int, other: int, least: float) -> bool:
 
 
 def _pair_by_name(gone: Iterable[str], new: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield new and old paths that alone on their side end in the same names: by several names first, so that the
-    files
+    """Yield new and old paths that alone on their side end in the same names: by several names first, so that the files
     of a directory that moved belong together whatever they are called."""
     news, olds = set(new), set(gone)
     for count in range(_TAIL, 0, -1):

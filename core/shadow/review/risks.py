@@ -21,7 +21,6 @@ from core.protocol.review import Change, FileState
 from core.shadow.content.contents import Contents
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.paths import collect_directories, list_parents
-from core.state.review import ReviewState
 from core.workspace import Workspace
 from core.workspace.file_names import from_os_name, is_git_internal
 from core.workspace.protected_files import find_file_risk, may_hold_protected
@@ -36,18 +35,17 @@ _READ_BY_GIT = (".git/config", ".git/config.worktree", ".git/hooks")
 class Risks:
     """The risks of one session's pending changes."""
 
-    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree, state: ReviewState) -> None:
+    def __init__(self, workspace: Workspace, contents: Contents, tree: MergedTree) -> None:
         self._workspace = workspace
         self._contents = contents
         self._tree = tree
-        self._state = state
+        self._state = tree.state
         self._settings = _get_path_inside(user_dirs.get_config_dir(), workspace.root)
         self._by_git: dict[str, str] = {}
         self._marks: dict[str, int] = {}
 
     def find_revised(self) -> list[Change]:
-        """Return the pending changes that have become protected by their surroundings; those that were, stay so as
-        long
+        """Return the pending changes that have become protected by their surroundings; those that were, stay so as long
         as they are pending (`Contents.risks_by_path`)."""
         known = self._contents.risks_by_path
         waiting = [each for each in self._state.changes.values() if not each.protected or each.path in known]

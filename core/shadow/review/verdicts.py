@@ -25,11 +25,12 @@ from core.protocol.review import Change, FileState, Hunk, Origin, Verdict, Verdi
 from core.shadow.content.contents import ChangeSides, Contents, explain_lost_content, narrow_change
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
-from core.shadow.paths import DiskStates, build_hard_link_notices, group_for_promotion, include_rename_pairs
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
+from core.shadow.review.change_groups import build_hard_link_notices, group_for_promotion, include_rename_pairs
 from core.shadow.review.clash_marking import mark_clashes
 from core.shadow.review.competing_versions import describe_clash, include_competing_versions
+from core.shadow.review.disk_states import DiskStates
 from core.shadow.review.verdict_plan import (
     PlannedVerdict,
     build_pending_events,
@@ -68,7 +69,7 @@ class Verdicts:
         if change is None:
             return None
         try:
-            disk = self._read_disk(path)
+            disk = self._disk.read(path)
         except PathRefused as error:
             return self._mark_conflict(change, error.message)
         if disk == change.base:
@@ -99,9 +100,6 @@ class Verdicts:
             self._emit(ChangeConflicted(path=change.path, reason=reason))
         return self._state.changes[change.path]
 
-    def _read_disk(self, path: str) -> FileState:
-        return self._disk.read(path)
-
     # giving
 
     def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
@@ -113,29 +111,29 @@ class Verdicts:
             found = include_rename_pairs(changes, chosen, apart=apart)
         else:
             found = self._require_unmoved(group_for_promotion(changes, chosen, apart=apart), path, frozenset(ids))
-        planned = link_rename_verdicts(
-            changes,
-            [
-                self._plan_verdict(
-                    change, self._select_hunks(change, ids if change.path == path else ()), verdict, reason
-                )
-                for change in found
-            ],
+        return self._carry_out(
+            self._plan_verdict(change, self._select_hunks(change, ids if change.path == path else ()), verdict, reason)
+            for change in found
         )
-        if verdict == "accept":
-            self._accept(planned)
-        else:
-            self._emit_all(event for each in planned for event in build_verdict_events(each))
-        return [each.record for each in planned]
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """Accept all of some pending files; see `Shadow.accept_files`."""
         chosen = group_for_promotion(self._state.changes, [self._state.changes[path] for path in paths])
-        found = self._require_unmoved(chosen)
-        planned = link_rename_verdicts(
-            self._state.changes, [self._plan_verdict(change, change.hunks, "accept", "") for change in found]
+        return self._carry_out(
+            self._plan_verdict(change, change.hunks, "accept", "") for change in self._require_unmoved(chosen)
         )
-        self._accept(planned)
+
+    def _carry_out(self, verdicts: Iterable[PlannedVerdict]) -> list[VerdictRecord]:
+        planned = link_rename_verdicts(self._state.changes, verdicts)
+        accepted = [each for each in planned if each.record.verdict == "accept"]
+        writes = [
+            self._promotion.plan_write(
+                each.change.path, each.record.base_before, each.record.base_after, each.change.pending
+            )
+            for each in accepted
+        ]
+        events = [event for each in planned for event in build_verdict_events(each)]
+        self._promote(writes, [*events, *build_hard_link_notices(self._workspace, writes)])
         return [each.record for each in planned]
 
     def _select_changes(self, path: str, ids: tuple[str, ...]) -> list[Change]:
@@ -216,7 +214,7 @@ class Verdicts:
 
     def _rebase_on_disk(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
         """Return the file on disk, and that file with what moves the change's base to `base`."""
-        disk = self._read_disk(change.path)
+        disk = self._disk.read(change.path)
         merged = self._contents.merge(change.base, disk, base)
         if merged is None:
             raise ReviewConflict(
@@ -229,7 +227,7 @@ class Verdicts:
             old, new = self._contents.read(change.counted_state), self._contents.read(change.pending)
         except ContentLost:
             with suppress(AgentTuiError):
-                self._read_disk(change.path)  # stores the base anew, if the project still has it
+                self._disk.read(change.path)  # stores the base anew, if the project still has it
             return ""
         return build_excerpt(change, chosen, old, new)
 
@@ -260,27 +258,9 @@ class Verdicts:
         kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
         return ChangeSides(base=base, pending=self._contents.store_file(select_hunks(old, new, kept), pending.mode))
 
-    def _accept(self, planned: list[PlannedVerdict]) -> None:
-        writes = [
-            self._promotion.plan_write(
-                each.change.path, each.record.base_before, each.record.base_after, each.change.pending
-            )
-            for each in planned
-        ]
-        events = [event for each in planned for event in build_verdict_events(each)]
-        events += build_hard_link_notices(
-            self._workspace, [each.path for each in writes if each.before.kind == each.after.kind == "file"]
-        )
-        if writes:
-            self._promote(writes, events)
-
-    def _emit_all(self, events: Iterable[AnyEvent]) -> None:
-        for event in events:
-            self._emit(event)
-
     def _promote(self, writes: list[PathWrite], events: list[AnyEvent]) -> None:
         try:
-            self._promotion.run(writes, events, self._emit)
+            self._promotion.run(writes, events)
         except (ReviewConflict, PathRefused):
             for write in writes:
                 self.check_disk(write.path)
@@ -313,16 +293,13 @@ class Verdicts:
                 more = self._plan_undo(record)
             writes += more[0]
             events += more[1]
-        if writes:
-            self._promote(writes, events)
-        else:
-            self._emit_all(events)
+        self._promote(writes, events)
 
     def _plan_undo(self, record: VerdictRecord) -> tuple[list[PathWrite], list[AnyEvent]]:
         change = self.check_disk(record.path)
         if change and change.conflict:
             raise ReviewConflict(f"{record.path}: {change.conflict}", hint="Settle the conflict, then undo.")
-        disk = self._read_disk(record.path)
+        disk = self._disk.read(record.path)
         now = ChangeSides(base=disk, pending=change.pending if change else disk)
         sides = self._revert_sides(record, now)
         moved = (change.rename_source if change else None) or (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.errors import ReviewConflict
 from core.protocol.events import ChangeProposed, CheckpointCreated, LayersChanged
 from core.protocol.review import ConflictChoice, Origin
-from core.shadow.layers.checkpoint_records import link_tree
+from core.shadow.layers.layer_files import link_tree
 from core.shadow.subagent_merge import SubagentMerge, SubagentMergeResult, SubagentWork, copy_for_subagent
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.project_fixture import Desk

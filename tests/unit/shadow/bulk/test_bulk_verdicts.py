@@ -119,9 +119,8 @@ def test_n15_no_temporary_file_stays_when_carrying_a_bulk_is_cut_off(desk, monke
     assert [path for path in desk.files() if ".agent-tui-" in path] == []
 
 
-@pytest.mark.parametrize("last", [LayersChanged, VerdictGiven], ids=["after", "before"])
+@pytest.mark.parametrize("last", [LayersChanged, VerdictGiven], ids=["after_the_log_has_it", "before"])
 def test_a_verdict_that_a_crash_cut_off_is_told_once(desk, last):
-    """Killed after or before the log has the verdict."""
     desk.put(".gitignore", b"one/\n")
     layer = Layer(desk)
     layer.put("one/a", b"x")

@@ -1,0 +1,87 @@
+"""The changes that are promoted together: deletions that make way for others, and both paths of renames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from core.protocol.events import Notice
+from core.protocol.renames import find_renames
+from core.protocol.review import Change
+from core.shadow.paths import format_paths, list_parents
+from core.shadow.promotion.journal import PathWrite
+from core.workspace import Workspace
+
+
+def group_for_promotion(changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "") -> list[Change]:
+    """Return the chosen changes with the deletions that make way for them and the other paths of renames, deletions
+    first.
+
+    `apart`: a path of which only a part is meant, so that it is no rename. A protected change brings only its own
+    rename along.
+    """
+    found = {change.path: change for change in chosen}
+    others, meant = _map_rename_pairs(changes, apart), frozenset(found)
+    waiting = list(found.values())
+    while waiting:
+        change = waiting.pop()
+        more = _find_blocking_deletions(changes, change)
+        other = others.get(change.path, "")
+        if other and (change.path in meant or not changes[other].protected):
+            more.add(other)
+        for path in more - found.keys():
+            found[path] = changes[path]
+            waiting.append(changes[path])
+    return sort_deletions_first(found.values())
+
+
+def include_rename_pairs(changes: Mapping[str, Change], chosen: Iterable[Change], *, apart: str = "") -> list[Change]:
+    """Return the chosen changes with the other paths of renames, deletions first; see `group_for_promotion`."""
+    found = {change.path: change for change in chosen}
+    others = _map_rename_pairs(changes, apart)
+    found |= {others[path]: changes[others[path]] for path in list(found) if path in others}
+    return sort_deletions_first(found.values())
+
+
+def sort_deletions_first(changes: Iterable[Change]) -> list[Change]:
+    """Sort changes: deletions first, then by path."""
+    return sorted(changes, key=lambda change: (not is_deletion(change), change.path))
+
+
+def _map_rename_pairs(changes: Mapping[str, Change], apart: str) -> dict[str, str]:
+    pairs = [pair for pair in find_renames(changes).items() if apart not in pair]
+    return dict(pairs) | {old: new for new, old in pairs}
+
+
+def _find_blocking_deletions(changes: Mapping[str, Change], change: Change) -> set[str]:
+    if change.base.kind != "absent" or change.pending.kind == "absent":
+        return set()
+    prefix = f"{change.path}/"
+    places = {*list_parents(change.path), *(path for path in changes if path.startswith(prefix))}
+    return {path for path in places & changes.keys() if is_deletion(changes[path])}
+
+
+def is_deletion(change: Change) -> bool:
+    """True if nothing, or only a directory, is to be left at the path."""
+    return change.pending.kind == "absent"
+
+
+def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -> list[Notice]:
+    """Build the notice about files with hard links that are about to be replaced: the other names keep the old
+    content."""
+    found = []
+    for write in writes:
+        if write.before.kind == write.after.kind == "file":
+            with suppress(OSError), workspace.open_parent(write.path) as (directory, name):
+                if os.stat(name, dir_fd=directory, follow_symlinks=False).st_nlink > 1:
+                    found.append(write.path)
+    if not found:
+        return []
+    return [
+        Notice(
+            level="info",
+            message=f"{format_paths(found)} had other names (hard links).",
+            hint="Only what was accepted has the new content; the other names keep the old one.",
+        )
+    ]
