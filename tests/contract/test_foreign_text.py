@@ -155,13 +155,13 @@ async def test_t1_t2_hostile_names_in_the_dialogs_do_nothing(name):
 
     app = AgentApp(connect, SessionRequest())
     async with app.run_test(size=(120, 40)) as pilot:
-        while type(app.screen).__name__ != "Welcome":
+        while type(app.screen).__name__ != "WelcomeDialog":
             await pilot.pause(0.01)
         await pilot.pause(0.1)
         assert hidden_in(written(app)) == set()
         await pilot.press("down", "enter")
         await pilot.pause(0.1)
-        assert type(app.screen).__name__ == "Picker"
+        assert type(app.screen).__name__ == "PickerDialog"
         assert hidden_in(written(app)) == set()
 
 

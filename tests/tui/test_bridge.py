@@ -169,7 +169,7 @@ async def test_another_session_takes_the_place_of_the_old_one(stage):
 
     async with stage([*recorded.opening(), *recorded.turn()], react=react) as on:
         on.screen.action_choose_session("ses_other")
-        await on.until(lambda: on.screen.state.session == "ses_other")
+        await on.until(lambda: on.screen.state.session_id == "ses_other")
         assert on.sent(c.SessionClose) == [c.SessionClose(session=SESSION)]
 
 
@@ -180,7 +180,7 @@ async def test_deltas_reach_the_screen(stage, lossy):
         for number in range(lossy):
             on.client.emit(e.DocumentDelta(id="x", text=f"word{number} "))
         await on.until(lambda: any(f"word{lossy - 1}" in line for line in on.lines()))
-        assert on.screen.state.by_key["x"].live.endswith(f"word{lossy - 1} ")
+        assert on.screen.state.blocks_by_key["x"].live.endswith(f"word{lossy - 1} ")
 
 
 async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_they_have_sent(stage):

@@ -112,4 +112,4 @@ async def test_another_session_empties_the_panes_of_the_old_one(stage):
         on.client.log.clear()
         on.screen.action_choose_session("ses_other")
         await on.until(lambda: not review._changes)
-        assert on.screen.state.session == "ses_other"
+        assert on.screen.state.session_id == "ses_other"

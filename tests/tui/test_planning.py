@@ -38,9 +38,9 @@ async def test_a_todo_that_waits_is_not_begun_by_accident(stage):
         (await opened(on)).select_todo("test")
         for keys in (("escape",), ("down", "enter"), ("down", "down", "enter"), ("down", "down", "down", "enter")):
             await on.pilot.press("space")
-            await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
+            await on.until(lambda: type(on.app.screen).__name__ == "ActionPickerDialog")
             await on.pilot.press("enter")
-            assert type(on.app.screen).__name__ == "DeedPicker"
+            assert type(on.app.screen).__name__ == "ActionPickerDialog"
             await on.pilot.press(*keys)
             await on.until(lambda: on.app.screen is on.screen)
         await on.until(lambda: len(on.sent(c.TodoSet)) == 2)
@@ -52,7 +52,7 @@ async def test_cancelling_asks_what_becomes_of_what_waits_for_it(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
         assert (await opened(on)).select_todo("fix")
         await on.pilot.press("space")
-        await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
+        await on.until(lambda: type(on.app.screen).__name__ == "ActionPickerDialog")
         await on.pilot.press("down", "down", "enter")
         await on.until(lambda: on.sent(c.PlanEdit))
         assert [todo.status for todo in on.sent(c.PlanEdit)[0].todos] == ["completed", "cancelled", "cancelled"]
@@ -63,7 +63,7 @@ async def test_a_todo_that_others_wait_for_is_kept_if_the_user_says_so(stage):
     async with stage([*START, e.TodoChanged(todos=DONE, plan=PATH)]) as on:
         assert (await opened(on)).select_todo("fix")
         await on.pilot.press("space")
-        await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
+        await on.until(lambda: type(on.app.screen).__name__ == "ActionPickerDialog")
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
         assert on.sent(c.TodoSet) == on.sent(c.PlanEdit) == []
@@ -146,7 +146,7 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
     tree = q.TreeAnswer(path=".cursor/plans", entries=entries)
     async with stage(START, answers={q.TreeQuery: tree}) as on:
         on.screen.action_choose_plan()
-        await on.until(lambda: type(on.app.screen).__name__ == "Picker")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.press(*"b", "enter")
         await on.until(lambda: on.sent(c.PlanEdit))
         (chosen,) = on.sent(c.PlanEdit)
@@ -219,7 +219,7 @@ async def test_lines_are_commented_and_the_comments_edited_removed_and_sent(stag
         gone = replace(kept, hunk="say_2", text="and this?", excerpt="no longer there", start=9)
         await on.emit(e.PlanCommented(comment=kept), e.PlanCommented(comment=gone))
         await on.pilot.press("S")
-        await on.until(lambda: type(on.app.screen).__name__ == "Comments")
+        await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
         shown = [option.prompt.plain for option in on.app.screen.query_one(OptionList).options]
         assert "its lines have changed: no longer there" in shown[1]
         await on.pilot.press("e", *" not", "enter", "j", "d", "s")

@@ -110,7 +110,7 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
         pane = on.screen.panes.side.get_pane("review")
         assert [each.path for each in pane._changes] == ["src/new.py"]
         assert "src/old.py → src/new.py" in str(pane.query_one(FileStrip).render())
-        assert on.screen.state.pending_hunks == 1
+        assert on.screen.state.pending_hunk_count == 1
         await on.pilot.press("l")
         await on.pilot.pause(0.05)
         clock[0] += 1
@@ -186,7 +186,7 @@ async def test_n9_a_bulk_that_holds_a_repository_is_confirmed(stage, clock):
 async def test_n16a_a_generated_bulk_waits_for_nobody_and_is_sent_at_once(stage, clock):
     bulk = Bulk(root="out", kind="generated", files=2, bytes=10)
     async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
-        assert on.screen.state.pending_hunks == 0
+        assert on.screen.state.pending_hunk_count == 0
         await reviewing(on, clock)
         await on.pilot.press("r")
         await on.until(lambda: on.sent(c.BulkResolve))
@@ -198,7 +198,7 @@ async def test_comments_are_looked_at_removed_and_sent(stage, clock):
     async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("S")
-        await on.until(lambda: type(on.app.screen).__name__ == "Comments")
+        await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
         await on.pilot.press("j", "d")
         await on.until(lambda: on.sent(c.HunkComment))
         assert on.sent(c.HunkComment)[0] == replace(on.sent(c.HunkComment)[0], path="src/b.py", hunk="h", text="")
@@ -218,7 +218,7 @@ async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
     async with stage(proposed(*changes), answers={q.DiffQuery: diff("a")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("b")
-        await on.until(lambda: type(on.app.screen).__name__ == "DeedPicker")
+        await on.until(lambda: type(on.app.screen).__name__ == "ActionPickerDialog")
         await on.pilot.press(*"reject", "enter")
         await on.until(lambda: on.sent(c.HunkResolve))
         (verdict,) = on.sent(c.HunkResolve)

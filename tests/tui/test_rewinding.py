@@ -173,7 +173,7 @@ async def test_a_fork_is_asked_for_and_followed(stage):
 
     async with stage(TWO, react=react) as on:
         await on.all_shown()
-        before = on.screen.state.session
+        before = on.screen.state.session_id
         on.prompt.text = "/fork "
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.SessionFork))

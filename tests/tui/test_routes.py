@@ -67,7 +67,7 @@ async def test_an_effort_is_set_by_its_name_and_a_wrong_one_is_told(stage):
 async def test_an_effort_is_chosen_from_a_list_that_says_what_the_model_has(stage, keys):
     async with stage(recorded.opening(), answers={RoutesQuery: TABLE}) as on:
         await on.pilot.press(*keys)
-        await opened(on, "Picker")
+        await opened(on, "PickerDialog")
         options = on.app.screen.query_one(OptionList)
         lines = [str(each.prompt) for each in options.options]
         assert [line for line in lines if "●" in line] == ["● high  "]
@@ -99,7 +99,7 @@ async def test_in_a_small_window_the_effort_stays_and_the_name_is_cut(stage):
 async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
     async with stage(recorded.opening(), answers={RoutesQuery: TABLE}) as on:
         await on.pilot.press(*keys)
-        await opened(on, "Page")
+        await opened(on, "PageDialog")
     text = str(render_routes(TABLE, 90))
     for said in (
         "chat          anthropic/claude-opus-5-5",

@@ -40,7 +40,7 @@ async def test_it_is_shown_while_it_runs_and_escape_stops_it(stage):
             ev.DocumentFinished(document=d.TerminalCommandDocument(id="doc_1", sequence=0, metadata=metadata)),
             ev.ToolFinished(call="user_1", tool="user_command", status="completed"),
         )
-        assert not on.screen.state.runs_command
+        assert not on.screen.state.is_running_command
         assert " command 0" not in str(on.screen.query_one(StatusBar).render())
 
 

@@ -34,7 +34,7 @@ def facts(state: ViewState) -> dict[str, object]:
 
     known = {field.name: getattr(state, field.name) for field in fields(state)}
     known["blocks"] = [block(each) for each in state.blocks]
-    known["by_key"] = sorted(state.blocks_by_key)
+    known["blocks_by_key"] = sorted(state.blocks_by_key)
     return known
 
 

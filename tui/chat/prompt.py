@@ -263,7 +263,7 @@ class Prompt(TextArea):
     def action_send(self) -> None:
         """Send the text; with the completion open, accept its choice."""
         app: Any = self.app
-        self.call_later(self._queue_send, BURST_WAIT_AFTER_PAUSE if app.door.is_by_hand else BURST_WAIT)
+        self.call_later(self._queue_send, BURST_WAIT_AFTER_PAUSE if app.key_filter.is_by_hand else BURST_WAIT)
 
     def _queue_send(self, wait: float) -> None:
         if self.is_completing:
