@@ -31,6 +31,7 @@ from core.shell.execution import CommandRequest
 from core.shell.shell_state import replace_undecodable
 from core.state.fold import SessionState
 from core.text.display_names import display_name, expose_controls, to_one_line
+from core.transports.session_view import SessionView
 
 TIMED_OUT = 124
 NOT_RUN = 125
@@ -81,7 +82,7 @@ class _BoxRun:
             return await self._run(session.session)
         finally:
             if not self._options.keep:
-                await self._engine.discard(session.session)
+                await self._engine.submit(cmd.SessionClose(session=session.session, discard=True))
 
     async def _open(self) -> cmd.Reply:
         """The session that is kept for this, or a new one."""
@@ -98,12 +99,19 @@ class _BoxRun:
         resumed = await self._engine.submit(cmd.SessionResume(session=known))
         if isinstance(resumed, cmd.Ack):
             await self._engine.submit(cmd.ModeSet(session=known, mode=mode))
-            await self._engine.wait_idle(known)
         return resumed
 
     async def _run(self, session: str) -> int:
-        terminal, state = self._engine.terminal(session), self._engine.state(session)
-        before = _Before(state)
+        terminal = self._engine.terminal(session)
+        recorded: dict[str, ev.EffectsRecorded] = {}
+
+        def take_in(envelope: ev.Envelope) -> None:
+            if isinstance(envelope.event, ev.EffectsRecorded):
+                recorded[envelope.event.call] = envelope.event
+
+        view = SessionView(self._engine, session, take_in)
+        await view.settle()
+        before = _Before(view.state)
         order = CommandRequest(
             command=self._options.command,
             origin=Origin(call=new_id("user"), tool="user_command", command=self._options.command),
@@ -125,16 +133,12 @@ class _BoxRun:
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
-        self._report(result, before.news(state, await self._effects(session, order.origin.call, before.seq)))
+        await view.settle()
+        await view.close()
+        if (effects := recorded.get(order.origin.call)) is None:
+            raise AgentTuiError("The box did not tell what the command did.")
+        self._report(result, before.news(view.state, effects))
         return _status(result)
-
-    async def _effects(self, session: str, call: str, after: int) -> ev.EffectsRecorded:
-        """What was recorded of the command; that has happened by now."""
-        async with contextlib.aclosing(self._engine.events(session, after=after)) as stream:
-            async for envelope in stream:
-                if isinstance(envelope.event, ev.EffectsRecorded) and envelope.event.call == call:
-                    return envelope.event
-        raise AgentTuiError("The box did not tell what the command did.")
 
     def _report(self, result: CommandResult, effects: list[str]) -> None:
         self._out.finish()
@@ -174,7 +178,6 @@ class _Before:
     def __init__(self, state: SessionState) -> None:
         self._changes = dict(state.changes)
         self._bulks = {bulk.root: bulk for bulk in _bulks(state)}
-        self.seq = state.seq
 
     def news(self, state: SessionState, effects: ev.EffectsRecorded) -> list[str]:
         """A line for each thing that the command did."""

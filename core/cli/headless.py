@@ -7,7 +7,6 @@ all`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import sys
 from math import ceil
@@ -25,8 +24,11 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
 from core.protocol.renames import list_changes
+from core.state.fold import SessionState
 from core.state.turns import TurnState
+from core.tasks import TaskOwner
 from core.transports.response import build_refusal, build_response, list_pending_bulks
+from core.transports.session_view import SessionView
 from core.transports.startup import build_engine_options
 
 MAX_STDIN = 16 * 1024 * 1024
@@ -98,7 +100,10 @@ class _PrintRun:
         self._printer = _build_printer(options, sys.stdout, sys.stderr)
         self._engine = engine
         self._session = ""
+        self._printed = 0  # the seq up to which events are printed, or need not be
+        self._is_refused = False
         self._interrupts = 0
+        self._tasks = TaskOwner()
         self._counting: asyncio.Task[None] | None = None
         self._labels: tuple[str, ...] = ()
 
@@ -119,35 +124,39 @@ class _PrintRun:
         if isinstance(opened, cmd.Reject):
             return self._print_refusal(opened)
         self._session = opened.session
+        self._printed = opened.seq - self._is_resumed  # `session.resumed` says what was mended
+        view = SessionView(self._engine, self._session, self._take_in)
+        try:
+            refused = await self._prepare(view)
+            return self._print_refusal(refused) if refused is not None else await self._finish(view)
+        finally:
+            await view.close()
+            await self._tasks.cancel()
+
+    async def _prepare(self, view: SessionView) -> cmd.Reject | None:
+        """Carry out what the command line says, up to the end of the turn. Returns the rejection; None = it ended."""
         for command in self._list_changes():
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
-                return self._print_refusal(reply)
-        await self._engine.wait_idle(self._session)
-        if (refused := await self._attach()) is not None:
-            return self._print_refusal(refused)
-        loop = asyncio.get_running_loop()
+                return reply
+        await view.settle()
+        if (refused := await self._attach(view)) is not None:
+            return refused
+        turns, loop = len(view.state.turns), asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._interrupt)
-        following = asyncio.create_task(
-            self._follow(opened.seq - self._is_resumed)
-        )  # `session.resumed` says what was mended
         try:
-            await asyncio.sleep(0)  # the events are being followed before the turn can begin
-            reply = await self._engine.submit(self._build_submit())
+            submit = cmd.TurnSubmit(session=self._session, text=self._prompt, attachments=self._labels)
+            reply = await self._engine.submit(submit)
             if isinstance(reply, cmd.Reject):
-                return self._print_refusal(reply)
-            return await self._finish(refused=await following)
+                return reply
+            await view.wait_until(lambda: len(view.state.turns) > turns and bool(view.state.turns[-1].reason))
+            return None
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
-            following.cancel()
-            self._stop_count_down()
 
-    def _build_submit(self) -> cmd.TurnSubmit:
-        return cmd.TurnSubmit(session=self._session, text=self._prompt, attachments=self._labels)
-
-    async def _attach(self) -> cmd.Reject | None:
+    async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach what `--image` names. Returns the rejection; None = all of it was attached."""
         for each in self._options.images:
             if each == "-":
@@ -158,8 +167,8 @@ class _PrintRun:
             reply = await self._engine.submit(add)
             if isinstance(reply, cmd.Reject):
                 return reply
-            await self._engine.wait_idle(self._session)
-            self._labels += (next(reversed(self._engine.state(self._session).attachments)),)
+            await view.settle()
+            self._labels += (next(reversed(view.state.attachments)),)
         return None
 
     async def _open(self) -> cmd.Reply:
@@ -187,27 +196,21 @@ class _PrintRun:
         self._interrupts += 1
         if self._interrupts >= 3:
             raise KeyboardInterrupt
-        task = asyncio.create_task(self._engine.submit(cmd.TurnInterrupt(session=self._session)))
-        task.add_done_callback(lambda done: done.exception())
+        self._tasks.spawn(self._engine.submit(cmd.TurnInterrupt(session=self._session)), name="interrupt")
 
-    async def _follow(self, after: int) -> bool:
-        """Print events until the turn ends. Returns True if something was refused since nobody could be asked."""
-        refused = False
-        stream = self._engine.events(self._session, after=after)
-        async with contextlib.aclosing(stream):
-            async for envelope in stream:
-                self._stop_count_down()
-                self._printer.event(envelope)
-                match envelope.event:
-                    case ev.ApprovalResolved(by="program"):
-                        refused = True
-                    case ev.StepRetried(delay_ms=delay):
-                        self._counting = asyncio.create_task(self._count_down(delay / 1000))
-                    case ev.TurnFinished():
-                        break
-                    case _:
-                        pass
-        return refused
+    def _take_in(self, envelope: ev.Envelope) -> None:
+        """Print an event, and note whether something was refused since nobody could be asked."""
+        if not isinstance(envelope.event, ev.LOSSY) and envelope.seq <= self._printed:
+            return
+        self._stop_count_down()
+        self._printer.event(envelope)
+        match envelope.event:
+            case ev.ApprovalResolved(by="program"):
+                self._is_refused = True
+            case ev.StepRetried(delay_ms=delay):
+                self._counting = self._tasks.start(self._count_down(delay / 1000), name="count-down")
+            case _:
+                pass
 
     async def _count_down(self, seconds: float) -> None:
         """Print once a second how much of a wait is left."""
@@ -221,22 +224,25 @@ class _PrintRun:
             self._counting.cancel()
             self._counting = None
 
-    async def _finish(self, *, refused: bool) -> int:
-        state = self._engine.state(self._session)
-        turn = state.turns[-1]
+    async def _finish(self, view: SessionView) -> int:
+        state, turn = view.state, view.state.turns[-1]
         before = {change.path for change in list_changes(state.changes)}  # a rename is its new path
         if self._options.accept == "all" and turn.reason == "done" and before:
-            await self._accept_all()
+            self._printed = sys.maxsize  # the turn is over: what it still had to tidy is not printed
+            await view.settle()
+            self._printed = state.seq
+            await self._engine.submit(cmd.HunkResolve(session=self._session, path="", verdict="accept"))
+            await view.settle()  # what goes wrong is printed
         accepted = tuple(sorted(before - set(state.changes)))
         self._printer.end(build_response(turn, state, accepted=accepted))
         if state.is_private:
-            await self._keep_pending()
+            await self._keep_pending(state)
         if not self._is_resumed and _lacks_key(turn):  # nothing to go on with, and `-c` would open it
-            await self._engine.discard(self._session)
+            await self._engine.submit(cmd.SessionClose(session=self._session, discard=True))
         match turn.reason:
             case "done":
                 left = self._options.accept == "all" and bool(state.changes or list_pending_bulks(state))
-                return ExitCode.REFUSED if refused or left else ExitCode.DONE
+                return ExitCode.REFUSED if self._is_refused or left else ExitCode.DONE
             case "limit":
                 return ExitCode.LIMIT
             case "interrupted":
@@ -244,27 +250,14 @@ class _PrintRun:
             case _:
                 return ExitCode.FAILED
 
-    async def _keep_pending(self) -> None:
+    async def _keep_pending(self, state: SessionState) -> None:
         """Keep what waits for a review without the conversation: it is work that nobody could be asked about."""
         said = "! Private: nothing of the conversation is kept."
-        if self._engine.state(self._session).changes:
+        if state.changes:
             reply = await self._engine.submit(cmd.PendingKeep(session=self._session))
             what = "What waits for your review is, without the conversation: agent-tui review"
             said += f" {reply.message if isinstance(reply, cmd.Reject) else what}"
         sys.stderr.write(f"{said}\n")
-
-    async def _accept_all(self) -> None:
-        """Accept all edits and print what went wrong."""
-        state = self._engine.state(self._session)
-        before = state.seq
-        await self._engine.submit(cmd.HunkResolve(session=self._session, path="", verdict="accept"))
-        await self._engine.wait_idle(self._session)
-        if state.seq > before:
-            async with contextlib.aclosing(self._engine.events(self._session, after=before)) as stream:
-                async for envelope in stream:
-                    self._printer.event(envelope)
-                    if envelope.seq >= state.seq:
-                        return
 
     def _print_refusal(self, reply: cmd.Reject) -> int:
         mode = self._options.mode or "agent"

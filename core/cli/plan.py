@@ -16,6 +16,7 @@ from core.plans.plan_store import PlanStore
 from core.plans.todo_graph import find_blockers, find_ready, list_problems
 from core.plans.todo_transitions import check_not_blocked
 from core.protocol.documents import Todo, TodoStatus
+from core.protocol.events import Envelope
 from core.protocol.plans import Plan
 from core.text.display_names import display_name, expose_controls, to_one_line
 from core.text.well_formed import encode_record
@@ -127,33 +128,44 @@ def _set(options: Options, store: PlanStore, path: str) -> int:
     todo = next((each for each in todos if each.id == key), None)
     check_not_blocked(todos, key, status, anyway=options.anyway)
     if todo is not None and status == "completed" != todo.status and todo.verify:
-        asyncio.run(_prove(options, path, todo))
+        asyncio.run(_complete_verified(options, path, todo))
     plan = store.set_todo(path, key, status)
     free = ", ".join(display_name(todo.id) for todo in find_ready(plan.todos)) or "none"
     _write(f"{display_name(key)}: {status}. Ready: {free}.")
     return ExitCode.DONE
 
 
-async def _prove(options: Options, path: str, todo: Todo) -> None:
-    """Over what waits for a review, as `agent-tui review` would show it."""
+async def _complete_verified(options: Options, path: str, todo: Todo) -> None:
+    """Complete a todo over what waits for a review, as `agent-tui review` would show it, if its command passes there.
+    Raises `CommandRejected` if it does not."""
     from core.cli.review import session_to_review
     from core.engine import Engine, EngineOptions
-    from core.engine.proofs import build_not_proved, run_verify
     from core.protocol import commands as cmd
+    from core.protocol.events import ErrorRaised, PlanUpdated
+    from core.transports.session_view import SessionView, require_ack
 
-    known = session_to_review(options.directory)
+    known, seen = session_to_review(options.directory), list[ErrorRaised | PlanUpdated]()
+
+    def take_in(envelope: Envelope) -> None:
+        if isinstance(envelope.event, ErrorRaised | PlanUpdated):
+            seen.append(envelope.event)
+
     engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False))
     try:
-        opened = await engine.submit(cmd.SessionResume(session=known) if known else cmd.SessionOpen(mode="plan"))
-        if isinstance(opened, cmd.Reject):
-            raise CommandRejected(opened.message, hint=opened.hint, code=opened.code)
-        result = await run_verify(engine.terminal(opened.session), path, todo)
+        opened = cmd.SessionResume(session=known) if known else cmd.SessionOpen(mode="plan")
+        session = require_ack(await engine.submit(opened)).session
+        view = SessionView(engine, session, take_in)
+        await view.settle()
+        seen.clear()
+        completed = cmd.TodoSet(session=session, plan=path, id=todo.id, status="completed", anyway=options.anyway)
+        require_ack(await engine.submit(completed))
+        await view.wait_until(lambda: bool(seen))
         if not known:
-            await engine.discard(opened.session)
+            await engine.submit(cmd.SessionClose(session=session, discard=True))
     finally:
         await engine.close()
-    if result is None or result.exit_code != 0:
-        raise build_not_proved(todo, result)
+    if isinstance(end := seen[-1], ErrorRaised):
+        raise CommandRejected(end.message, hint=end.hint, code=end.code)
 
 
 def _write(text: str) -> None:

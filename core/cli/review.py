@@ -15,7 +15,7 @@ from core.cli.arguments import Options
 from core.cli.box import bulk_line, kept_session
 from core.cli.printer import moved_line, plain
 from core.engine import Engine, EngineOptions
-from core.errors import CommandRejected, PathRefused
+from core.errors import PathRefused
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import queries as q
@@ -26,6 +26,7 @@ from core.sessions.store import SessionStore
 from core.shadow import BlobStore
 from core.state.fold import SessionState
 from core.text.display_names import display_name, to_one_line
+from core.transports.session_view import SessionView, require_ack
 from core.workspace.file_names import to_os_name
 
 NOTHING = "nothing waits for a review.\n"
@@ -57,29 +58,31 @@ async def _go(options: Options) -> int:
         sys.stdout.write(NOTHING)
         return ExitCode.DONE
     engine = Engine(options.directory, options=EngineOptions(interactive=False, watch=False, private=False))
+    view = SessionView(engine, session)
     try:
-        opened = await engine.submit(cmd.SessionResume(session=session))
-        if isinstance(opened, cmd.Reject):
-            raise CommandRejected(opened.message, hint=opened.hint, code=opened.code)
+        require_ack(await engine.submit(cmd.SessionResume(session=session)))
+        await view.settle()
         if options.verdict:
-            return await _Verdicts(engine, session, options).give()
-        await _print(engine, session, BlobStore(SessionStore(options.directory).sessions_path / session / "blobs"))
+            return await _Verdicts(engine, view, options).give()
+        await _print(engine, view.state, BlobStore(SessionStore(options.directory).sessions_path / session / "blobs"))
         return ExitCode.DONE
     finally:
+        await view.close()
         await engine.close()
 
 
 class _Verdicts:
     """Verdicts on what the command line names, through the same commands that the screen sends."""
 
-    def __init__(self, engine: Engine, session: str, options: Options) -> None:
+    def __init__(self, engine: Engine, view: SessionView, options: Options) -> None:
         self._engine = engine
-        self._session = session
+        self._view = view
+        self._session = view.state.session_id
         self._options = options
         self._left = 0
 
     async def give(self) -> int:
-        state = self._engine.state(self._session)
+        state = self._view.state
         before, rows, bulks = dict(state.changes), list_changes(state.changes), _bulks(state)
         for command in self._commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
@@ -88,7 +91,7 @@ class _Verdicts:
             if isinstance(reply, cmd.Reject):
                 self._left += 1
                 _say(f"agent-tui: {reply.message} {reply.hint}".rstrip())
-            await self._engine.wait_idle(self._session)
+            await self._view.settle()
         verb = "accepted" if self._options.verdict == "accept" else "rejected"
         done = [format_change_path(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
         done += [display_name(bulk.root) for bulk in bulks if bulk.root not in {each.root for each in _bulks(state)}]
@@ -139,8 +142,8 @@ class _Verdicts:
         ]
 
 
-async def _print(engine: Engine, session: str, blobs: BlobStore) -> None:
-    state = engine.state(session)
+async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
+    session = state.session_id
     bulks = _bulks(state)
     if not state.changes and not bulks:
         sys.stdout.write(NOTHING)

@@ -6,6 +6,7 @@ query to its answer; `session/session` is an open session; `subagents/` runs pla
 
 from __future__ import annotations
 
-from core.engine.engine import Engine, EngineOptions
+from core.engine.engine import Engine
+from core.engine.services import EngineOptions
 
 __all__ = ["Engine", "EngineOptions"]

@@ -1,7 +1,6 @@
 """Privacy: nothing of what is said and done is on a disk once the program has ended.
 
-The sessions of a private engine live in memory (`core/sessions/private_directory.py`), and so do the temporary files
-of its
+The sessions of a private engine session in memory (`core/sessions/private.py`), and so do the temporary files of its
 process; faults are reported and not kept, and saved permissions hold until the end. What waits for a verdict then is
 kept without the conversation if the user says so, else it is removed with the rest.
 """
@@ -17,8 +16,10 @@ from typing import Final
 
 from core import crash_reports as faults
 from core.config import Settings
-from core.engine.session.live_session import LiveSession
-from core.engine.session.session import EngineServices, Session
+from core.engine.project_trust import ProjectTrust
+from core.engine.services import EngineServices
+from core.engine.session.opening import create_session, resume_session
+from core.engine.session.session import Session
 from core.errors import AgentTuiError, CommandRejected
 from core.filesystem.removal import remove_tree
 from core.protocol.events import Notice, SessionStarted
@@ -83,50 +84,48 @@ def _forget_layer_places(place: Path) -> None:
         remove_location(layers)
 
 
-def prune_abandoned(around: EngineServices) -> None:
+def prune_abandoned(services: EngineServices) -> None:
     """Remove what killed private engines left. A write to the user's files that was cut off is finished or undone
     first."""
     for place in find_abandoned():
         for journal in place.glob("workspaces/*/sessions/*/journal.jsonl"):
             with suppress(AgentTuiError, OSError, StopIteration):
                 if journal.stat().st_size:
-                    _recover_promotion(journal.parent, around)
+                    _recover_promotion(journal.parent, services)
         _forget_layer_places(place)
         with suppress(OSError):
             remove_tree(place)
 
 
-def _recover_promotion(session: Path, around: EngineServices) -> None:
+def _recover_promotion(session: Path, services: EngineServices) -> None:
     directory = SessionDirectory(session)
     with directory.log_path.open("rb") as file:
         first = decode_record(file.readline().rstrip(b"\n"))
     started = first.event if first is not None else None
     if not isinstance(started, SessionStarted):
         return
-    there = dataclasses.replace(around, workspace=Workspace(Path(started.workspace)), trusting=None)
-    Session.resume(directory, there).discard()
+    workspace = Workspace(Path(started.workspace))
+    there = dataclasses.replace(services, workspace=workspace, trust=ProjectTrust(workspace, for_now=True))
+    resume_session(directory, there).remove()
 
 
-async def keep_pending(
-    sessions: Mapping[str, LiveSession], session: str, store: SessionStore, around: EngineServices
-) -> Session:
+async def keep_pending(sessions: Mapping[str, Session], name: str, services: EngineServices) -> Session:
     """Create a session on the disk with the pending changes of a private one and nothing else of it.
 
     Raises `CommandRejected`, `StateError`.
     """
-    live = sessions.get(session)
-    if live is None:
-        closed = Session.resume(store.open(session), around)
-        try:
-            return _copy_pending(closed, around)
-        finally:
-            closed.discard()
-    await live.wait_idle()
-    await live.turns.stop()
-    return _copy_pending(live.runtime, around)
+    if (session := sessions.get(name)) is not None:
+        await session.tasks.wait_idle()
+        await session.stop_turn()
+        return _copy_pending(session, services)
+    closed = resume_session(services.store.open(name), services)
+    try:
+        return _copy_pending(closed, services)
+    finally:
+        closed.remove()
 
 
-def _copy_pending(source: Session, around: EngineServices) -> Session:
+def _copy_pending(source: Session, services: EngineServices) -> Session:
     if find_private_directory(source.directory.path) is None:
         raise CommandRejected("this session is not private: it is kept as it is.", code="not_private")
     if not (waiting := source.shadow.list_changes()):
@@ -135,9 +134,9 @@ def _copy_pending(source: Session, around: EngineServices) -> Session:
             hint="Links and what is decided as a whole go with it: accept them, or drop them.",
             code="nothing_pending",
         )
-    directory = SessionStore(around.workspace.root).create()
-    first = SessionStarted(workspace=str(around.workspace.root), mode="agent", model="", title=PENDING_TITLE)
-    kept = Session.create(directory, around, first)
+    directory = SessionStore(services.workspace.root).create()
+    first = SessionStarted(workspace=str(services.workspace.root), mode="agent", model="", title=PENDING_TITLE)
+    kept = create_session(directory, services, first)
     left = [change.path for change in waiting if not _copy_change(source, change, kept)]
     left += [bulk.root for bulk in source.review.bulks if bulk.needs_verdict]
     if left:

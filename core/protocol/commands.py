@@ -50,7 +50,9 @@ class SessionRename(Command, frozen=True, kw_only=True, tag="session.rename"):
 
 
 class SessionClose(Command, frozen=True, kw_only=True, tag="session.close"):
-    pass
+    """`discard`: leave nothing of the session."""
+
+    discard: bool = False
 
 
 class ModeSet(Command, frozen=True, kw_only=True, tag="mode.set"):

@@ -55,6 +55,10 @@ class ConflictQuery(Query, frozen=True, kw_only=True, tag="conflict"):
     path: str
 
 
+class IdleQuery(Query, frozen=True, kw_only=True, tag="idle"):
+    """Answered when every command that was accepted before has had its effect; a turn may still run."""
+
+
 class GitPreviewQuery(Query, frozen=True, kw_only=True, tag="git.preview"):
     """Preview of accepting a state of git; `root` names its bulk."""
 
@@ -130,6 +134,7 @@ AnyQuery = (
     | DiffQuery
     | HunkQuery
     | ConflictQuery
+    | IdleQuery
     | GitPreviewQuery
     | SessionsQuery
     | ModelsQuery
@@ -198,6 +203,12 @@ class ConflictAnswer(Answer, frozen=True, kw_only=True, tag="conflict"):
     """The sides of a conflict; None: the change is not in conflict."""
 
     sides: ConflictSides | None
+
+
+class IdleAnswer(Answer, frozen=True, kw_only=True, tag="idle"):
+    """`seq` of the last event then."""
+
+    seq: int
 
 
 class GitPreviewAnswer(Answer, frozen=True, kw_only=True, tag="git.preview"):
@@ -373,6 +384,7 @@ AnyAnswer = (
     | DiffAnswer
     | HunkAnswer
     | ConflictAnswer
+    | IdleAnswer
     | GitPreviewAnswer
     | SessionsAnswer
     | ModelsAnswer

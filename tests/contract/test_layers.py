@@ -24,6 +24,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".filesystem",
             ".protocol",
             ".secrets",
+            ".tasks",
             ".text",
             ".user_dirs",
         )

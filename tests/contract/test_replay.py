@@ -45,8 +45,8 @@ async def recorded(tmp_path) -> tuple[Path, str, list[dict]]:
     project = project_at(tmp_path / "project")
     engine = Engine(project, options=EngineOptions(watch=False), models=access([*story(), *planning()]))
     reply = await engine.submit(cmd.SessionOpen())
-    runtime, live = engine._find_session(reply.session).runtime, []
-    publish = runtime.bus.publish
+    runtime, live = engine._find_session(reply.session), []
+    publish = runtime.recorder.bus.publish
 
     def recording(envelope: ev.Envelope) -> None:
         if not isinstance(envelope.event, ev.LOSSY):
@@ -54,7 +54,7 @@ async def recorded(tmp_path) -> tuple[Path, str, list[dict]]:
         publish(envelope)
 
     live.append(as_data(runtime.state))
-    runtime.bus.publish = recording
+    runtime.recorder.bus.publish = recording
     await finish_turn(engine, reply.session, "Do it")
     await engine.submit(cmd.ModeSet(session=reply.session, mode="plan"))
     await finish_turn(engine, reply.session, "Plan it")

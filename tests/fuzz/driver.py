@@ -73,7 +73,7 @@ class Driver:
 
     @property
     def runtime(self) -> Session:
-        return self.engine._find_session(self.session).runtime
+        return self.engine._find_session(self.session)
 
     async def _listen(self, session: str) -> None:
         async for envelope in self.engine.events(session):
@@ -287,7 +287,7 @@ class Driver:
 
     async def _restore(self, action: act.Restore) -> None:
         points = sorted(self.runtime.review.checkpoints)
-        if not points or self.engine._find_session(self.session).turns.is_running:
+        if not points or self.engine._find_session(self.session).turn_slot.is_running:
             return
         may = Allowance(loose=set(self.oracle.written), generated=True)
         name = points[action.at % len(points)]
@@ -309,7 +309,7 @@ class Driver:
             case "restart":
                 await self.restart()
             case "compact":
-                if not self.engine._find_session(session).turns.is_running:
+                if not self.engine._find_session(session).turn_slot.is_running:
                     await self._done(cmd.ContextCompact(session=session))
             case "plan_edit" | "todo":
                 await self._plan(action)
@@ -326,7 +326,7 @@ class Driver:
         await self._done(cmd.VerdictUndo(session=self.session), may)
 
     async def _sent_comments(self) -> None:
-        if self.engine._find_session(self.session).turns.is_running:
+        if self.engine._find_session(self.session).turn_slot.is_running:
             await self._done(cmd.CommentsSend(session=self.session))
             return
         self.model.begin(act.Turn())
@@ -336,7 +336,7 @@ class Driver:
             await self.until(lambda: self._count(ev.TurnFinished) > ended, "the end of a turn about comments")
 
     async def _fork(self) -> None:
-        if self.engine._find_session(self.session).turns.is_running:
+        if self.engine._find_session(self.session).turn_slot.is_running:
             return
         reply = await self._done(cmd.SessionFork(session=self.session))
         if isinstance(reply, cmd.Ack):
@@ -359,7 +359,7 @@ class Driver:
         return {each for each in self.leaks if each.partition(": ")[2] not in self.oracle.exposed}
 
     async def _build(self, action: act.Build) -> None:
-        if not self.runtime.state.plans or self.engine._find_session(self.session).turns.is_running:
+        if not self.runtime.state.plans or self.engine._find_session(self.session).turn_slot.is_running:
             return
         path = min(self.runtime.state.plans)
         self.model.begin(act.Turn(steps=action.steps))

@@ -99,7 +99,7 @@ class Desk:
         return "\n".join(message.content for message in self.model.requests[request].messages)
 
     def notices(self) -> list[str]:
-        log = self.engine._find_session(self.session).runtime.log
+        log = self.engine._find_session(self.session).log
         found = [each.event for each in log.read(after=0, limit=10_000, brief=False)]
         return [each.message for each in found if isinstance(each, ev.Notice)]
 
@@ -156,7 +156,7 @@ async def test_a_log_line_holds_the_digest_and_the_blob_the_bytes(project):
         await desk.attach(data=PNG)
         await desk.turn(desk.labels[0])
         session = desk.session
-        directory = desk.engine._find_session(session).runtime.directory.path
+        directory = desk.engine._find_session(session).directory.path
     log = (directory / "log.jsonl").read_bytes()
     digest = log.split(b'"digest":"', 1)[1][:64].decode()
     assert len(max(log.splitlines(), key=len)) < 40_000
@@ -185,7 +185,7 @@ async def test_bytes_that_are_gone_are_told_of_and_the_session_goes_on(project):
     async with desk_in(project) as desk:
         await desk.attach(data=PNG, name="shot.png")
         await desk.turn(desk.labels[0])
-        session, runtime = desk.session, desk.engine._find_session(desk.session).runtime
+        session, runtime = desk.session, desk.engine._find_session(desk.session)
         digest = runtime.state.attached[desk.labels[0]].digest
         (runtime.directory.blobs / digest[:2] / digest[2:]).unlink()
     async with desk_in(project) as desk:

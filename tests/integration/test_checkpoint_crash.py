@@ -68,7 +68,7 @@ def dying(number: int) -> Callable[[str], None]:
 async def restore_and_die(project: Path, session: str, checkpoint: str, at: int) -> None:
     """In a process of its own: every step of a promotion or a bulk, and every record, is a place to die at."""
     async with session_of(project, resume=session) as (engine, _):
-        runtime, step = engine._find_session(session).runtime, dying(at)
+        runtime, step = engine._find_session(session), dying(at)
         shadow = runtime.shadow
         shadow._promotion._step = shadow.bulks._step = shadow.bulks._transfer._step = step
         append = runtime.log.append
@@ -129,7 +129,7 @@ async def finished(
     """Either nothing had begun and nothing has changed, or all of it is done."""
     async with session_of(project, resume=session) as (engine, _):
         marks = await listed(engine, session)
-        directory = engine._find_session(session).runtime.directory.path
+        directory = engine._find_session(session).directory.path
         assert not (directory / NOTE_FILE).exists()
         if not (project / "made").exists():
             assert view(engine, session) == seen

@@ -83,7 +83,7 @@ async def restore(engine: Engine, session: str, name: str, what: Any = "both") -
 
 def view(engine: Engine, session: str) -> dict[str, bytes | None]:
     """Every file that the agent sees, but git's own."""
-    shadow, found, waiting = engine._find_session(session).runtime.shadow, dict[str, bytes | None](), ["."]
+    shadow, found, waiting = engine._find_session(session).shadow, dict[str, bytes | None](), ["."]
     while waiting:
         above = waiting.pop()
         for each in shadow.list_dir(above):
@@ -199,7 +199,7 @@ async def test_what_was_compacted_since_comes_back(project):
         await turn(engine, session, "First")
         await turn(engine, session, "Second")
         second, messages = (await listed(engine, session))[1], list(engine.state(session).messages)
-        runtime = engine._find_session(session).runtime
+        runtime = engine._find_session(session)
         runtime.emit(ev.ContextCompacted(messages=tuple(messages[:1]), before_tokens=9, after_tokens=1))
         await restore(engine, session, second.id, "conversation")
         assert engine.state(session).messages == messages[:2]
@@ -216,9 +216,9 @@ async def test_a_restore_is_refused_while_a_turn_or_a_job_runs(project):
             assert isinstance(reply, cmd.Reject)
             assert reply.code == "command_running"
         await submitted(engine, session, cmd.JobStop(session=session))
-        engine._find_session(session).turns._reserved = True
+        engine._find_session(session).turn_slot._is_reserved = True
         running = await engine.submit(back)
-        engine._find_session(session).turns._reserved = False
+        engine._find_session(session).turn_slot._is_reserved = False
         assert isinstance(running, cmd.Reject)
         assert running.code == "turn_running"
         unknown = await engine.submit(cmd.CheckpointRestore(session=session, id="none"))
@@ -240,7 +240,7 @@ async def test_d10_what_the_user_changed_meanwhile_is_kept_and_named(project):
         assert [bool(each.reason) for each in answer.paths if each.path == "a.txt"] == [True]
         await restore(engine, session, first.id, "files")
         assert (project / "a.txt").read_text() == "mine\ntwo\nthree\n"
-        log = engine._find_session(session).runtime.log.read(after=since)
+        log = engine._find_session(session).log.read(after=since)
         restored = next(each.event for each in log if isinstance(each.event, ev.CheckpointRestored))
         assert [each.path for each in restored.left] == ["a.txt"]
         assert any(isinstance(each.event, ev.Notice) and "a.txt" in each.event.message for each in log)

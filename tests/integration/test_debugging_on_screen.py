@@ -181,7 +181,7 @@ async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_lef
         if not debugged(directory).hypotheses:
             continue
         assert isinstance(await engine.submit(cmd.SessionResume(session=directory.name)), cmd.Ack)
-        debug, shadow = engine.state(directory.name).debug, engine._find_session(directory.name).runtime.shadow
+        debug, shadow = engine.state(directory.name).debug, engine._find_session(directory.name).shadow
         assert (debug.probes, debug.reproduction, debug.needs_probe_check) == ({}, None, False)
         assert remove_marks(shadow, debug.probed_paths, with_ignored=True).paths == ()
         assert b"2 probes were taken away: the turn ended." in (directory / "log.jsonl").read_bytes()

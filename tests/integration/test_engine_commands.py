@@ -120,18 +120,18 @@ async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
         seen = await until(engine, session, ev.RulesLoaded)
         assert [rule.path for rule in seen[-1].rules] == ["AGENTS.md"]
         live = engine._find_session(session)
-        await live.turns._warming
-        assert (live.runtime.directory.path / "prefix.json").is_file()
-        assert live.turns.context is not None
-        kept = live.turns.context.preparing.result()
+        await live.warm_up
+        assert (live.directory.path / "prefix.json").is_file()
+        assert live.context is not None
+        kept = live.context.preparing.result()
         seen = await turn(engine, session)
         assert not any(isinstance(each, ev.RulesLoaded) for each in seen)
-        assert live.turns.context.preparing.result() is kept
+        assert live.context.preparing.result() is kept
 
 
 async def test_a_session_that_was_only_warmed_leaves_nothing_behind(project):
     async with session_of(project, access([])) as (engine, session):
-        directory = engine._find_session(session).runtime.directory.path
+        directory = engine._find_session(session).directory.path
     assert not directory.exists()
 
 

@@ -161,7 +161,7 @@ async def test_n16a_a_rename_has_one_verdict_that_is_given_and_taken_back_whole(
     (project / "old.txt").write_text(NEW)
     before = {"a.txt", "old.txt"}
     async with session_of(project, access([])) as (engine, session):
-        layer = Layer(engine._find_session(session).runtime)
+        layer = Layer(engine._find_session(session))
         layer.delete("old.txt")
         layer.put("new.txt", NEW.encode())
         layer.absorb()

@@ -103,7 +103,7 @@ async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undon
         assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
         assert (project / "new.txt").read_text() == "fresh\n"
         assert not engine.state(session).changes
-        assert not engine.state(session).unreported
+        assert not engine.state(session).unreported_by_id
         for _ in range(2):
             await engine.submit(cmd.VerdictUndo(session=session))
         await engine.wait_idle(session)
@@ -114,7 +114,7 @@ async def test_edits_policy_auto_writes_at_the_end_of_each_step_and_can_be_undon
 async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_nothing(project, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python would leave a torn one that others load
     async with session_of(project, *story()) as (engine, session):
-        log = engine._find_session(session).runtime.log
+        log = engine._find_session(session).log
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         await engine.submit(cmd.ModeSet(session=session, mode="debug"))

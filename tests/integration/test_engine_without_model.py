@@ -54,7 +54,7 @@ async def code_of(engine: Engine, command: cmd.AnyCommand) -> str:
 
 
 def propose(engine: Engine, session: str, path: str, text: str) -> None:
-    engine._find_session(session).runtime.shadow.write(path, text.encode())
+    engine._find_session(session).shadow.write(path, text.encode())
 
 
 async def events_of(engine: Engine, session: str) -> list[ev.AnyEvent]:
@@ -221,7 +221,7 @@ async def test_questions_that_can_not_be_answered_are_refused(engine):
 
 async def test_a_plan_is_edited_and_its_todos_are_set(engine):
     session = await opened(engine)
-    plans = engine._find_session(session).runtime.plans
+    plans = engine._find_session(session).plans
     path = plans.create(Plan(path="", name="A plan", todos=(Todo(id="a", content="A"),))).path
     await effect_of(engine, cmd.PlanEdit(session=session, path=path, body="# New body"))
     await effect_of(engine, cmd.TodoSet(session=session, plan=path, id="a", status="completed"))

@@ -85,7 +85,7 @@ async def resumed(project: Path, session: str, before: list[ev.Envelope]) -> Non
     assert not state.approvals
     for path, change in state.changes.items():
         assert change.pending.kind == "file"
-        assert engine._find_session(session).runtime.shadow.read(path) is not None
+        assert engine._find_session(session).shadow.read(path) is not None
     stream = engine.events(session, after=state.seq)
     assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go on")), cmd.Ack)
     async for envelope in stream:

@@ -188,7 +188,7 @@ async def test_what_one_asks_is_answered_in_the_session_above_and_it_may_no_more
                 return None
             assert todo_of(team, event.subagent) == "docs"
             assert event.id in engine.state(team.session).questions
-            engine._find_session(team.session).runtime.emit(ev.ModeChanged(mode="ask"))
+            engine._find_session(team.session).emit(ev.ModeChanged(mode="ask"))
             answer = QuestionAnswer(question="q", options=(event.questions[0].options[0].id,))
             return cmd.QuestionReply(session=team.session, id=event.id, answers=(answer,))
 
@@ -248,7 +248,7 @@ async def test_a_todo_that_is_cancelled_meanwhile_is_stopped_and_one_that_is_add
             text = text[:at] + text[at:].replace("in_progress", "cancelled", 1)
             text = text.replace("---\n# Shop", "  - id: more\n    content: More\n---\n# Shop")
             (project / PATH).write_text(text)
-            engine._find_session(team.session).runtime.on_disk_changed((PATH,))
+            engine._find_session(team.session).on_disk_changed((PATH,))
             return None
 
         await team.build(workers=3, on=on)

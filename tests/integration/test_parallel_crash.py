@@ -118,7 +118,7 @@ async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
             await team.build(after=state.seq)
         assert set(statuses(engine, team).values()) == {"completed"}
         assert set(state.changes) == {"calc.py", "docs/use.md", "NEWS.md"}
-        calc = engine._find_session(session).runtime.shadow.read("calc.py").decode()
+        calc = engine._find_session(session).shadow.read("calc.py").decode()
         assert all(calc.count(line) == 1 for line in (ROUNDED, KNOWN, " EUR"))
     log = scan(SessionStore(project).sessions_path / session / "log.jsonl")
     seen = [envelope.event for envelope in log.envelopes]
@@ -129,8 +129,8 @@ async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
 async def proofs_done(engine: Engine, team: SubagentBuild) -> None:
     """Until the command that proves a todo whose conflict was settled has ended."""
     live = engine._find_session(team.session)
-    while live.has_running_commands:
-        await asyncio.wait(set(live._commands))
+    while live.tasks.has_running_commands:
+        await asyncio.wait(set(live.tasks._commands._tasks))
     await engine.wait_idle(team.session)
 
 

@@ -222,7 +222,7 @@ async def test_everything_that_was_allowed_and_run_is_in_the_audit_log(project):
         await turn(engine, session, "allow_once")
         await engine.submit(cmd.HunkResolve(session=session, path="b.txt", verdict="accept"))
         await engine.wait_idle(session)
-        path = engine._find_session(session).runtime.directory.path / "audit.jsonl"
+        path = engine._find_session(session).directory.path / "audit.jsonl"
         kinds = [line.kind for line in read_entries(path)]
         assert kinds == ["approval.asked", "approval.answered", "command.ended", "file.written"]
         assert verify_log(path) == ""
@@ -360,7 +360,7 @@ async def test_s5_the_network_is_asked_about_afterwards_and_the_command_runs_aga
         assert "hello" in first
         assert "hello" not in second
         assert "It was not allowed to." in second
-        lines = read_entries(engine._find_session(session).runtime.directory.path / "audit.jsonl")
+        lines = read_entries(engine._find_session(session).directory.path / "audit.jsonl")
         network = [line.data["host"] for line in lines if line.kind.startswith("network.")]
         assert network == ["example.test"] * 3
 

@@ -207,7 +207,7 @@ async def test_what_waits_in_a_private_session_that_was_closed_can_be_kept_too(p
     await turn(engine, first)
     await engine.submit(cmd.SessionClose(session=first))
     while engine._closing:
-        await engine._closing.pop().wait_idle()
+        await engine._closing.pop().tasks.wait_idle()
     reply = await engine.submit(cmd.PendingKeep(session=first))
     await engine.close()
     assert isinstance(reply, cmd.Ack), reply

@@ -148,7 +148,7 @@ async def test_an_answer_that_was_given_and_not_told_is_told_at_the_next_step_th
     session = await opened(engine, "")
     asked = await asked_in(engine, session)
     await turn(engine, session, cmd.TurnInterrupt(session=session))
-    runtime = engine._find_session(session).runtime
+    runtime = engine._find_session(session)
     runtime.emit(ev.QuestionAnswered(id=asked.id, answers=ANSWERS))  # and then the program is killed
     await engine.close()
     engine = directed(project, says("Third."))

@@ -138,7 +138,7 @@ async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_rest
         await turn(engine, session)
         await engine.close()
         again = Engine(tmp_path, options=EngineOptions(watch=False))
-        again._apply_settings(again._load_project(), LoadedSettings(settings=settings))
+        again._apply_settings(again._load().services, LoadedSettings(settings=settings))
         await sent(again, cmd.SessionResume(session=session))
         await turn(again, session)
         assert [each.json.get("reasoning_effort") for each in first.answered] == [None, "high", "high"]
@@ -194,7 +194,7 @@ async def test_a_turn_that_runs_goes_on_as_it_began(tmp_path, waited):
         await sent(engine, cmd.EffortSet(session=session, effort="low"))
         assert engine.state(session).model_choices.route is None
         await sent(engine, cmd.TurnInterrupt(session=session))
-        await engine._find_session(session).turns.wait_ended()
+        await engine._find_session(session).turn_slot.wait_ended()
         await turn(engine, session)
         assert engine.state(session).model_choices.route.effort == "low"
         await engine.close()

@@ -37,7 +37,7 @@ async def test_n16_k5_a_committed_secret_that_is_withheld_is_taken_out_of_what_g
             if isinstance(envelope.event, ev.TurnFinished):
                 break
     (found,) = (each.content for each in engine.state(session).messages if isinstance(each, ToolMessage))
-    kept = engine._find_session(session).runtime.directory.path
+    kept = engine._find_session(session).directory.path
     await engine.close()
     assert found.count("TOKEN=[redacted]") == 2
     assert "DEBUG=true" in found

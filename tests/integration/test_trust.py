@@ -75,8 +75,8 @@ async def turn(engine: Engine, session: str, text: str = "look at sub/a.txt") ->
 def told(engine: Engine, session: str) -> str:
     """All that the model of a session was told."""
     live = engine._find_session(session)
-    said = [each.content for each in live.runtime.state.messages if isinstance(each, UserMessage)]
-    return (live.runtime.directory.path / "prefix.json").read_text() + "".join(said)
+    said = [each.content for each in live.state.messages if isinstance(each, UserMessage)]
+    return (live.directory.path / "prefix.json").read_text() + "".join(said)
 
 
 def stated(engine: Engine, session: str) -> str:
@@ -109,7 +109,7 @@ async def test_i1_a_broken_configuration_of_a_stranger_stops_nobody(project):
 
 async def test_i1_a_yes_before_the_first_prompt_gives_the_rules_their_place(project):
     async with engine_of(project, WRITE, says("ok")) as (engine, session):
-        await engine._find_session(session).turns._warming
+        await engine._find_session(session).warm_up
         assert isinstance(await engine.submit(cmd.TrustSet(session=session, trusted=True)), cmd.Ack)
         assert stated(engine, session) == "trusted"
         await engine.submit(cmd.TurnSubmit(session=session, text="look at sub/a.txt", open_files=("sub/a.txt",)))
@@ -189,7 +189,7 @@ def say(project: Path, path: str, text: str = OTHER) -> None:
 
 
 def changed(engine: Engine) -> tuple[str, ...]:
-    stated = engine._project.trusting.build_question()
+    stated = engine._source.services.trust.build_question()
     return () if stated is None else stated.changed
 
 
@@ -218,9 +218,9 @@ async def test_n3_settings_that_were_changed_from_outside_do_not_hold_until_a_ne
     (project / ".agent-tui" / "config.toml").write_text('[permissions]\ndeny = ["Write(**)"]\n')
     async with engine_of(project, says("ok")) as (engine, session):
         assert changed(engine) == (".agent-tui/config.toml",)
-        assert engine._project.around.settings.permissions.deny == ()
+        assert engine._source.services.settings.permissions.deny == ()
         await engine.submit(cmd.TrustSet(session=session, trusted=True))
-        assert list(engine._project.around.settings.permissions.deny) == ["Write(**)"]
+        assert list(engine._source.services.settings.permissions.deny) == ["Write(**)"]
     (project / ".agent-tui" / "config.toml").write_text("[[[")
     async with engine_of(project, says("ok")) as (engine, session):
         reply = await engine.submit(cmd.TrustSet(session=session, trusted=True))

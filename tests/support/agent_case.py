@@ -120,7 +120,7 @@ class Case:
             shadow=self.shadow,
             state=self.state,
             emit=self.emit,
-            emit_outside_turn=self.emit_apart,
+            emit_outside_turn=self.emit_outside_turn,
             directory=self.directory / "session",
             box=box,
             hidden=(self.directory,),
@@ -131,7 +131,7 @@ class Case:
     def emit(self, event: ev.AnyEvent) -> None:
         self._take(event, self.session_turn())
 
-    def emit_apart(self, event: ev.AnyEvent) -> None:
+    def emit_outside_turn(self, event: ev.AnyEvent) -> None:
         self._take(event, "")
 
     def _take(self, event: ev.AnyEvent, turn: str) -> None:

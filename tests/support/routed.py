@@ -20,7 +20,7 @@ def served(server, *names: str) -> dict[str, ProviderSettings]:
 async def engine_of(project, settings: Settings, *, trust: bool = False) -> tuple[Engine, str]:
     options = EngineOptions(model=settings.resolve_route("chat").model, watch=False, trust=trust)
     engine = Engine(project, options=options)
-    house = engine._load_project()
+    house = engine._load().services
     engine._apply_settings(house, LoadedSettings(settings=settings))
     opened = await engine.submit(cmd.SessionOpen())
     assert isinstance(opened, cmd.Ack), opened

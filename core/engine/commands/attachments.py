@@ -17,8 +17,9 @@ from core.attachments import MAX_INPUT_BYTES, PreparedAttachment, prepare_attach
 from core.attachments.pdf import read_pdf_facts
 from core.config import Settings
 from core.engine.models import ModelAccess
-from core.engine.session.live_session import Effect, LiveSession
 from core.engine.session.session import Session
+from core.engine.session.tasks import Effect
+from core.engine.session.turns import build_context
 from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
 from core.modes import Mode
 from core.protocol import commands as cmd
@@ -36,26 +37,26 @@ from core.shadow import ShadowView
 NAME_LENGTH: Final = 120
 
 
-async def prepare_attachment_effect(live: LiveSession, command: cmd.AttachmentAdd) -> Effect:
+async def prepare_attachment_effect(session: Session, command: cmd.AttachmentAdd) -> Effect:
     """Check an attachment and return its effect. Raises `CommandRejected`, `AttachmentRefused`."""
     if bool(command.path) == bool(command.data):
         raise CommandRejected("name a file or give its bytes, one of them.", code="attachment_invalid")
-    data = command.data or await asyncio.to_thread(_read_attachment, live.runtime, command.path)
+    data = command.data or await asyncio.to_thread(_read_attachment, session, command.path)
     name = " ".join((command.name or Path(command.path).name).split())[:NAME_LENGTH]
     made = await asyncio.to_thread(prepare_attachment, data, name)
-    return partial(_add_attachment, live.runtime, made, command.request)
+    return partial(_add_attachment, session, made, command.request)
 
 
-def _add_attachment(runtime: Session, made: PreparedAttachment, request: str) -> None:
-    runtime.shadow.blobs.put(made.data)
-    label = format_label(made.attachment, len(runtime.state.attachments) + 1)
-    runtime.emit_apart(AttachmentAdded(label=label, attachment=made.attachment, request=request, note=made.note))
+def _add_attachment(session: Session, made: PreparedAttachment, request: str) -> None:
+    session.shadow.blobs.put(made.data)
+    label = format_label(made.attachment, len(session.state.attachments) + 1)
+    session.emit_outside_turn(AttachmentAdded(label=label, attachment=made.attachment, request=request, note=made.note))
 
 
-def _read_attachment(runtime: Session, path: str) -> bytes:
+def _read_attachment(session: Session, path: str) -> bytes:
     """Read a file of the workspace as the agent sees it; else, by an absolute path, any file the user may read."""
     try:
-        return ShadowView(runtime.shadow).read_bytes(path, MAX_INPUT_BYTES + 1)
+        return ShadowView(session.shadow).read_bytes(path, MAX_INPUT_BYTES + 1)
     except (PathRefused, FileNotFoundError) as refused:
         outside = Path(path).expanduser()
         if not outside.is_absolute():
@@ -75,9 +76,9 @@ def _read_outside_file(path: Path) -> bytes:
         raise AttachmentRefused(f"{path} can't be read: {why}.", hint="Is the path right?") from None
 
 
-def prepend_labels(text: str, labels: tuple[str, ...], runtime: Session) -> str:
+def prepend_labels(text: str, labels: tuple[str, ...], session: Session) -> str:
     """Return the text with the labels that are missing from it put first. `CommandRejected` for an unknown label."""
-    unknown = [each for each in labels if each not in runtime.state.attachments]
+    unknown = [each for each in labels if each not in session.state.attachments]
     if unknown:
         raise CommandRejected(
             f"nothing is attached as {unknown[0]}.", hint="Attach it first.", code="attachment_unknown"
@@ -86,30 +87,29 @@ def prepend_labels(text: str, labels: tuple[str, ...], runtime: Session) -> str:
     return " ".join((*left, text)) if left else text
 
 
-async def check_model_accepts(live: LiveSession, text: str) -> None:
+async def check_model_accepts(session: Session, text: str) -> None:
     """Raise `CommandRejected` if the prompt names a picture or PDF that the chosen model can't be sent in any form."""
-    runtime = live.runtime
-    named = find_attachments(text, runtime.state.attachments)
+    named = find_attachments(text, session.state.attachments)
     if not named and "@" not in text:
         return
-    route = await asyncio.to_thread(live.turns.open_route)
+    route = await asyncio.to_thread(session.routes.open_chosen)
     able = route.capabilities
     for each in named:
-        if not can_send(able, each) and not (each.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(runtime, each)):
+        if not can_send(able, each) and not (each.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(session, each)):
             what = f"{each.name} ({describe_attachment(each)})" if each.name else describe_attachment(each)
             raise _build_refusal(
-                f"{what} is attached", classify_attachment(each), route, runtime.settings, runtime.models
+                f"{what} is attached", classify_attachment(each), route, session.settings, session.services.models
             )
     if able.images or "@" not in text:
         return
-    mentioned = find_pictures(FileReader(live.turns.build_context()), text)
+    mentioned = find_pictures(FileReader(build_context(session)), text)
     shown = [path for path in mentioned if not path.lower().endswith(".pdf")]
     if shown:
-        raise _build_refusal(f"@{shown[0]} is a picture", "image", route, runtime.settings, runtime.models)
+        raise _build_refusal(f"@{shown[0]} is a picture", "image", route, session.settings, session.services.models)
 
 
-async def _has_pdf_text(runtime: Session, attachment: Attachment) -> bool:
-    data = await asyncio.to_thread(runtime.shadow.blobs.get, attachment.digest)
+async def _has_pdf_text(session: Session, attachment: Attachment) -> bool:
+    data = await asyncio.to_thread(session.shadow.blobs.get, attachment.digest)
     facts = await asyncio.to_thread(read_pdf_facts, data, text=True)
     return any(not line.startswith("---") and line.strip() for line in facts.text.splitlines())
 

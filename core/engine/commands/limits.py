@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from core.config import CommandPolicy, LoadedSettings, Settings, TurnLimits
 from core.config.narrowing import NARROWER
-from core.engine.session.live_session import Effect, LiveSession
 from core.engine.session.session import Session
+from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.events import LimitsChanged, PolicyChanged
@@ -33,21 +33,23 @@ def _given_limits(options: Any) -> dict[str, Any]:
     return {name: value for name in LIMIT_NAMES if (value := getattr(options, name)) is not None}
 
 
-def prepare_limits_change(live: LiveSession, command: cmd.LimitsSet | cmd.PolicySet) -> Effect:
-    """Check a change of limits or policy and return its effect. Raises `CommandRejected` if the project forbids it."""
-    runtime = live.runtime
-    if isinstance(command, cmd.PolicySet):
-        _check_bound(runtime, "commands", "policy", command.policy)
-        return partial(_apply_change, live, PolicyChanged(policy=command.policy, by="user"))
-    wanted = {name: value for name in LIMIT_NAMES if (value := getattr(command, name)) is not None}
+def prepare_policy(session: Session, command: cmd.PolicySet) -> Effect:
+    """Change who types the commands. Raises `CommandRejected` if the project forbids it."""
+    _check_bound(session, "commands", "policy", command.policy)
+    return partial(_apply_change, session, PolicyChanged(policy=command.policy, by="user"))
+
+
+def prepare_limits(session: Session, command: cmd.LimitsSet) -> Effect:
+    """Change the limits of turns. Raises `CommandRejected` if the project forbids it."""
+    wanted = _given_limits(command)
     for name, value in wanted.items():
-        _check_bound(runtime, "limits", name, value)
-    limits = replace(runtime.settings.limits, **wanted)
-    return partial(_apply_change, live, _build_limits_event(limits, by_user=True))
+        _check_bound(session, "limits", name, value)
+    limits = replace(session.settings.limits, **wanted)
+    return partial(_apply_change, session, _build_limits_event(limits, by_user=True))
 
 
-def _check_bound(runtime: Session, section: str, key: str, value: object) -> None:
-    theirs = runtime.bounds.get((section, key))
+def _check_bound(session: Session, section: str, key: str, value: object) -> None:
+    theirs = session.services.bounds.get((section, key))
     if theirs is not None and NARROWER[section, key](value, theirs):
         raise CommandRejected(
             f"the project's configuration says {section}.{key} = {theirs!r}, and that can't be widened here.",
@@ -65,40 +67,41 @@ def _build_limits_event(limits: TurnLimits, *, by_user: bool) -> LimitsChanged:
     )
 
 
-def _apply_change(live: LiveSession, event: LimitsChanged | PolicyChanged) -> None:
+def _apply_change(session: Session, event: LimitsChanged | PolicyChanged) -> None:
     """Apply the change at once, also to the turn that runs and to subagents."""
-    live.runtime.emit_apart(event)
-    now = live.runtime.settings
-    if (context := live.turns.context) is not None:
+    session.emit_outside_turn(event)
+    now = session.settings
+    if (context := session.context) is not None:
         context.settings = now
-    for child in live.children.values():
-        child.runtime.configured = replace(child.runtime.configured, limits=now.limits, commands=now.commands)
-        if (context := child.turns.context) is not None:
-            context.settings = child.runtime.settings
+    for child in session.subagents.values():
+        services = child.services
+        services.settings = replace(services.settings, limits=now.limits, commands=now.commands)
+        if (context := child.context) is not None:
+            context.settings = child.settings
 
 
-def announce_limits(runtime: Session, options: Any = None) -> None:
+def announce_limits(session: Session, options: Any = None) -> None:
     """Record the limits and policy that hold now where that is news: on opening, or when the configuration changed.
 
     `options`: those of the command line, which outweigh what was chosen in the session before.
     """
-    state = runtime.state
+    state = session.state
     said = _given_limits(options) if options is not None else {}
     if said and state.limits.by == "user":
-        runtime.emit_apart(_build_limits_event(replace(_to_limits(state.limits), **said), by_user=True))
-    now = runtime.settings
+        session.emit_outside_turn(_build_limits_event(replace(_to_limits(state.limits), **said), by_user=True))
+    now = session.settings
     if now.limits != _to_limits(state.limits):
-        runtime.emit_apart(_build_limits_event(now.limits, by_user=False))
+        session.emit_outside_turn(_build_limits_event(now.limits, by_user=False))
     if now.commands.policy != state.policy.policy:
-        runtime.emit_apart(PolicyChanged(policy=now.commands.policy))
+        session.emit_outside_turn(PolicyChanged(policy=now.commands.policy))
 
 
 def _to_limits(event: LimitsChanged) -> TurnLimits:
     return TurnLimits(max_steps=event.max_steps, max_cost=event.max_cost, max_tokens=event.max_tokens)
 
 
-def check_prompt_allowed(runtime: Session, command: cmd.TurnSubmit) -> None:
+def check_prompt_allowed(session: Session, command: cmd.TurnSubmit) -> None:
     """Raise `CommandRejected` for a prompt under the policy `human`, unless it is sent `anyway`."""
-    policy: CommandPolicy = runtime.settings.commands.policy
+    policy: CommandPolicy = session.settings.commands.policy
     if policy == "human" and not command.anyway:
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")

@@ -7,8 +7,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from core.agent.planning.plan_sync import build_plan_events
-from core.engine.proofs import build_not_proved, run_verify
-from core.engine.session.live_session import Effect, LiveSession
+from core.engine.commands.terminal import build_not_proved, run_verify
+from core.engine.session.session import Session
+from core.engine.session.tasks import Effect
+from core.engine.session.turns import build_plan, reserve_turn, reset_context, start_turn
 from core.engine.subagents.merging import find_unresolved_paths, has_unfinished_todos
 from core.errors import CommandRejected
 from core.ids import new_id
@@ -22,51 +24,39 @@ from core.protocol.events import ContextCompacted, ModeChanged, PlanCommented, P
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
 
-PlanCommand = cmd.PlanEdit | cmd.PlanComment | cmd.PlanBuild | cmd.TodoSet
-MAX_COMMENT = 20_000
+MAX_COMMENT = 20_000  # characters
 
 
-async def prepare_plan_command(live: LiveSession, command: PlanCommand) -> Effect:
-    """Check a command on a plan and return its effect. Raises what `Reject` is to say."""
-    if isinstance(command, cmd.PlanEdit):
-        live.runtime.plans.load(command.path)
-        return partial(_edit_plan, live, command)
-    if isinstance(command, cmd.PlanComment):
-        return _prepare_comment(live, command)
-    if isinstance(command, cmd.TodoSet):
-        return _prepare_todo_status(live, command)
-    plan = live.runtime.plans.load(command.path)
-    _check_build(plan, command)
-    await live.turns.reserve()
-    return partial(_start_build, live, plan, command)
+def prepare_edit(session: Session, command: cmd.PlanEdit) -> Effect:
+    session.plans.load(command.path)
+    return partial(_edit_plan, session, command)
 
 
-def _edit_plan(live: LiveSession, command: cmd.PlanEdit) -> None:
-    runtime = live.runtime
+def _edit_plan(session: Session, command: cmd.PlanEdit) -> None:
     if all(given is None for given in (command.name, command.overview, command.body, command.todos)):
-        plan = runtime.plans.load(command.path)
-        runtime.emit(PlanUpdated(plan=plan))
-        runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
+        plan = session.plans.load(command.path)
+        session.emit(PlanUpdated(plan=plan))
+        session.emit(TodoChanged(todos=plan.todos, plan=plan.path))
         return
-    merged = runtime.plans.edit(
+    merged = session.plans.edit(
         command.path,
         name=command.name,
         overview=command.overview,
         body=command.body,
         todos=command.todos,
-        base=command.base or runtime.state.plans.get(command.path),
+        base=command.base or session.state.plans.get(command.path),
     )
-    _emit_plan(live, merged)
+    _emit_plan(session, merged)
 
 
-def _prepare_comment(live: LiveSession, command: cmd.PlanComment) -> Effect:
-    runtime, text = live.runtime, command.text.strip()
-    known = runtime.review.comments.get((command.path, command.id))
+def prepare_comment(session: Session, command: cmd.PlanComment) -> Effect:
+    text = command.text.strip()
+    known = session.review.comments.get((command.path, command.id))
     if command.id and known is None:
         raise CommandRejected(f"there is no such comment on {command.path}.", code="no_comment")
     if known is None and not (text and command.start > 0):
         raise CommandRejected("a comment needs words, and lines that it is about.", code="no_comment")
-    if known is None and command.path not in runtime.state.plans:
+    if known is None and command.path not in session.state.plans:
         raise CommandRejected(f"there is no plan {command.path} in this session.", code="plan_unknown")
     if max(len(text), len(command.excerpt)) > MAX_COMMENT:
         raise CommandRejected(f"a comment has at most {MAX_COMMENT:,} characters.", code="text_too_long")
@@ -79,15 +69,21 @@ def _prepare_comment(live: LiveSession, command: cmd.PlanComment) -> Effect:
         excerpt=command.excerpt,
         on_plan=True,
     )
-    return partial(runtime.emit, PlanCommented(comment=replace(said, text=text)))
+    return partial(session.emit, PlanCommented(comment=replace(said, text=text)))
 
 
-def _emit_plan(live: LiveSession, merged: MergedPlan) -> None:
-    runtime = live.runtime
+def _emit_plan(session: Session, merged: MergedPlan) -> None:
     for event in build_plan_events(merged):
-        runtime.emit(event)
-    if runtime.state.todos_plan_path == merged.plan.path:
-        runtime.emit(TodoChanged(todos=merged.plan.todos, plan=merged.plan.path))
+        session.emit(event)
+    if session.state.todos_plan_path == merged.plan.path:
+        session.emit(TodoChanged(todos=merged.plan.todos, plan=merged.plan.path))
+
+
+async def prepare_build(session: Session, command: cmd.PlanBuild) -> Effect:
+    plan = session.plans.load(command.path)
+    _check_build(plan, command)
+    await reserve_turn(session)
+    return partial(_start_build, session, plan, command)
 
 
 def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
@@ -111,82 +107,74 @@ def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
         raise CommandRejected(f"{chosen.id} waits for {', '.join(waits)}.", code="todo_blocked")
 
 
-def _start_build(live: LiveSession, plan: Plan, command: cmd.PlanBuild) -> None:
-    runtime = live.runtime
-    if runtime.state.mode != "agent":
-        runtime.emit(ModeChanged(mode="agent"))
-    if command.fresh and runtime.state.messages:
-        runtime.emit(ContextCompacted(messages=(), before_tokens=runtime.state.context_used, after_tokens=0))
-        live.turns.reset_context()
-    runtime.emit(PlanUpdated(plan=plan))
-    runtime.emit(TodoChanged(todos=plan.todos, plan=plan.path))
+def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
+    if session.state.mode != "agent":
+        session.emit(ModeChanged(mode="agent"))
+    if command.fresh and session.state.messages:
+        session.emit(ContextCompacted(messages=(), before_tokens=session.state.context_used, after_tokens=0))
+        reset_context(session)
+    session.emit(PlanUpdated(plan=plan))
+    session.emit(TodoChanged(todos=plan.todos, plan=plan.path))
     chosen = next((todo for todo in plan.todos if todo.id == command.todo), None)
     now = next((todo.id for todo in plan.todos if todo.status == "in_progress"), "")
     what = f"the todo {chosen.id} of the plan" if chosen else "the plan"
     prompt = f"Build {what} “{plan.name}” ({plan.path})."
-    if command.workers > 1 or has_unfinished_todos(live, plan.path):
+    if command.workers > 1 or has_unfinished_todos(session, plan.path):
         from core.engine.subagents.parallel_build import ParallelBuild
 
-        build = ParallelBuild(live, plan.path, command.workers, command.todo)
-        live.turns.start_work(prompt, lambda context: build.run(context, prompt))
+        build = ParallelBuild(session, plan.path, command.workers, command.todo)
+        start_turn(session, lambda context: build.run(context, prompt), prompt)
         return
-    by_file = runtime.settings.get_dialect(runtime.state.model) == "command"
+    by_file = session.settings.get_dialect(session.state.model) == "command"
     shown = select_current(plan.todos)
     shown += (chosen,) if chosen and chosen not in shown else ()
     more = len(plan.todos) - len(shown)
     told = {"plan": plan, "chosen": chosen, "now": now, "by_file": by_file, "todos": shown, "left_out": more}
     instruction = render("plan_build", **told)
-    live.turns.start_build(prompt, plan.path, command.todo, instruction)
+    start_turn(session, build_plan(prompt, plan.path, command.todo, instruction), prompt)
 
 
-def _prepare_todo_status(live: LiveSession, command: cmd.TodoSet) -> Effect:
-    runtime = live.runtime
-    path = command.plan or runtime.state.todos_plan_path
-    todos = runtime.plans.load(path).todos if path else runtime.state.todos
+def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
+    path = command.plan or session.state.todos_plan_path
+    todos = session.plans.load(path).todos if path else session.state.todos
     todo = next((each for each in todos if each.id == command.id), None)
     if todo is None:
         raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
     check_not_blocked(todos, command.id, command.status, anyway=command.anyway)
     if command.status == "completed" != todo.status and todo.verify:
-        return partial(live.run_beside, partial(_complete_proved, live, command, path, todo), f"proof of {todo.id}")
-    return partial(_set_status, live, command, path)
+        work = partial(_complete_proved, session, command, path, todo)
+        return partial(session.run_beside, work, name=f"proof of {todo.id}")
+    return partial(_set_status, session, command, path)
 
 
-def complete_resolved_todos(live: LiveSession, path: str) -> None:
+def complete_resolved_todos(session: Session, path: str) -> None:
     """Complete the todos that only waited for conflicts in `path` ("" = any) and whose `verify` passes.
 
     A build that still runs does that itself.
     """
-    state = live.runtime.state
+    state = session.state
+    if session.is_building:
+        return
     working = {todo.id for todo in state.todos if todo.status == "in_progress"}
     for each in state.subagents.values():
         is_meant = each.state == "merged" and path in {"", *each.conflicts} and each.plan == state.todos_plan_path
-        if (
-            is_meant
-            and each.conflicts
-            and each.todo in working
-            and not live.builds
-            and not find_unresolved_paths(live, each)
-        ):
-            live.schedule(_prepare_todo_status(live, cmd.TodoSet(plan=each.plan, id=each.todo, status="completed")))
+        if is_meant and each.conflicts and each.todo in working and not find_unresolved_paths(session, each):
+            completed = cmd.TodoSet(plan=each.plan, id=each.todo, status="completed")
+            session.tasks.schedule(prepare_todo_status(session, completed))
 
 
-def _set_status(live: LiveSession, command: cmd.TodoSet, path: str) -> None:
-    runtime = live.runtime
+def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
     if path:
-        _emit_plan(live, MergedPlan(plan=runtime.plans.set_todo(path, command.id, command.status)))
+        _emit_plan(session, MergedPlan(plan=session.plans.set_todo(path, command.id, command.status)))
         return
-    changed = tuple(_replace_status(todo, command) for todo in runtime.state.todos)
-    runtime.emit(TodoChanged(todos=changed))
+    todos = session.state.todos
+    changed = tuple(replace(todo, status=command.status) if todo.id == command.id else todo for todo in todos)
+    session.emit(TodoChanged(todos=changed))
 
 
-async def _complete_proved(live: LiveSession, command: cmd.TodoSet, path: str, todo: Todo) -> None:
+async def _complete_proved(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
     """Complete a todo if its `verify` passes; the chat shows that command like one that the user typed."""
-    result = await run_verify(live.runtime.terminal, path, todo)
+    result = await run_verify(session.terminal, path, todo)
     if result is None or result.exit_code != 0:
         raise build_not_proved(todo, result)
-    _set_status(live, command, path)
-
-
-def _replace_status(todo: Todo, command: cmd.TodoSet) -> Todo:
-    return replace(todo, status=command.status) if todo.id == command.id else todo
+    _set_status(session, command, path)

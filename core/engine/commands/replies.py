@@ -1,6 +1,7 @@
-"""Answers to the agent's questions: resolve the waiting turn or, when none waits any more, start another.
+"""Replies of the user to approvals and questions: they resolve the waiting turn.
 
-A late answer is recorded first, so the model learns of it at its next step whatever happens then.
+A question that no turn waits for any more starts another. A late answer is recorded first, so the model learns of it
+at its next step whatever happens then.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial
 
-from core.engine.session.live_session import Effect, LiveSession
+from core.engine.session.session import Session
+from core.engine.session.tasks import Effect
+from core.engine.session.turns import ask_model, reserve_turn, start_turn
 from core.errors import CommandRejected
+from core.permissions.policy import check_pattern
 from core.protocol import commands as cmd
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import QuestionAnswered, QuestionAsked
@@ -19,27 +23,49 @@ MAX_ANSWER = 100_000  # characters of an answer in the user's own words
 _LATE_ANSWER_INSTRUCTION = "I have answered what you asked before. Go on with that."
 
 
-def prepare_question_reply(live: LiveSession, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
+def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
+    """Check the decision on an approval, also a subagent's. Raises `CommandRejected`, `AgentTuiError` for a pattern."""
+    request = session.state.approvals.get(command.id)
+    asking = session.subagents.get(request.subagent, session) if request is not None else session
+    context = asking.context
+    if request is None or context is None:
+        raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
+    if command.pattern:
+        check_pattern(command.pattern, request.subject, "allow" if command.decision == "allow_always" else "deny")
+    if command.decision not in request.options:
+        raise CommandRejected(
+            f"{command.decision!r} is not offered here.",
+            hint=f"Choose one of {', '.join(request.options)}.",
+            code="decision_not_offered",
+        )
+
+    def approve() -> None:
+        context.resolve_approval(command.id, command.decision, command.note, command.pattern)
+
+    return approve
+
+
+def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
     """Check the answers to a question and return their effect. Raises `CommandRejected` if they do not fit it.
 
     `begins`: a late answer starts a turn. For a subagent's question it does not: its build starts that turn.
     """
-    asked = live.runtime.state.questions.get(command.id)
-    if asked is not None and asked.subagent in live.children:
-        return prepare_question_reply(live.children[asked.subagent], command, begins=False)
-    if asked is None or not (asked.lasting or _is_awaited(live, command.id)):
+    asked = session.state.questions.get(command.id)
+    if asked is not None and asked.subagent in session.subagents:
+        return prepare_question_reply(session.subagents[asked.subagent], command, begins=False)
+    if asked is None or not (asked.lasting or _is_awaited(session, command.id)):
         raise CommandRejected(
             f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"
         )
     _check_answers(asked, command.answers)
-    if command.answers and not _is_awaited(live, command.id) and not live.turns.is_running:
-        live.turns.open_route()  # whether there is a model to tell
-    return partial(_apply_answers, live, asked, command.answers, begins=begins)
+    if command.answers and not _is_awaited(session, command.id) and not session.turn_slot.is_running:
+        session.routes.open_chosen()  # whether there is a model to tell
+    return partial(_apply_answers, session, asked, command.answers, begins=begins)
 
 
-def _is_awaited(live: LiveSession, identity: str) -> bool:
+def _is_awaited(session: Session, identity: str) -> bool:
     """True if the turn that runs waits for this question."""
-    context = live.turns.context
+    context = session.context
     return context is not None and context.questions.is_open(identity)
 
 
@@ -82,23 +108,24 @@ def _build_rejection(message: str, hint: str = "") -> CommandRejected:
 
 
 async def _apply_answers(
-    live: LiveSession, asked: QuestionAsked, answers: tuple[QuestionAnswer, ...], *, begins: bool
+    session: Session, asked: QuestionAsked, answers: tuple[QuestionAnswer, ...], *, begins: bool
 ) -> None:
     """Hand the answers to the waiting turn, else record them and start a turn."""
-    runtime, turns, context = live.runtime, live.turns, live.turns.context
+    context = session.context
     if context is not None and context.resolve_question(asked.id, answers):
         return
-    if asked.id not in runtime.state.questions:
+    if asked.id not in session.state.questions:
         return  # answered meanwhile
-    runtime.emit(QuestionAnswered(id=asked.id, answers=answers, by="user"))
+    session.emit(QuestionAnswered(id=asked.id, answers=answers, by="user"))
     if not answers or not begins:
         return
-    turn = runtime.state.current_turn
+    turn = session.state.current_turn
     if turn is not None and asked.call in turn.calls:
-        await turns.wait_ended()  # it asked, and is being stopped
-    if not turns.is_running:
+        await session.turn_slot.wait_ended()  # it asked, and is being stopped
+    if not session.turn_slot.is_running:
         from core.agent.context.deferred_answers import summarize_answers
 
         with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step
-            await turns.reserve()
-            turns.start(summarize_answers(asked.questions, answers), instruction=_LATE_ANSWER_INSTRUCTION)
+            await reserve_turn(session)
+            prompt = summarize_answers(asked.questions, answers)
+            start_turn(session, ask_model(prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)

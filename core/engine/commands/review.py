@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import assert_never
 
 from core.engine.commands.plans import complete_resolved_todos
-from core.engine.session.live_session import Effect, LiveSession
-from core.engine.session.session import select_hunks
+from core.engine.session.bulk_acceptance import select_hunks
+from core.engine.session.session import Session
+from core.engine.session.tasks import Effect
+from core.engine.session.turns import ask_model, reserve_turn, start_turn
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.prompts import render
 from core.protocol import commands as cmd
@@ -23,57 +24,31 @@ from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Bulk, Change, Comment
 from core.shadow.review.change_groups import include_rename_pairs
 
-ReviewCommand = (
-    cmd.HunkResolve
-    | cmd.HunkSplit
-    | cmd.HunkEdit
-    | cmd.HunkComment
-    | cmd.ConflictResolve
-    | cmd.BulkResolve
-    | cmd.VerdictUndo
-)
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
-
-
-def prepare_review_command(live: LiveSession, command: ReviewCommand) -> Effect:
-    """Check a command of the review and return its effect. Raises what `Reject` is to say."""
-    match command:
-        case cmd.HunkResolve():
-            return _prepare_resolve(live, command)
-        case cmd.HunkSplit() | cmd.HunkEdit() | cmd.HunkComment():
-            return _prepare_rework(live, command)
-        case cmd.ConflictResolve():
-            return _prepare_conflict_resolve(live, command)
-        case cmd.BulkResolve():
-            return _prepare_bulk_resolve(live, command)
-        case cmd.VerdictUndo():
-            return _prepare_undo(live, command)
-        case _ as unreachable:
-            assert_never(unreachable)
 
 
 # Verdicts.
 
 
-def _prepare_resolve(live: LiveSession, command: cmd.HunkResolve) -> Effect:
-    runtime = live.runtime
+def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
     if not command.path:
         if command.hunks:
             raise CommandRejected("hunks were named without their file.", code="path_missing")
-        if (command.origin or command.paths) and not runtime.find_changes(command.origin, command.paths):
+        is_part = command.origin or command.paths
+        if is_part and not session.bulk_acceptance.find_changes(command.origin, command.paths):
             what = "of that origin" if command.origin else "of these files"
             raise CommandRejected(f"nothing {what} is pending.", code="change_unknown")
-        return partial(_resolve_all, live, command)
-    change = runtime.review.changes.get(command.path)
+        return partial(_resolve_all, session, command)
+    change = session.review.changes.get(command.path)
     if change is None:
         raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
     _check_hunks(change, command.hunks)
-    meant = include_rename_pairs(runtime.review.changes, [change])
-    red = next((each for each in (change, *meant) if each.protected), None)
-    if command.verdict == "accept" and red is not None and not command.confirmed:
-        raise _build_unconfirmed(red.path, red.risk)
-    return partial(_resolve_file, live, command)
+    meant = include_rename_pairs(session.review.changes, [change])
+    guarded = next((each for each in (change, *meant) if each.protected), None)
+    if command.verdict == "accept" and guarded is not None and not command.confirmed:
+        raise _build_unconfirmed(guarded.path, guarded.risk)
+    return partial(_resolve_file, session, command)
 
 
 def _build_unconfirmed(what: str, risk: str) -> CommandRejected:
@@ -95,44 +70,43 @@ def _check_hunks(change: Change, hunks: tuple[str, ...]) -> None:
         )
 
 
-def _resolve_file(live: LiveSession, command: cmd.HunkResolve) -> None:
+def _resolve_file(session: Session, command: cmd.HunkResolve) -> None:
     if command.verdict == "accept":
-        live.runtime.log.sync()
-    with _reporting_errors(live, command.path):
-        live.runtime.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
-        complete_resolved_todos(live, command.path)
+        session.log.sync()
+    with _reporting_errors(session, command.path):
+        session.shadow.resolve(command.path, command.hunks, command.verdict, command.reason)
+        complete_resolved_todos(session, command.path)
 
 
 @contextmanager
-def _reporting_errors(live: LiveSession, path: str) -> Iterator[None]:
+def _reporting_errors(session: Session, path: str) -> Iterator[None]:
     """Report the error of a verdict with its path, so that a screen can show it where the verdict was given."""
     try:
         yield
     except StateError:
         raise
     except AgentTuiError as problem:
-        live.runtime.report_error(problem, path=path)
+        session.report_error(problem, path=path)
 
 
-def _resolve_all(live: LiveSession, command: cmd.HunkResolve) -> None:
-    runtime = live.runtime
+def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
     if command.verdict == "accept":
-        left = runtime.accept_all(command.origin, command.paths)
+        left = session.accept_all(command.origin, command.paths)
     else:
-        changes = runtime.find_changes(command.origin, command.paths)
+        changes = session.bulk_acceptance.find_changes(command.origin, command.paths)
         left = [change.path for change in changes if change.protected]
         for change in changes:
-            if not change.protected and change.path in runtime.review.changes:  # else it went with its rename
-                with _reporting_errors(live, change.path):
-                    runtime.shadow.resolve(
+            if not change.protected and change.path in session.review.changes:  # else it went with its rename
+                with _reporting_errors(session, change.path):
+                    session.shadow.resolve(
                         change.path, select_hunks(change, command.origin) or (), "reject", command.reason
                     )
-    still = [each for each in list_changes(runtime.review.changes) if {each.path, each.renamed_from} & set(left)]
+    still = [each for each in list_changes(session.review.changes) if {each.path, each.renamed_from} & set(left)]
     if named := [change for change in still if change.protected or change.conflict]:
-        runtime.emit(_build_left_notice(named))
-    if not (command.origin or command.paths) and runtime.review.bulks:
-        runtime.emit(_build_bulk_notice(runtime.review.bulks))
-    complete_resolved_todos(live, "")
+        session.emit(_build_left_notice(named))
+    if not (command.origin or command.paths) and session.review.bulks:
+        session.emit(_build_bulk_notice(session.review.bulks))
+    complete_resolved_todos(session, "")
 
 
 def _build_left_notice(changes: list[Change]) -> Notice:
@@ -158,39 +132,36 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
     return Notice(level="info", message=f"{waits}: {', '.join(named)}{more}.", hint=hint)
 
 
-def _prepare_undo(live: LiveSession, command: cmd.VerdictUndo) -> Effect:
-    standing = [record.id for record in live.runtime.review.verdicts]
+def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:
+    standing = [record.id for record in session.review.verdicts]
     if not standing:
         raise CommandRejected("there is no verdict to undo.", code="nothing_to_undo")
     if command.id and command.id not in standing:
         raise CommandRejected(f"no verdict {command.id!r} stands.", code="verdict_unknown")
 
     def effect() -> None:
-        live.runtime.log.sync()
-        live.runtime.shadow.undo(command.id)
+        session.log.sync()
+        session.shadow.undo(command.id)
 
     return effect
 
 
-def _prepare_bulk_resolve(live: LiveSession, command: cmd.BulkResolve) -> Effect:
-    runtime = live.runtime
-    bulk = next((each for each in runtime.review.bulks if each.root == command.root), None)
+def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
+    bulk = next((each for each in session.review.bulks if each.root == command.root), None)
     if bulk is None:
         raise CommandRejected(f"nothing is pending for {command.root} as a whole.", code="bulk_unknown")
-    if command.verdict == "accept" and bulk.kind == "git" and not command.confirmed:
-        raise _build_unconfirmed(bulk.root, "is the state of git: commits, index and branches")
-
-    if command.verdict == "accept" and bulk.risk and not command.confirmed:
-        raise _build_unconfirmed(bulk.root, bulk.risk)
+    risk = "is the state of git: commits, index and branches" if bulk.kind == "git" else bulk.risk
+    if command.verdict == "accept" and risk and not command.confirmed:
+        raise _build_unconfirmed(bulk.root, risk)
 
     async def effect() -> None:
-        runtime.log.sync()
-        with _reporting_errors(live, command.root):
-            shadow, is_slow = runtime.shadow, command.verdict == "accept" and bulk.kind == "git"
+        session.log.sync()
+        with _reporting_errors(session, command.root):
+            shadow, is_slow = session.shadow, command.verdict == "accept" and bulk.kind == "git"
             ready = await asyncio.to_thread(shadow.bulks.prepare, command.root) if is_slow else None
             record = shadow.resolve_bulk(command.root, command.verdict, ready=ready)
             if len(notes := record.excerpt.split("; ", 1)) > 1:
-                runtime.emit(Notice(level="info", message=f"{command.root} was accepted: {notes[1]}."))
+                session.emit(Notice(level="info", message=f"{command.root} was accepted: {notes[1]}."))
 
     return effect
 
@@ -198,36 +169,45 @@ def _prepare_bulk_resolve(live: LiveSession, command: cmd.BulkResolve) -> Effect
 # Hunks before their verdict.
 
 
-def _prepare_rework(live: LiveSession, command: cmd.HunkSplit | cmd.HunkEdit | cmd.HunkComment) -> Effect:
-    rework = live.runtime.shadow.hunk_edits
-    is_removal = isinstance(command, cmd.HunkComment) and not command.text.strip()
-    if not is_removal:  # a comment outlives its hunk, and can be removed then, too
+def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
+    rework = session.shadow.hunk_edits
+    rework.find_hunk(command.path, command.hunk)
+    return lambda: _discard_result(rework.split(command.path, command.hunk, command.line))
+
+
+def prepare_edit(session: Session, command: cmd.HunkEdit) -> Effect:
+    rework = session.shadow.hunk_edits
+    rework.find_hunk(command.path, command.hunk)
+    _check_length(command.text)
+    return lambda: _discard_result(rework.edit(command.path, command.hunk, command.text))
+
+
+def prepare_comment(session: Session, command: cmd.HunkComment) -> Effect:
+    """Comment a hunk; without a text, remove its comment, which may have outlived the hunk."""
+    rework = session.shadow.hunk_edits
+    if command.text.strip():
         rework.find_hunk(command.path, command.hunk)
-    match command:
-        case cmd.HunkSplit():
-            return lambda: _discard_result(rework.split(command.path, command.hunk, command.line))
-        case cmd.HunkEdit(text=text) | cmd.HunkComment(text=text) if len(text) > MAX_TEXT:
-            raise CommandRejected(f"the text has {len(text):,} characters.", code="text_too_long")
-        case cmd.HunkEdit():
-            return lambda: _discard_result(rework.edit(command.path, command.hunk, command.text))
-        case cmd.HunkComment():
-            return lambda: rework.comment(command.path, command.hunk, command.text)
-        case _ as unreachable:
-            assert_never(unreachable)
+    _check_length(command.text)
+    return partial(rework.comment, command.path, command.hunk, command.text)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise CommandRejected(f"the text has {len(text):,} characters.", code="text_too_long")
 
 
 def _discard_result(_: object) -> None:
     """Drop the result of an effect; events tell what became of the change."""
 
 
-def _prepare_conflict_resolve(live: LiveSession, command: cmd.ConflictResolve) -> Effect:
-    change = live.runtime.review.changes.get(command.path)
+def prepare_conflict_resolve(session: Session, command: cmd.ConflictResolve) -> Effect:
+    change = session.review.changes.get(command.path)
     if change is None or not change.conflict:
         raise CommandRejected(f"{command.path} is in no conflict.", code="no_conflict")
 
     def effect() -> None:
-        live.runtime.shadow.conflicts.resolve(command.path, command.choices, command.mine, command.theirs)
-        complete_resolved_todos(live, command.path)
+        session.shadow.conflicts.resolve(command.path, command.choices, command.mine, command.theirs)
+        complete_resolved_todos(session, command.path)
 
     return effect
 
@@ -235,26 +215,26 @@ def _prepare_conflict_resolve(live: LiveSession, command: cmd.ConflictResolve) -
 # Comments.
 
 
-async def prepare_comments_send(live: LiveSession, command: cmd.CommentsSend) -> Effect:
+async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> Effect:
     """Send all comments as one message: the prompt of a new turn, or a steer of the running one."""
-    comments = list(live.runtime.review.comments.values())
+    comments = list(session.review.comments.values())
     if not comments:
         raise CommandRejected(
             "there is no comment to send.", hint="Comment a hunk or lines of the plan first.", code="no_comment"
         )
-    text = format_comments(comments, command.note, live.runtime.state.plans)
-    if live.turns.is_running:
+    text = format_comments(comments, command.note, session.state.plans)
+    if session.turn_slot.is_running:
 
         def steer() -> None:
-            live.steer(text)
-            live.runtime.emit(CommentsSent())
+            session.steer(text)
+            session.emit(CommentsSent())
 
         return steer
-    await live.turns.reserve()
+    await reserve_turn(session)
 
     def start() -> None:
-        live.turns.start(text, tuple({each.path: None for each in comments}))
-        live.runtime.emit(CommentsSent())
+        start_turn(session, ask_model(text, tuple({each.path: None for each in comments})), text)
+        session.emit(CommentsSent())
 
     return start
 

@@ -1,17 +1,16 @@
-"""Permissions of a workspace: list those that hold, preview a pattern, remove a saved one."""
+"""Permissions of a workspace: list those that hold, preview a pattern."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 
 from core.config import Settings
-from core.engine.session.live_session import Effect, LiveSession
-from core.errors import AgentTuiError, CommandRejected
+from core.engine.session.session import Session
+from core.errors import AgentTuiError
 from core.modes import Access
 from core.permissions.policy import CommandTerms, check_pattern, decide_call
 from core.permissions.rules import parse_rule
 from core.permissions.saved_rules import SavedRule, SavedRules
-from core.protocol import commands as cmd
 from core.protocol import queries as q
 from core.workspace import Workspace
 
@@ -19,15 +18,15 @@ MAX_ALSO = 5
 _WILDCARD_EXAMPLE = "anything"
 
 
-def list_permissions(workspace: Workspace, settings: Settings, live: LiveSession | None) -> q.PermissionsAnswer:
+def list_permissions(workspace: Workspace, settings: Settings, session: Session | None) -> q.PermissionsAnswer:
     """Return what is allowed and denied in a workspace. Raises `StateError` when the saved rules can't be read."""
     configured = [
         q.SavedPermission(choice=rule.choice, rule=str(rule), source=rule.source)
         for rule in settings.permissions.parse_rules()
     ]
-    context = live.turns.context if live is not None else None
+    context = session.context if session is not None else None
     return q.PermissionsAnswer(
-        trusted=live is None or live.runtime.trusted,
+        trusted=session is None or session.services.is_trusted,
         kept=(*configured, *map(_to_wire, SavedRules(workspace.root).load())),
         hosts=context.network_grants.list_hosts() if context is not None else (),
     )
@@ -43,8 +42,8 @@ def _to_wire(kept: SavedRule) -> q.SavedPermission:
     )
 
 
-def preview_pattern(query: q.PatternQuery, live: LiveSession | None) -> q.PatternAnswer:
-    """Return which earlier commands a pattern would cover beside the one that is asked about."""
+def preview_pattern(query: q.PatternQuery, commands: Sequence[str]) -> q.PatternAnswer:
+    """Return which earlier `commands` a pattern would cover beside the one that is asked about."""
     choice = query.choice
     try:
         check_pattern(query.pattern, query.command, choice)
@@ -53,7 +52,7 @@ def preview_pattern(query: q.PatternQuery, live: LiveSession | None) -> q.Patter
     rule = parse_rule(f"Shell({query.pattern})", choice)
     also = [
         command
-        for command in _list_commands(live)
+        for command in commands
         if command != query.command
         and decide_call(Access.EXEC, command, CommandTerms(is_contained=True), rules=[rule]).choice == choice
     ]
@@ -63,21 +62,3 @@ def preview_pattern(query: q.PatternQuery, live: LiveSession | None) -> q.Patter
 def _build_example(pattern: str) -> str:
     """Return a command that the pattern allows beyond those seen; "" = it allows this one alone."""
     return pattern.replace("*", _WILDCARD_EXAMPLE) if "*" in pattern else ""
-
-
-def _list_commands(live: LiveSession | None) -> list[str]:
-    if live is None:
-        return []
-    return list(live.runtime.state.command_history)
-
-
-def prepare_permission_removal(live: LiveSession, command: cmd.PermissionRemove) -> Effect:
-    """Check the removal of a saved permission and return its effect. `CommandRejected`: there is none of this id."""
-    remembered = SavedRules(live.runtime.workspace.root)
-    if not any(kept.id == command.id for kept in remembered.load()):
-        raise CommandRejected(f"there is no permission {command.id!r}.", code="permission_unknown")
-    return partial(_remove_permission, remembered, command.id)
-
-
-def _remove_permission(remembered: SavedRules, identity: str) -> None:
-    remembered.remove(identity)

@@ -25,7 +25,7 @@ def fork_session(source: Session, target: SessionDirectory, at: ConversationChec
     source.shadow.layers.freeze(moment, source.log.last_seq)
     try:
         _link_files(source.directory.blobs_path, target.blobs_path)
-        _link_files(source.outputs, target.outputs_path)
+        _link_files(source.directory.outputs_path, target.outputs_path)
         for pattern in _PREFIX_FILES:
             for each in source.directory.path.glob(pattern):
                 link_entry(each, target.path / each.name)

@@ -7,6 +7,7 @@ user is notified; the chosen model then does the job.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Final, Literal, get_args
 
@@ -14,9 +15,9 @@ from msgspec.structs import replace
 
 from core.agent.turn.turn_context import Route
 from core.config import ModeTable, RouteSettings, Settings
-from core.engine.session.session import Session
+from core.engine.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError
-from core.protocol.events import Notice, RouteTaken
+from core.protocol.events import AnyEvent, Notice, RouteTaken
 from core.protocol.messages import Effort, ModelJob
 from core.providers.catalog.capabilities import Capabilities
 from core.state.fold import SessionState
@@ -60,8 +61,17 @@ def clamp_effort(effort: str, able: Capabilities) -> str:
 class ModelRoutes:
     """Opens providers once and keeps them until `close`."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(
+        self,
+        models: ModelAccess,
+        settings: Callable[[], Settings],
+        state: SessionState,
+        emit: Callable[[AnyEvent], None],
+    ) -> None:
+        self._models = models
+        self._settings = settings
+        self._state = state
+        self._emit = emit
         self._opened: dict[str, Route] = {}
         self._lock = Lock()
         self._chains: dict[ModelJob, tuple[Route, ...]] = {}
@@ -71,11 +81,11 @@ class ModelRoutes:
     @property
     def current(self) -> Route | None:
         """The route of the chosen model if it was opened already."""
-        return self._opened.get(choose_model(self._session.state, self._session.settings)[0])
+        return self._opened.get(choose_model(self._state, self._settings())[0])
 
     def open_chosen(self) -> Route:
         """Return the route of the chosen model. Raises `ConfigError`, `ProviderError`."""
-        model, effort = choose_model(self._session.state, self._session.settings)
+        model, effort = choose_model(self._state, self._settings())
         if not model:
             raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
         return self.open(model, effort)
@@ -90,9 +100,9 @@ class ModelRoutes:
 
     def resolve(self) -> None:
         """Open all routes. Raises as `open_chosen`. Slow: an SDK may be imported."""
-        settings = self._session.settings
+        settings = self._settings()
         chosen = self.open_chosen()
-        _, effort = choose_model(self._session.state, settings)
+        _, effort = choose_model(self._state, settings)
         others = self._open_usable("fallback", settings.resolve_route("chat").fallback, effort)
         chains: dict[ModelJob, tuple[Route, ...]] = {"chat": (chosen, *others)}
         for job in SIDE_JOBS:
@@ -119,30 +129,30 @@ class ModelRoutes:
         for which, problem in self._problems.items():
             if which not in self._reported:
                 message = f"{which} can't be used: {problem.message}"
-                self._session.emit(Notice(level="warning", message=message, hint=problem.hint))
+                self._emit(Notice(level="warning", message=message, hint=problem.hint))
         self._reported |= self._problems.keys()
         self._problems.clear()
 
     def announce(self) -> None:
         """Record which model answers from now on, with what effort, if that is news."""
-        state, settings = self._session.state, self._session.settings
+        state, settings = self._state, self._settings()
         model, effort = choose_model(state, settings)
         if not model:
             return
-        able = self._session.models.capabilities(model, settings)
+        able = self._models.capabilities(model, settings)
         took = clamp_effort(effort, able)
         before = state.model_choices.route or RouteTaken(model=state.model)
         asked = effort if effort != took else ""
         if (before.model, before.effort, before.wanted, before.instead_of) == (model, took, asked, ""):
             return
-        window = settings.context.window or able.context_window or self._session.models.window(model)
-        self._session.emit(RouteTaken(model=model, effort=took, wanted=asked, context_window=window))
+        window = settings.context.window or able.context_window or self._models.window(model)
+        self._emit(RouteTaken(model=model, effort=took, wanted=asked, context_window=window))
         if asked and (before.model, before.wanted) != (model, asked):
             message = f"{model} has no effort to choose, as far as is known: {asked} is not asked for."
             if able.efforts:
                 has = ", ".join(able.efforts)
                 message = f"{model} has no effort {asked}: {took or 'its default'} is used; it has {has}."
-            self._session.emit(Notice(level="info", message=message))
+            self._emit(Notice(level="info", message=message))
 
     async def close(self) -> None:
         """Close the providers (a model, a key or an address has changed)."""
@@ -153,7 +163,7 @@ class ModelRoutes:
             await route.provider.close()
 
     def _open_route(self, name: str) -> Route:
-        models, settings = self._session.models, self._session.settings
+        models, settings = self._models, self._settings()
         provider, model = models.resolve(name, settings)
         able = models.capabilities(name, settings)
         window = settings.context.window or able.context_window or models.window(name)

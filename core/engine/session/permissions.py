@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from core.engine.auditing import record_audit_entry
-from core.errors import StateError
+from core.config import Settings
+from core.engine.services import EngineServices
+from core.errors import AgentTuiError, StateError
 from core.permissions.audit import AuditLog
 from core.permissions.rules import PermissionRule, find_strictest, select_rules
 from core.permissions.saved_rules import SavedRules
-from core.protocol.events import AnyEvent
 from core.sessions.private_directory import find_private_directory
+from core.shadow import Shadow
 from core.shell.network_grants import NetworkGrants
 from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 
-if TYPE_CHECKING:
-    from core.engine.session.session import Session
-
 
 class SessionPermissions:
-    """The permissions of one open session."""
+    """The permissions of one open session, whose own directory is `directory`."""
 
-    def __init__(self, session: Session) -> None:
-        directory = session.directory.path
-        self._session = session
-        self.saved_rules = SavedRules(session.workspace.root, keeps=find_private_directory(directory) is None)
-        self.audit = AuditLog(directory)
+    def __init__(
+        self,
+        directory: Path,
+        services: EngineServices,
+        shadow: Shadow,
+        *,
+        audit: AuditLog,
+        settings: Callable[[], Settings],
+        report_error: Callable[[AgentTuiError], None],
+    ) -> None:
+        self._interactive = services.interactive
+        self._settings = settings
+        self._report_error = report_error
+        self._audit = audit
+        self.saved_rules = SavedRules(services.workspace.root, keeps=find_private_directory(directory) is None)
         self.network_grants = NetworkGrants(directory / "network", self.load_rules, self._record_network_use)
-        self._withheld = WithheldFinder(session.workspace, session.shadow.ignore, self._may_read)
+        self._withheld = WithheldFinder(services.workspace, shadow.ignore, self._may_read)
         self._reading: tuple[PermissionRule, ...] = ()
 
     def load_rules(self) -> tuple[PermissionRule, ...]:
         """Return the configured rules and the patterns that the user saved. Raises `StateError`."""
-        return (*self._session.settings.permissions.parse_rules(), *self.saved_rules.parse_rules())
+        return (*self._settings().permissions.parse_rules(), *self.saved_rules.parse_rules())
 
     def find_withheld(self) -> WithheldPaths:
         """Return what a command that starts now must not read. Slow the first time: call it in a thread."""
@@ -49,20 +57,16 @@ class SessionPermissions:
 
     async def open_proxy(self) -> Path | None:
         """Return the socket of the network proxy; None = no host can be granted and no probe sends its log."""
-        if not (self._session.interactive or self.network_grants.list_hosts() or self.network_grants.collector):
+        if not (self._interactive or self.network_grants.list_hosts() or self.network_grants.collector):
             return None
         return await self.network_grants.open_proxy()
 
-    def record(self, event: AnyEvent) -> None:
-        """Write the event to the audit log before it counts. Raises `StateError`."""
-        record_audit_entry(self.audit, event)
-
     def _record_network_use(self, kind: str, data: dict[str, object]) -> None:
         try:
-            self.audit.record(kind, data)
+            self._audit.record(kind, data)
         except StateError as problem:
-            self._session.report_error(problem)
+            self._report_error(problem)
 
     async def close(self) -> None:
         await self.network_grants.close()
-        self.audit.close()
+        self._audit.close()

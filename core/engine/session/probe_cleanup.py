@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from core.agent.debug.debug_policy import remove_all_probes
 from core.agent.debug.leftover_marks import remove_marks
-from core.protocol.events import AnyEvent, ModeChanged, Notice, ProbesChecked, TurnFinished
+from core.engine.session.session import Session
+from core.protocol.events import Notice, ProbesChecked
 from core.sessions.store import SessionDirectory, is_locked
 from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
-
-if TYPE_CHECKING:
-    from core.engine.session.session import Session
 
 MAX_NAMED = 8
 
@@ -45,14 +40,3 @@ def prune_killed_runs(directory: SessionDirectory) -> None:
     for layers in directory.path.parent.glob(f"*/{LAYERS_FOLDER}"):
         if layers.parent != directory.path and not is_locked(layers.parent):
             ProbeOverlay(layers.parent.name, layers.parent, directory.cache_path).remove_leftovers()
-
-
-def drop_probes_before(session: Session, event: AnyEvent) -> None:
-    """Drop the installed probes ahead of the end of a turn or of Debug mode, and report that."""
-    match event:
-        case TurnFinished():
-            remove_all_probes(session.state.debug, session.emit, "the turn ended")
-        case ModeChanged() if event.mode != "debug":
-            remove_all_probes(session.state.debug, session.emit, "Debug mode was left")
-        case _:
-            return

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.engine.session.session import Session
 from core.errors import StateError
 from core.prompts import render
 from core.protocol.events import (
@@ -26,9 +27,6 @@ from core.protocol.events import (
     TodoChanged,
 )
 from core.protocol.messages import UserMessage
-
-if TYPE_CHECKING:
-    from core.engine.session.session import Session
 
 RestoreScope = Literal["files", "conversation", "both"]
 NOTE_FILE = "restoring.json"
@@ -48,44 +46,44 @@ class PendingRestore(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
 
 
-def finish_pending_restore(runtime: Session) -> str:
+def finish_pending_restore(session: Session) -> str:
     """Finish a restore that a crash cut off. Returns a sentence for the user, "" = there was none."""
-    restoring = _load_note(runtime)
+    restoring = _load_note(session)
     if restoring is None:
         return ""
-    if restoring.checkpoint not in runtime.state.checkpoints:
-        _remove_note(runtime)
+    if restoring.checkpoint not in session.state.checkpoints:
+        _remove_note(session)
         return ""
-    carry_out(runtime, restoring)
+    carry_out(session, restoring)
     return "A restore that was cut off was finished."
 
 
-def carry_out(runtime: Session, restoring: PendingRestore) -> None:
+def carry_out(session: Session, restoring: PendingRestore) -> None:
     """Carry out a restore, for the first time or once more, and remove its note."""
-    mark = runtime.state.checkpoints[restoring.checkpoint]
+    mark = session.state.checkpoints[restoring.checkpoint]
     if restoring.what != "conversation":
-        _restore_files(runtime, restoring)
+        _restore_files(session, restoring)
     if restoring.what != "files":
-        runtime.emit(ConversationRewound(to_seq=mark.seq, checkpoint=mark.id))
-        if (mark.todos, mark.plan_path) != (runtime.state.todos, runtime.state.todos_plan_path):
-            runtime.emit(TodoChanged(todos=mark.todos, plan=mark.plan_path))
-    runtime.log.sync()
-    runtime.save_summary()
-    _remove_note(runtime)
+        session.emit(ConversationRewound(to_seq=mark.seq, checkpoint=mark.id))
+        if (mark.todos, mark.plan_path) != (session.state.todos, session.state.todos_plan_path):
+            session.emit(TodoChanged(todos=mark.todos, plan=mark.plan_path))
+    session.log.sync()
+    session.save_summary()
+    _remove_note(session)
 
 
-def _restore_files(runtime: Session, restoring: PendingRestore) -> None:
-    done = runtime.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
-    runtime.shadow.refresh_annotations()
+def _restore_files(session: Session, restoring: PendingRestore) -> None:
+    done = session.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
+    session.shadow.refresh_annotations()
     left = {each.path for each in done.left}
     files = tuple(each for each in restoring.files if each not in left)
-    runtime.emit(CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=done.left))
+    session.emit(CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=done.left))
     if done.left:
-        runtime.emit(_describe_left(done.left))
-    if restoring.what == "files" and files and runtime.state.messages:
+        session.emit(_describe_left(done.left))
+    if restoring.what == "files" and files and session.state.messages:
         named = [escape_tags(each) for each in files[:MAX_NAMED]]
         text = wrap_tag("system_reminder", render("reminders/restored", files=named, more=len(files) - len(named)))
-        runtime.emit(MessageAppended(message=UserMessage(content=text, origin="program")))
+        session.emit(MessageAppended(message=UserMessage(content=text, origin="program")))
 
 
 def _describe_left(left: tuple[SkippedPath, ...]) -> Notice:
@@ -95,13 +93,13 @@ def _describe_left(left: tuple[SkippedPath, ...]) -> Notice:
     return Notice(level="warning", message=f"{count} left alone. {named}{more}")
 
 
-def _note_path(runtime: Session) -> Path:
-    return runtime.directory.path / NOTE_FILE
+def _note_path(session: Session) -> Path:
+    return session.directory.path / NOTE_FILE
 
 
-def save_note(runtime: Session, restoring: PendingRestore) -> None:
+def save_note(session: Session, restoring: PendingRestore) -> None:
     """Note the restore on the disk before it begins. Raises `StateError`."""
-    path = _note_path(runtime)
+    path = _note_path(session)
     temporary = path.with_suffix(".tmp")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
@@ -113,16 +111,16 @@ def save_note(runtime: Session, restoring: PendingRestore) -> None:
         raise StateError(f"The restore can't be noted in {path}: {error.strerror}. Nothing was changed.") from error
 
 
-def _load_note(runtime: Session) -> PendingRestore | None:
+def _load_note(session: Session) -> PendingRestore | None:
     try:
-        return msgspec.json.decode(_note_path(runtime).read_bytes(), type=PendingRestore)
+        return msgspec.json.decode(_note_path(session).read_bytes(), type=PendingRestore)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError):
-        _remove_note(runtime)
+        _remove_note(session)
         return None
 
 
-def _remove_note(runtime: Session) -> None:
+def _remove_note(session: Session) -> None:
     with suppress(OSError):
-        _note_path(runtime).unlink(missing_ok=True)
+        _note_path(session).unlink(missing_ok=True)

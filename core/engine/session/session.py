@@ -1,46 +1,41 @@
-"""An open session: its lock, log, fold, bus and shadow, and the one way by which an event is recorded.
+"""An open session: its lock, log, fold and shadow, its tasks, and how it is closed.
 
-The order is fixed: blobs first, then the record in the log, then the fold, then the clients. A record that the disk
-refuses never happened: `emit` raises and nobody sees it. What ends a turn must happen even then: `emit_surely`.
+Records are `StateError`-safe: the bytes of a change reach the disk first (blobs), then the event (`recorder`). What a
+command does to a session is in `core/engine/commands`, how a turn runs in `turns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
+from core.agent.debug.debug_policy import remove_all_probes
 from core.agent.planning.plan_sync import refresh_plan
-from core.clock import now_ms
+from core.agent.turn.subagent_limits import SubagentLimits
+from core.agent.turn.turn_context import TurnContext
 from core.config import Settings, TurnLimits
 from core.config.narrowing import apply_bounds
-from core.engine.models import ModelAccess
-from core.engine.project_trust import ProjectTrust
-from core.engine.session.event_bus import EventBus
+from core.engine.services import EngineServices
+from core.engine.session.bulk_acceptance import BulkAcceptance
+from core.engine.session.model_routes import ModelRoutes
 from core.engine.session.permissions import SessionPermissions
-from core.engine.session.probe_cleanup import drop_probes_before, prune_killed_runs, remove_probes
-from core.engine.session.recovery import close_open_turn
-from core.engine.session.restore import finish_pending_restore
+from core.engine.session.recorder import EventRecorder
 from core.engine.session.syntax_check import SyntaxChecker
-from core.engine.shared_box import SharedBox
-from core.errors import AgentTuiError, StateError
+from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
+from core.errors import AgentTuiError
 from core.filesystem.removal import remove_tree
-from core.git.temporary_directories import remove_abandoned
 from core.ids import new_id
+from core.permissions.audit import AuditLog
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
-from core.protocol.attachment_labels import strip_labels
+from core.protocol.attachment_labels import LABEL_PATTERN, strip_labels
 from core.protocol.messages import Usage
-from core.protocol.renames import map_conflicting_renames
-from core.protocol.review import Change, Origin
+from core.protocol.review import Origin
 from core.sessions import snapshot
 from core.sessions.log import SessionLog
 from core.sessions.private_directory import find_private_directory
-from core.sessions.redaction import EventRedactor
-from core.sessions.snapshot import open_session
 from core.sessions.store import SessionDirectory
 from core.sessions.summary import SessionSummary, build_summary, save_summary
 from core.shadow import BlobStore, ReviewState, Shadow
@@ -49,64 +44,59 @@ from core.shell.execution import CommandHost
 from core.shell.terminal import Terminal
 from core.state.fold import SessionState
 from core.user_dirs import get_config_dir, get_state_dir
-from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
 TITLE_LENGTH = 60
-MAX_BATCH = 250  # files that are promoted in one transaction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineServices:
-    """What all sessions of an engine share.
-
-    `interactive`: a user can be asked. `trusted`: the project's own configuration and rules are read. `bounds`:
-    settings of the project that can't be widened.
-    """
-
-    workspace: Workspace
-    settings: Settings
-    models: ModelAccess
-    boxes: SharedBox
-    interactive: bool = True
-    trusted: bool = True
-    trusting: ProjectTrust | None = None
-    bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
 
 class Session:
-    """A session that is open in this process.
+    """A session that is open in this process; `opening` makes it.
 
-    `configured` may be replaced between turns. `listener` gets every recorded event, after it counts.
+    `subagents`: the open sessions of its subagents, by id; `is_building`: they work on a plan. `context`: that of the
+    last turn, None before the first. `subagent_limits`: what a subagent may, None = it is the user's own
+    session.
     """
 
     def __init__(
-        self, directory: SessionDirectory, log: SessionLog, state: SessionState, around: EngineServices
+        self, directory: SessionDirectory, log: SessionLog, state: SessionState, services: EngineServices
     ) -> None:
+        self.id = directory.id
         self.directory = directory
         self.log = log
         self.state = state
-        self.configured, self.bounds = around.settings, around.bounds
-        self.models = around.models
-        self.interactive = around.interactive
-        self.trusted = around.trusted
-        self.trusting = around.trusting
-        self.workspace = around.workspace
-        self.turn_id = ""
-        self.listener: Callable[[ev.AnyEvent], None] | None = None
+        self.services = services
+        self.workspace = services.workspace
         self.announced: dict[str, str] = {}
-        self.door = EventRedactor()
         self.review = state.review if isinstance(state.review, ReviewState) else ReviewState()
-        self.bus = EventBus(directory.id, lambda after, limit, brief: log.read(after=after, limit=limit, brief=brief))
+        audit = AuditLog(directory.path)
+        self.recorder = EventRecorder(self.id, log, state, audit=audit, prepare=self._prepare_edge)
+        self.emit, self.emit_outside_turn = self.recorder.emit, self.recorder.emit_outside_turn
+        self.emit_surely = self.recorder.emit_surely
         blobs = BlobStore(directory.blobs_path)
-        self.shadow = Shadow(around.workspace, blobs, self.emit, self.review)
-        self.syntax_checker = SyntaxChecker(self.review, blobs, self.emit_apart)
-        folder = PlanFolder(around.workspace)
+        self.shadow = Shadow(services.workspace, blobs, self.emit, self.review)
+        self.syntax_checker = SyntaxChecker(self.review, blobs, self.emit_outside_turn)
+        self.recorder.listeners += [self.syntax_checker.observe, services.trust.observe]
+        self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, sync=log.sync, report_error=self.report_error)
+        folder = PlanFolder(services.workspace)
         folder.remove_abandoned()
         self.plans = PlanStore(folder)
-        self.boxes = around.boxes
-        self.permissions = SessionPermissions(self)
+        self.permissions = SessionPermissions(
+            directory.path,
+            services,
+            self.shadow,
+            audit=audit,
+            settings=lambda: self.settings,
+            report_error=self.report_error,
+        )
         self.terminal = Terminal(self._build_command_host())
+        self.routes = ModelRoutes(services.models, lambda: self.settings, state, self.emit)
+        self.context: TurnContext | None = None
+        self.subagent_limits: SubagentLimits | None = None
+        self.tasks = SessionTasks(self.id, self.report_error)
+        self.turn_slot = TurnSlot(self.tasks, self._interrupt_turn)
+        self.warm_up: asyncio.Task[None] | None = None
+        self.subagents: dict[str, Session] = {}
+        self.is_building = False
 
     def _build_command_host(self) -> CommandHost:
         return CommandHost(
@@ -114,9 +104,9 @@ class Session:
             shadow=self.shadow,
             state=self.state,
             emit=self.emit,
-            emit_outside_turn=self.emit_apart,
+            emit_outside_turn=self.emit_outside_turn,
             directory=self.directory.path,
-            box=self.boxes,
+            box=self.services.boxes,
             checks=lambda: self.settings.commands.checks,
             withheld=self.permissions.find_withheld,
             proxy=self.permissions.open_proxy,
@@ -124,120 +114,47 @@ class Session:
             cache=self.directory.cache_path,
         )
 
-    @classmethod
-    def create(cls, directory: SessionDirectory, around: EngineServices, first: ev.SessionStarted) -> Session:
-        """Create a session that begins with `first`."""
-        prune_killed_runs(directory)
-        remove_abandoned()
-        log = SessionLog(directory.log_path)
-        state = SessionState(review=ReviewState(), session_id=directory.id, recall=log.read_records)
-        runtime = cls(directory, log, state, around)
-        runtime.emit(first)
-        return runtime
-
-    @classmethod
-    def resume(cls, directory: SessionDirectory, around: EngineServices) -> Session:
-        """Open a session from its log: finish or undo promotions, then close what a dead turn left open."""
-        prune_killed_runs(directory)
-        remove_abandoned()
-        log, state, mended = open_session(directory.path, lambda: SessionState(review=ReviewState()))
-        state.session_id = directory.id
-        runtime = cls(directory, log, state, around)
-        repaired = [mended, *runtime.shadow.recover(), finish_pending_restore(runtime)]
-        runtime.turn_id = state.current_turn.id if state.current_turn is not None else ""
-        repaired.append(close_open_turn(state, runtime.emit, reopened=True))
-        runtime.turn_id = ""
-        remove_probes(runtime, resumed=True)
-        runtime.emit(ev.SessionResumed(repaired=" ".join(filter(None, repaired))))
-        return runtime
-
     @property
     def settings(self) -> Settings:
         """The configured settings, with what was chosen in this session as far as the project allows it."""
         limits, policy = self.state.limits, self.state.policy
-        found = self.configured
+        found, bounds = self.services.settings, self.services.bounds
         if limits.by == "user":
             chosen = TurnLimits(max_steps=limits.max_steps, max_cost=limits.max_cost, max_tokens=limits.max_tokens)
-            found = apply_bounds(replace(found, limits=chosen), self.bounds)
+            found = apply_bounds(replace(found, limits=chosen), bounds)
         if policy.by == "user":
-            found = apply_bounds(replace(found, commands=replace(found.commands, policy=policy.policy)), self.bounds)
+            found = apply_bounds(replace(found, commands=replace(found.commands, policy=policy.policy)), bounds)
         return found
 
     def compute_cost(self, model: str, usage: Usage) -> float | None:
         """Return the cost of one call in US dollars by the configured price, else the price list; None = not known."""
-        configured = self.configured.models.get(model)
+        configured = self.services.settings.models.get(model)
         if configured is not None and configured.price is not None:
             return configured.price.compute_cost(usage)
-        return self.models.cost(model, usage)
+        return self.services.models.cost(model, usage)
 
-    @property
-    def id(self) -> str:
-        return self.directory.id
-
-    def emit(self, event: ev.AnyEvent) -> None:
-        """Record, fold and publish an event. Raises `StateError`, with no effect, if it can't be recorded."""
-        passed = self.door.redact_event(event)
-        if passed is None or isinstance(passed, ev.LOSSY):
-            self._publish_live(passed)
-            return
-        self._prepare_edge(passed)
-        self.permissions.record(passed)
-        self._record(self._wrap(passed, self.log.last_seq + 1))
-
-    def emit_apart(self, event: ev.AnyEvent) -> None:
-        """Emit an event that belongs to no turn, though one may run."""
-        passed = self.door.redact_event(event)
-        if passed is None or isinstance(passed, ev.LOSSY):
-            self._publish_live(passed)
-            return
-        self.permissions.record(passed)
-        self._record(ev.Envelope(seq=self.log.last_seq + 1, session=self.id, at=now_ms(), event=passed))
-
-    def emit_surely(self, event: ev.AnyEvent) -> None:
-        """Emit an event; if the disk refuses it, keep it in memory and write it as soon as the disk accepts it."""
-        passed = self.door.redact_event(event)
-        if passed is None:
-            return
-        envelope = self._wrap(passed, self.log.last_seq + 1)
-        try:
-            self.permissions.record(passed)
-            self.log.append(envelope)
-        except StateError:
-            self.log.defer(envelope)
-        self._apply(envelope)
-
-    def _publish_live(self, event: ev.AnyEvent | None) -> None:
-        if event is not None:
-            self.bus.publish(self._wrap(event, self.log.last_seq))
-
-    def _record(self, envelope: ev.Envelope) -> None:
-        self.log.append(envelope)
-        self._apply(envelope)
-
-    def _wrap(self, event: ev.AnyEvent, seq: int) -> ev.Envelope:
-        return ev.Envelope(seq=seq, session=self.id, at=now_ms(), event=event, turn=self.turn_id)
-
-    def _apply(self, envelope: ev.Envelope) -> None:
-        self.state.apply(envelope)
-        self.bus.publish(envelope)
-        self.syntax_checker.observe(envelope.event)
-        if self.trusting is not None:
-            self.trusting.observe(envelope.event)
-        if self.listener is not None:
-            self.listener(envelope.event)
+    # Events.
 
     def _prepare_edge(self, event: ev.AnyEvent) -> None:
         """Do what has to happen at the edges of steps and turns, ahead of the event that marks the edge."""
-        drop_probes_before(self, event)
         match event:
             case ev.TurnStarted(prompt=prompt):
                 if not self.state.title:
                     self.emit(ev.SessionRenamed(title=derive_title(prompt)))
                 self.create_checkpoint(prompt)
-            case ev.StepStarted() | ev.TurnFinished() if self.settings.edits.policy == "auto":
-                self.accept_all()
+            case ev.StepStarted():
+                self._accept_automatically()
+            case ev.TurnFinished():
+                remove_all_probes(self.state.debug, self.emit, "the turn ended")
+                self._accept_automatically()
+            case ev.ModeChanged() if event.mode != "debug":
+                remove_all_probes(self.state.debug, self.emit, "Debug mode was left")
             case _:
                 return
+
+    def _accept_automatically(self) -> None:
+        if self.settings.edits.policy == "auto":
+            self.accept_all()
 
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
         """Create a checkpoint of this moment and return its id. Cheap, whatever the session holds."""
@@ -247,79 +164,14 @@ class Session:
         return name
 
     def accept_all(self, origin: Origin | None = None, paths: tuple[str, ...] = ()) -> list[str]:
-        """Promote every change (of an origin, or of these paths) that may be accepted in bulk, many per transaction.
-
-        Returns the paths left: protected, in conflict, or not writable.
-        """
-        left, ready = [], []
-        self.shadow.refresh_annotations()
-        pairs = map_conflicting_renames(self.review.changes)
-        for change in self.find_changes(origin, paths):
-            now = None if change.protected else self._check_disk(change.path)
-            if now is not None and not now.conflict and (part := select_hunks(now, origin)):
-                left += [] if self._accept_file(now.path, part) else [now.path]
-                continue
-            if change.protected or (now is not None and now.conflict):
-                left.append(change.path)
-                if now is not None and now.clean_hunks:
-                    self._accept_file(now.path, tuple(each.id for each in now.clean_hunks))
-            elif now is not None:
-                ready.append(change.path)
-            elif change.path in self.review.changes:
-                left.append(change.path)
-        held = {path for pair in pairs.items() if set(pair) & set(left) for path in pair}
-        left += [path for path in ready if path in held]
-        ready = [path for path in ready if path not in held]
-        for start in range(0, len(ready), MAX_BATCH):
-            left += self._accept_files(ready[start : start + MAX_BATCH])
+        """Accept every change (of an origin, or of these paths) that may be accepted in bulk; return the paths left."""
+        left = self.bulk_acceptance.accept(origin, paths)
         if self.settings.edits.policy == "auto" and self.state.unreported_by_id:
             self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported_by_id)))
         return left
 
-    def _check_disk(self, path: str) -> Change | None:
-        try:
-            return self.shadow.check_disk(path)
-        except StateError:
-            raise
-        except AgentTuiError as problem:
-            self.report_error(problem, path=path)
-            return None
-
-    def _accept_files(self, paths: list[str]) -> list[str]:
-        """Promote these files together or, if one of them can't be written, one by one. Returns the paths left."""
-        self.log.sync()
-        try:
-            self.shadow.accept_files([path for path in paths if path in self.review.changes])
-        except StateError:
-            raise
-        except AgentTuiError:
-            return [path for path in paths if path in self.review.changes and not self._accept_file(path)]
-        return []
-
-    def _accept_file(self, path: str, hunks: tuple[str, ...] = ()) -> bool:
-        try:
-            self.accept(path, hunks)
-        except StateError:
-            raise
-        except AgentTuiError as problem:
-            self.report_error(problem, path=path)
-            return False
-        return True
-
-    def find_changes(self, origin: Origin | None, paths: tuple[str, ...] = ()) -> list[Change]:
-        """Return the pending changes of an origin (None: any) and of these paths (none: all)."""
-        named = frozenset(paths)
-        found = (each for each in self.shadow.list_changes() if not named or each.path in named)
-        return [each for each in found if select_hunks(each, origin) is not None]
-
-    def accept(self, path: str, hunks: tuple[str, ...] = ()) -> None:
-        """Promote hunks of one file (none named: all). The record reaches the disk before the file does."""
-        self.log.sync()
-        self.shadow.resolve(path, hunks, "accept", "")
-
     def on_disk_changed(self, paths: tuple[str, ...]) -> None:
-        """Check pending changes against paths that changed on disk (none = too many to name) and notify the
-        clients."""
+        """Check pending changes against paths that changed on disk (none = too many to name) and notify the clients."""
         for path in list(self.review.changes):
             if not paths or path in paths:
                 try:
@@ -331,15 +183,46 @@ class Session:
             refresh_plan(self)
         self.emit(ev.FilesChanged(paths=paths))
 
-    def save_draft(self, text: str) -> None:
-        """Save the text of the prompt if it is news."""
-        if text != self.state.draft:
-            self.emit_apart(ev.DraftKept(text=text))
-
-    def report_error(self, problem: AgentTuiError, *, retryable: bool = False, path: str = "") -> None:
+    def report_error(self, problem: AgentTuiError, *, path: str = "") -> None:
         """Report a failure to the clients (`path`: of a verdict there), even when the disk is full."""
-        code, message, hint = problem.code, problem.message, problem.hint
-        self.emit_surely(ev.ErrorRaised(code=code, message=message, hint=hint, retryable=retryable, path=path))
+        self.emit_surely(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, path=path))
+
+    # What the user says and runs beside a turn.
+
+    def steer(self, text: str, identity: str = "") -> None:
+        """Send a message of the user to the running turn and to all its subagents. One that comes too late is given
+        back."""
+        identity = identity or new_id("steer")
+        self.emit(ev.TurnSteered(text=text, id=identity))
+        if not self.turn_slot.is_running:
+            self.emit(ev.SteerReturned(id=identity, text=text))
+        for subagent in self.subagents.values():
+            if subagent.turn_slot.is_running:
+                copy_attachments(self, subagent, text)
+                subagent.steer(text, identity)
+
+    def return_steers(self, ids: tuple[str, ...]) -> None:
+        """Give messages (none named: all) back to the user that no model was sent yet."""
+        for identity, text in list(self.state.pending_steers.items()):
+            if identity in ids or not ids:
+                self.emit(ev.SteerReturned(id=identity, text=text))
+        for subagent in self.subagents.values():
+            subagent.return_steers(ids)
+
+    def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
+        """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
+
+        async def run() -> None:
+            await work()
+            if not self.turn_slot.is_running:
+                self.terminal.squash_layers()
+
+        self.tasks.run_beside(run, name=name)
+
+    def _interrupt_turn(self) -> bool:
+        return self.context is not None and self.context.interrupt()
+
+    # What is left on the disk.
 
     def build_summary(self) -> SessionSummary:
         """Return the row of this session in a list of sessions."""
@@ -351,39 +234,57 @@ class Session:
             save_summary(self.directory.path, self.build_summary())
             snapshot.save_snapshot(self.directory.path, self.log, self.state)
 
-    @property
-    def outputs(self) -> Path:
-        return self.directory.outputs_path
+    async def close(self, reason: str = "") -> None:
+        """Interrupt what runs, carry out what was accepted, write what is left and release the lock.
 
-    def close(self, reason: str = "") -> None:
-        """Write what is left and release the lock. A session in which nothing happened leaves nothing behind."""
-        self.syntax_checker.close()
-        review = self.review
-        said = (
-            self.state.turns or self.state.unreported_commands or review.checkpoints
-        )  # what was rewound can be taken back
-        if not (
-            said
-            or self.state.draft
-            or self.state.pending_changes
-            or review.layers
-            or review.verdicts
-            or review.comments
-        ):
-            self.discard()
+        A session in which nothing happened leaves nothing behind.
+        """
+        await self.tasks.finish_effects()
+        await self._stop()
+        if self._is_empty:
+            self.remove()
             return
+        self.syntax_checker.close()
         self.emit_surely(ev.SessionClosed(reason=reason))
         self.save_summary()
         if self.log.size > snapshot.MIN_GROWTH:
             snapshot.save_snapshot(self.directory.path, self.log, self.state, least=1)
-        self.bus.close()
+        self.recorder.bus.close()
         self.log.close()
         self.directory.close()
 
-    def discard(self) -> None:
-        """Close the session as if it had never been."""
+    @property
+    def _is_empty(self) -> bool:
+        state, review = self.state, self.review
+        said = state.turns or state.unreported_commands or review.checkpoints  # what was rewound can be taken back
+        return not (said or state.draft or state.pending_changes or review.layers or review.verdicts or review.comments)
+
+    async def discard(self) -> None:
+        """Stop what runs, and leave nothing of the session."""
+        self.tasks.drop_effects()
+        await self._stop()
+        self.remove()
+
+    async def stop_turn(self) -> None:
+        """Interrupt the turn, wait until it has ended, and close the providers."""
+        await self.turn_slot.stop()
+        if self.warm_up is not None:  # it writes into the session's directory, which may be about to go
+            await asyncio.wait({self.warm_up}, timeout=STOP_LIMIT)
+        await self.routes.close()
+
+    async def _stop(self) -> None:
+        await self.stop_turn()
+        while self.subagents:
+            _, subagent = self.subagents.popitem()
+            await subagent.close()
+        await self.tasks.stop_commands()
+        await self.terminal.close()
+        await self.permissions.close()
+
+    def remove(self) -> None:
+        """Remove the session, which is at rest, as if it had never been."""
         self.syntax_checker.close()
-        self.bus.close()
+        self.recorder.bus.close()
         self.log.close()
         layers = self.directory.path / "layers"
         remove_location(layers)
@@ -393,17 +294,13 @@ class Session:
         self.directory.close()
 
 
-def select_hunks(change: Change, origin: Origin | None) -> tuple[str, ...] | None:
-    """Return the hunks of a change that are of an origin; () = the whole change, None = nothing.
-
-    Hunks that were made for several todos can stand in one file.
-    """
-    whose = change.origin.todo if change.origin else ""
-    if origin is None or origin != Origin(todo=origin.todo) or not any(hunk.todo for hunk in change.hunks):
-        return () if origin is None or origin.covers(change.origin) else None
-    hunks = [each for each in change.hunks if not each.moves] or change.hunks
-    own = tuple(hunk.id for hunk in hunks if (hunk.todo or whose) == origin.todo)
-    return () if len(own) == len(hunks) else own or None
+def copy_attachments(source: Session, target: Session, text: str) -> None:
+    """Copy the attachments that a text names into another session, under the same labels."""
+    for label in dict.fromkeys(LABEL_PATTERN.findall(text)):
+        attachment = source.state.attachments.get(label)
+        if attachment is not None and target.state.attachments.get(label) != attachment:
+            target.shadow.blobs.put(source.shadow.blobs.get(attachment.digest))
+            target.emit_outside_turn(ev.AttachmentAdded(label=label, attachment=attachment))
 
 
 def derive_title(prompt: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from core.engine.session.live_session import LiveSession
+from core.engine.session.session import Session
 from core.engine.subagents.sessions import open_subagent_session
 from core.errors import AgentTuiError
 from core.protocol.events import CheckRecorded, SubagentMerged, SubagentMerging
@@ -19,24 +19,23 @@ from core.state.subagents import SubagentState
 LOST = "Its session is not there any more: what it had done since could not be taken over."
 
 
-def merge_subagent(parent: LiveSession, child: LiveSession) -> SubagentMerged:
+def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
     """Take the changes of a subagent that is at rest into what is pending in its parent.
 
     Raises `StateError` if nothing or only a part was merged; it can be called again.
     """
-    runtime = parent.runtime
-    known = runtime.state.subagents[child.runtime.id]
-    child.runtime.log.sync()
+    known = parent.state.subagents[child.id]
+    child.log.sync()
     if known.state != "merging":
-        runtime.emit(SubagentMerging(id=known.id))
-        runtime.log.sync()
-    points = child.runtime.review.checkpoints
+        parent.emit(SubagentMerging(id=known.id))
+        parent.log.sync()
+    points = child.review.checkpoints
     name = next(iter(points), "")
     if not name:  # nothing was ever said to it, so it did nothing
         return _record_merge(parent, SubagentMerged(id=known.id))
-    origin = Origin(turn=runtime.turn_id, call=known.id, tool="subagent", todo=known.todo)
-    joining = SubagentMerge(runtime.shadow, SubagentWork(child.runtime.shadow, points[name], name))
-    began = child.runtime.state.started * 1_000_000
+    origin = Origin(turn=parent.recorder.turn_id, call=known.id, tool="subagent", todo=known.todo)
+    joining = SubagentMerge(parent.shadow, SubagentWork(child.shadow, points[name], name))
+    began = child.state.started * 1_000_000
     found = joining.run(origin, since=began, done=known.joined, without=(known.plan,))  # the program keeps the plan
     return _record_merge(
         parent,
@@ -51,15 +50,15 @@ def merge_subagent(parent: LiveSession, child: LiveSession) -> SubagentMerged:
     )
 
 
-def _record_merge(parent: LiveSession, event: SubagentMerged) -> SubagentMerged:
-    parent.runtime.emit(event)
-    parent.runtime.log.sync()
+def _record_merge(parent: Session, event: SubagentMerged) -> SubagentMerged:
+    parent.emit(event)
+    parent.log.sync()
     return event
 
 
-def adopt_checks(parent: LiveSession, child: LiveSession) -> None:
+def adopt_checks(parent: Session, child: Session) -> None:
     """Record the subagent's last check commands here if both have exactly the same pending changes."""
-    ours, theirs = parent.runtime.review.changes, child.runtime.review.changes
+    ours, theirs = parent.review.changes, child.review.changes
     is_same = {path: (each.base, each.pending) for path, each in ours.items()} == {
         path: (each.base, each.pending) for path, each in theirs.items()
     }
@@ -67,12 +66,12 @@ def adopt_checks(parent: LiveSession, child: LiveSession) -> None:
         return
     for check in dict.fromkeys(change.check for change in theirs.values() if change.check is not None):
         paths = tuple(path for path, change in theirs.items() if change.check == check)
-        parent.runtime.emit(CheckRecorded(check=replace(check, paths=paths)))
+        parent.emit(CheckRecorded(check=replace(check, paths=paths)))
 
 
-async def finish_merges(parent: LiveSession) -> None:
+async def finish_merges(parent: Session) -> None:
     """Finish the merges that a crash cut off."""
-    for each in [each for each in parent.runtime.state.subagents.values() if each.state == "merging"]:
+    for each in [each for each in parent.state.subagents.values() if each.state == "merging"]:
         try:
             child = open_subagent_session(parent, each.id)
             if child is None:
@@ -80,25 +79,25 @@ async def finish_merges(parent: LiveSession) -> None:
                 continue
             merge_subagent(parent, child)
         except AgentTuiError as problem:
-            parent.runtime.report_error(problem)
+            parent.report_error(problem)
         finally:
-            if (child := parent.children.pop(each.id, None)) is not None:
+            if (child := parent.subagents.pop(each.id, None)) is not None:
                 await child.close()
 
 
-def find_unresolved_paths(live: LiveSession, known: SubagentState) -> tuple[str, ...]:
+def find_unresolved_paths(session: Session, known: SubagentState) -> tuple[str, ...]:
     """Return the paths in which the work of a subagent waits for the user."""
-    changes = live.runtime.review.changes
+    changes = session.review.changes
     return tuple(path for path in known.conflicts if has_conflict_with(changes.get(path), known.id))
 
 
-def has_unfinished_todos(live: LiveSession, plan: str) -> bool:
+def has_unfinished_todos(session: Session, plan: str) -> bool:
     """True if subagents began todos of a plan that are still in progress, or not ticked off."""
-    todos = {todo.id for todo in live.runtime.plans.load(plan).todos if todo.status == "in_progress"}
+    todos = {todo.id for todo in session.plans.load(plan).todos if todo.status == "in_progress"}
     return any(
         each.plan == plan
         and each.todo in todos
         and each.state != "closed"
-        and (each.state == "merged" or live.runtime.directory.has_subagent(each.id))
-        for each in live.runtime.state.subagents.values()
+        and (each.state == "merged" or session.directory.has_subagent(each.id))
+        for each in session.state.subagents.values()
     )

@@ -24,7 +24,7 @@ from core.agent.turn.subagent_limits import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.faults import explain_fault
-from core.engine.session.live_session import LiveSession
+from core.engine.session.session import Session
 from core.engine.subagents.merging import adopt_checks, find_unresolved_paths, finish_merges, merge_subagent
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner, SubagentTask, verify_todo
 from core.engine.subagents.sessions import create_subagent_session, open_subagent_session, prune_subagent_sessions
@@ -57,9 +57,8 @@ RUN_ACCESS: Final = frozenset({Access.EXEC, Access.JOB})
 class ParallelBuild:
     """One build. `workers`: the most subagents at once; `only`: the one todo to build, "" = all."""
 
-    def __init__(self, live: LiveSession, plan: str, workers: int, only: str = "") -> None:
-        self._live = live
-        self._runtime = live.runtime
+    def __init__(self, session: Session, plan: str, workers: int, only: str = "") -> None:
+        self._session = session
         self._plan = plan
         self._workers = max(1, min(workers, MAX_SUBAGENTS))
         self._only = only
@@ -81,7 +80,8 @@ class ParallelBuild:
         context.emit(TurnStarted(prompt=prompt, mode=context.state.mode, model=context.route.id))
         context.emit(MessageAppended(message=UserMessage(content=wrap_tag("user_query", prompt))))
         end: tuple[TurnEnd, str] = ("interrupted", "")
-        self._runtime.listener, self._live.builds = self._on_event, True
+        self._session.recorder.listeners.append(self._on_event)
+        self._session.is_building = True
         working = context.working = asyncio.create_task(self._run_todos())
         try:
             await asyncio.wait({working})
@@ -92,14 +92,15 @@ class ParallelBuild:
             if not working.done():
                 working.cancel()
                 await asyncio.wait({working}, timeout=STOP_LIMIT)
-            context.working = self._runtime.listener = None
-            self._live.builds = False
+            context.working = None
+            self._session.recorder.listeners.remove(self._on_event)
+            self._session.is_building = False
             context.return_steers()
             self._finish_turn(end)
 
     async def _run_todos(self) -> None:
-        await finish_merges(self._live)
-        prune_subagent_sessions(self._runtime)
+        await finish_merges(self._session)
+        prune_subagent_sessions(self._session)
         try:
             while True:
                 self._start_todos()
@@ -175,7 +176,7 @@ class ParallelBuild:
                 self._unwanted.add(key)
                 self._reasons[key] = UNWANTED_REASON
                 self._tasks[key].cancel()
-        for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self._live, known)]:
+        for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self._session, known)]:
             del self._conflicted[key], self._reasons[key]
 
     def _on_event(self, event: AnyEvent) -> None:
@@ -202,13 +203,13 @@ class ParallelBuild:
 
     def _find_subagent(self, key: str) -> SubagentState | None:
         """Return the subagent that worked on a todo last."""
-        found = [each for each in self._runtime.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
+        found = [each for each in self._session.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
         return found[-1] if found and found[-1].state != "closed" else None
 
     async def _complete_merged(self, todo: Todo, known: SubagentState) -> str | None:
         """Complete a todo that was merged before. Returns why it needs more work; None = it needs none."""
         async with self._merge_lock:
-            if find_unresolved_paths(self._live, known):
+            if find_unresolved_paths(self._session, known):
                 self._wait_for_user(todo, known)
                 return None
             why = await verify_todo(self._context, todo) if todo.verify else ""
@@ -218,13 +219,13 @@ class ParallelBuild:
 
     async def _run_subagent(self, todo: Todo, known: SubagentState | None, why: str) -> None:
         """Let a subagent do the todo: the one that began it, or a new one."""
-        child = open_subagent_session(self._live, known.id) if known is not None else None
+        child = open_subagent_session(self._session, known.id) if known is not None else None
         merges = self._merges if child is None else -1
-        leash = SubagentLimits(parent_grants=self._is_granted, budget=self._spent)
+        limits = SubagentLimits(parent_grants=self._is_granted, budget=self._spent)
         others = tuple(key for key in self._tasks if key != todo.id)
         plan = replace(self._context.plans.load(self._plan), todos=self._load_todos())
         task = SubagentTask(plan=plan, todo=todo, others=others, why=why)
-        worker = SubagentRunner(self._live, child or await create_subagent_session(self._live), task, leash)
+        worker = SubagentRunner(self._session, child or await create_subagent_session(self._session), task, limits)
         end = SubagentEnd(reason="interrupted")
         try:
             end = await worker.run()
@@ -255,15 +256,15 @@ class ParallelBuild:
         if all(each.id != todo.id or each.status in DONE for each in self._load_todos()):
             self._reasons[todo.id] = UNWANTED_REASON
             return
-        merged = merge_subagent(self._live, worker.child)
+        merged = merge_subagent(self._session, worker.child)
         others, self._merges = merges != self._merges, self._merges + 1
         if not others:
-            adopt_checks(self._live, worker.child)
+            adopt_checks(self._session, worker.child)
         if merged.refused:
             self._reasons[todo.id] = " ".join(merged.notes)
             return
         if merged.conflicts:
-            self._wait_for_user(todo, self._runtime.state.subagents[worker.id])
+            self._wait_for_user(todo, self._session.state.subagents[worker.id])
             self._notify_conflict(todo, merged)
             return
         why = await verify_todo(self._context, todo) if todo.verify and others else ""
@@ -274,7 +275,7 @@ class ParallelBuild:
 
     def _wait_for_user(self, todo: Todo, known: SubagentState) -> None:
         self._conflicted[todo.id] = known
-        paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self._live, known))
+        paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self._session, known))
         self._reasons[todo.id] = f"its changes clash with others in {paths}"
 
     def _notify_conflict(self, todo: Todo, merged: SubagentMerged) -> None:
@@ -298,7 +299,7 @@ class ParallelBuild:
 
     def _finish_turn(self, end: tuple[TurnEnd, str]) -> None:
         """Report the end of the turn to the user and, in the history, to the model."""
-        context, state = self._context, self._runtime.state
+        context, state = self._context, self._session.state
         told = self._format_result()
         append_reminder(context, escape_tags(told))
         self._documents.add_text(told)

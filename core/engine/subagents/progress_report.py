@@ -8,7 +8,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from core.clock import monotonic
-from core.engine.session.live_session import LiveSession
+from core.engine.session.session import Session
 from core.protocol import events as ev
 from core.protocol.documents import TextDocument
 from core.protocol.messages import Usage
@@ -24,9 +24,9 @@ MAX_ACT_LENGTH: Final = 160  # characters of an act
 class SubagentReporter:
     """Follows one subagent while it works. `said`: its last words; `calls`: the number of tool calls."""
 
-    def __init__(self, parent: LiveSession, child: LiveSession, plan: str, todo: str) -> None:
-        self._parent = parent.runtime
-        self._child = child.runtime
+    def __init__(self, parent: Session, child: Session, plan: str, todo: str) -> None:
+        self._parent = parent
+        self._child = child
         self._plan = plan
         self._asker = f"Asked by the subagent at {todo}"
         self._acts: dict[str, ev.SubagentAction] = {}
@@ -36,7 +36,7 @@ class SubagentReporter:
         self._step = 0
         self.last_words = ""
         self.calls = 0
-        self._child.listener = self.observe
+        self._child.recorder.listeners.append(self.observe)
 
     @property
     def acts(self) -> tuple[ev.SubagentAction, ...]:
@@ -58,7 +58,7 @@ class SubagentReporter:
 
     def close(self) -> None:
         """Report nothing more, and withdraw its open questions and approvals."""
-        self._child.listener = None
+        self._child.recorder.listeners.remove(self.observe)
         if self._timer is not None:
             self._timer.cancel()
         for approval in [each.id for each in self._parent.state.approvals.values() if self._is_ours(each)]:

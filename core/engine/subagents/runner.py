@@ -12,8 +12,8 @@ from core.agent.planning.todo_verification import build_prover
 from core.agent.turn.subagent_limits import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
-from core.engine.session.live_session import LiveSession
 from core.engine.session.session import Session
+from core.engine.session.turns import ask_model, build_context, reserve_turn, start_turn
 from core.engine.subagents.progress_report import SubagentReporter
 from core.ids import new_id
 from core.plans.todo_graph import select_current
@@ -54,23 +54,23 @@ class SubagentTask(Struct, frozen=True, kw_only=True):
 class SubagentRunner:
     """Runs one subagent at its todo. `close` has to be called, whatever happened."""
 
-    def __init__(self, parent: LiveSession, child: LiveSession, task: SubagentTask, leash: SubagentLimits) -> None:
+    def __init__(self, parent: Session, child: Session, task: SubagentTask, limits: SubagentLimits) -> None:
         self.parent = parent
         self.child = child
         self.task = task
         self._started = monotonic()
-        self._is_resumed = child.runtime.id in parent.runtime.state.subagents
+        self._is_resumed = child.id in parent.state.subagents
         self._is_finished = False
-        child.turns.leash = leash
+        child.subagent_limits = limits
         todo = task.todo
-        _choose_model(child.runtime, todo)
-        parent.runtime.emit(
+        _choose_model(child, todo)
+        parent.emit(
             SubagentStarted(
-                id=child.runtime.id,
+                id=child.id,
                 todo=todo.id,
                 plan=task.plan.path,
                 title=todo.content,
-                model=child.runtime.state.model,
+                model=child.state.model,
                 again=self._is_resumed,
             )
         )
@@ -78,17 +78,17 @@ class SubagentRunner:
 
     @property
     def id(self) -> str:
-        return self.child.runtime.id
+        return self.child.id
 
     async def run(self) -> SubagentEnd:
         """Run until it has ended and nothing of it runs any more. Raises `AgentTuiError`."""
         end = await self._run_turns()
-        await self.child.runtime.terminal.close()
+        await self.child.terminal.close()
         self.report_end(end)
         return end
 
     async def _run_turns(self) -> SubagentEnd:
-        is_done, known = self._is_done, self.parent.runtime.state.subagents[self.id]
+        is_done, known = self._is_done, self.parent.state.subagents[self.id]
         asked = known.reason == "done" and bool(known.message)
         why = self.task.why or (UNANSWERED_INSTRUCTION if asked else RESUMED_INSTRUCTION if self._is_resumed else "")
         self._reporter.repeat_questions()
@@ -110,26 +110,26 @@ class SubagentRunner:
     @property
     def _is_done(self) -> bool:
         """True if it was done when it was stopped, so that only `verify` and the merge are left."""
-        known, turns = self.parent.runtime.state.subagents[self.id], self.child.runtime.state.turns
+        known, turns = self.parent.state.subagents[self.id], self.child.state.turns
         has_ended = known.reason == "done" and not known.message
         return self._is_resumed and has_ended and bool(turns) and turns[-1].reason == "done"
 
     @property
     def _has_worked(self) -> bool:
         """True if it has called a tool, or changed something before."""
-        review = self.child.runtime.review
+        review = self.child.review
         begun = next(iter(review.checkpoints.values()), None)
         return bool(self._reporter.calls) or begun is None or dict(begun.changes) != review.changes
 
     async def _run_turn(self, why: str) -> SubagentEnd:
-        turns, task = self.child.turns, self.task
-        whole = not self.child.runtime.state.turns
+        child, task = self.child, self.task
+        whole = not child.state.turns
         plan = replace(task.plan, todos=select_current(task.plan.todos))
         instruction = render("plan_subagent", todo=task.todo, plan=plan, others=task.others, why=why, whole=whole)
-        await turns.reserve()
-        turns.start(task.todo.content, (), instruction=instruction)
-        await turns.wait_ended()
-        turn = self.child.runtime.state.turns[-1]
+        await reserve_turn(child)
+        start_turn(child, ask_model(task.todo.content, instruction=instruction), task.todo.content)
+        await child.turn_slot.wait_ended()
+        turn = child.state.turns[-1]
         return SubagentEnd(reason=turn.reason or "failed", message=turn.message)
 
     async def _verify(self) -> str:
@@ -138,7 +138,7 @@ class SubagentRunner:
         if not todo.verify:
             return ""
         self._reporter.report_verify(todo.verify, "running")
-        why = await verify_todo(self.child.turns.build_context(), todo)
+        why = await verify_todo(build_context(self.child), todo)
         self._reporter.report_verify(todo.verify, "failed" if why else "completed")
         return why
 
@@ -148,14 +148,14 @@ class SubagentRunner:
             return
         self._is_finished = True
         self._reporter.close()
-        self.parent.runtime.emit_surely(
+        self.parent.emit_surely(
             SubagentFinished(
                 id=self.id,
                 reason=end.reason,
                 message=end.message,
                 said=self._reporter.last_words[-MAX_LAST_WORDS:],
                 acts=self._reporter.final_acts,
-                steps=sum(turn.steps for turn in self.child.runtime.state.turns),
+                steps=sum(turn.steps for turn in self.child.state.turns),
                 usage=self._reporter.usage,
                 duration_ms=round((monotonic() - self._started) * 1000),
             )
@@ -163,16 +163,16 @@ class SubagentRunner:
 
     async def close(self, end: SubagentEnd) -> None:
         """Stop it if it still works, save what it has, and close its session."""
-        await self.child.turns.stop()
-        await self.child.runtime.terminal.close()
+        await self.child.stop_turn()
+        await self.child.terminal.close()
         self.report_end(end)
-        self.parent.children.pop(self.id, None)
+        self.parent.subagents.pop(self.id, None)
         await self.child.close()
 
 
 def _choose_model(child: Session, todo: Todo) -> None:
     """Set the model and effort that the todo names, if the project is trusted; else those of the job."""
-    heard, state = child.trusted, child.state
+    heard, state = child.services.is_trusted, child.state
     model = (todo.model if heard else "") or child.settings.resolve_route("chat").model
     effort = todo.effort if heard else ""
     if model and model != state.model:

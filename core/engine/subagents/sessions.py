@@ -7,15 +7,17 @@ and it goes with its parent. Its changes reach the parent by a merge (`merging`)
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from core.agent.context.prompt_variants import copy_variants
-from core.engine.session.live_session import LiveSession
+from core.engine.services import EngineServices
 from core.engine.session.model_routes import derive_subagent_settings
-from core.engine.session.session import EngineServices, Session
+from core.engine.session.opening import create_session, resume_session
+from core.engine.session.session import Session
 from core.errors import StateError
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
@@ -29,16 +31,15 @@ from core.shadow.layers.layer_store import QUOTA, KeptLayers, LayerStore
 from core.shadow.subagent_merge import copy_for_subagent
 
 
-async def create_subagent_session(parent: LiveSession) -> LiveSession:
+async def create_subagent_session(parent: Session) -> Session:
     """Create a session that sees the parent's pending files and nothing of its conversation. Raises `StateError`."""
-    runtime = parent.runtime
-    directory = runtime.directory.open_subagent(new_id("sub"))
+    directory, shadow = parent.directory.open_subagent(new_id("sub")), parent.shadow
     moment = directory.id
-    runtime.shadow.layers.freeze(moment, runtime.log.last_seq)
+    shadow.layers.freeze(moment, parent.log.last_seq)
     try:
-        await asyncio.to_thread(_copy_layers, runtime.shadow.layers, runtime.shadow.layers.kept, directory)
-        _copy_blobs(runtime, directory)
-        return _register(parent, _start_session(runtime, directory))
+        await asyncio.to_thread(_copy_layers, shadow.layers, shadow.layers.kept, directory)
+        _copy_blobs(parent, directory)
+        return _register(parent, _start_session(parent, directory))
     except OSError as error:
         _discard_directory(directory)
         raise StateError(f"A subagent can't be begun in {directory.path}: {error.strerror}.") from error
@@ -47,18 +48,18 @@ async def create_subagent_session(parent: LiveSession) -> LiveSession:
         raise
     finally:
         with suppress(OSError):
-            runtime.shadow.layers.unfreeze(moment)
+            shadow.layers.unfreeze(moment)
 
 
-def open_subagent_session(parent: LiveSession, name: str) -> LiveSession | None:
+def open_subagent_session(parent: Session, name: str) -> Session | None:
     """Resume a subagent's session, or return the open one; None = it does not exist (any more)."""
-    if name in parent.children:
-        return parent.children[name]
-    if not parent.runtime.directory.has_subagent(name):
+    if name in parent.subagents:
+        return parent.subagents[name]
+    if not parent.directory.has_subagent(name):
         return None
-    directory = parent.runtime.directory.open_subagent(name)
+    directory = parent.directory.open_subagent(name)
     try:
-        return _register(parent, Session.resume(directory, _derive_services(parent.runtime)))
+        return _register(parent, resume_session(directory, _derive_services(parent)))
     except BaseException:
         directory.close()
         raise
@@ -86,15 +87,7 @@ def _derive_services(parent: Session) -> EngineServices:
     """Return the services for a subagent; its edits always wait for its merge, whatever is configured."""
     settings = derive_subagent_settings(parent.state, parent.settings)
     settings = replace(settings, edits=replace(settings.edits, policy="review"))
-    return EngineServices(
-        workspace=parent.workspace,
-        settings=settings,
-        models=parent.models,
-        boxes=parent.boxes,
-        interactive=parent.interactive,
-        trusted=parent.trusted,
-        trusting=parent.trusting,
-    )
+    return dataclasses.replace(parent.services, settings=settings, bounds={})
 
 
 def _copy_layers(layers: LayerStore, kept: KeptLayers, target: SessionDirectory) -> None:
@@ -124,13 +117,13 @@ def _copy_blobs(source: Session, target: SessionDirectory) -> None:
 
 def _start_session(source: Session, directory: SessionDirectory) -> Session:
     state = source.state
-    around = _derive_services(source)
-    model = around.settings.resolve_route("chat").model
+    services = _derive_services(source)
+    model = services.settings.resolve_route("chat").model
     copy_variants(source.directory.path, directory.path)
     first = SessionStarted(
         workspace=state.workspace, mode="agent", model=model, demo=state.is_demo, private=state.is_private
     )
-    child = Session.create(directory, around, first)
+    child = create_session(directory, services, first)
     if state.trust_state != "trusted":
         child.emit(TrustStated(state="restricted", directory=state.workspace))
     if state.shell.directory != "." or state.shell.environment or state.shell.removed:
@@ -144,16 +137,15 @@ def _start_session(source: Session, directory: SessionDirectory) -> Session:
     return child
 
 
-def _register(parent: LiveSession, runtime: Session) -> LiveSession:
+def _register(parent: Session, session: Session) -> Session:
     """Register the session with its parent and give it its share of the layers' quota, which they have together."""
-    live = LiveSession(runtime)
-    parent.children[runtime.id] = live
-    if (layers := parent.runtime.shadow.layers).exists:
-        inherited = runtime.shadow.layers.measure() if runtime.shadow.layers.exists else 0
-        runtime.shadow.layers.quota = inherited + max(0, QUOTA - layers.measure()) // (MAX_SUBAGENTS + 1)
+    parent.subagents[session.id] = session
+    if (layers := parent.shadow.layers).exists:
+        inherited = session.shadow.layers.measure() if session.shadow.layers.exists else 0
+        session.shadow.layers.quota = inherited + max(0, QUOTA - layers.measure()) // (MAX_SUBAGENTS + 1)
     else:
-        runtime.shadow.layers.quota = QUOTA // (MAX_SUBAGENTS + 1)
-    return live
+        session.shadow.layers.quota = QUOTA // (MAX_SUBAGENTS + 1)
+    return session
 
 
 def _discard_directory(directory: SessionDirectory) -> None:

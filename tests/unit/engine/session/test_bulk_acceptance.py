@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.session.session import select_hunks
+from core.engine.session.bulk_acceptance import select_hunks
 from core.protocol.review import Change, FileState, Hunk, Origin
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from core.config import Settings
 from core.engine.session.model_routes import ModelRoutes
 from core.providers.catalog.capabilities import Capabilities
+from core.state.fold import SessionState
 
 
 def test_a_provider_that_was_made_for_an_address_of_before_is_not_used():
@@ -15,13 +16,13 @@ def test_a_provider_that_was_made_for_an_address_of_before_is_not_used():
     def resolve(name: str, settings: Settings) -> tuple[Any, str]:
         made.append(settings.model)
         if len(made) == 1:  # the user gives a key while the first one is still being made
-            session.settings = Settings(model="new")
+            settings_now.append(Settings(model="new"))
             asyncio.run(routes.close())
         return SimpleNamespace(made_for=settings.model), name
 
     models = SimpleNamespace(resolve=resolve, capabilities=lambda *_: Capabilities(), window=lambda _: 0)
-    session = SimpleNamespace(models=models, settings=Settings(model="old"))
-    routes = ModelRoutes(session)  # type: ignore[arg-type]
+    settings_now = [Settings(model="old")]
+    routes = ModelRoutes(models, lambda: settings_now[-1], SessionState(), lambda _: None)  # type: ignore[arg-type]
     assert routes.open("openai/x").provider.made_for == "new"
     assert routes.open("openai/x").provider.made_for == "new"
     assert made == ["old", "new"]

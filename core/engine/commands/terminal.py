@@ -1,11 +1,17 @@
-"""Run a todo's `verify` command when the user completes it, like a command that the user typed.
+"""Commands on the terminal: the user's own commands, background jobs, the shell, a todo's `verify` command.
 
-The command stands in a file of the project, so it runs only where its effects are contained.
+The `verify` command stands in a file of the project, so it runs only where its effects are contained.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+from core.engine.commands.turns import check_text
+from core.engine.session.session import Session
+from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
+from core.protocol import commands as cmd
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.sandbox.results import CommandResult
@@ -13,6 +19,37 @@ from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
 
 MAX_OUTPUT = 4_000  # characters of output, its end, that are kept with the todo
+
+
+def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
+    """Run a command that the user typed, beside whatever else runs."""
+    check_text(command.command, "command")
+    if "\0" in command.command:
+        raise CommandRejected("the command holds a NUL character.", code="command_invalid")
+    return partial(_run_command, session, command.command)
+
+
+def _run_command(session: Session, command: str) -> None:
+    run = UserCommand(session.terminal, command)
+    session.run_beside(run.run, name=run.call)
+
+
+def prepare_job_stop(session: Session, command: cmd.JobStop) -> Effect:
+    """Stop a background job, or all of them."""
+    jobs = session.terminal.jobs
+    living = [job.id for job in jobs.running_jobs]
+    if command.job and command.job not in living:
+        raise CommandRejected(f"no job {command.job!r} runs.", code="job_unknown")
+
+    async def stop() -> None:
+        for job in [command.job] if command.job else living:
+            await jobs.end(job)
+
+    return stop
+
+
+def prepare_reset(session: Session, _: cmd.ShellReset) -> Effect:
+    return session.terminal.reset_shell
 
 
 async def run_verify(terminal: Terminal, plan: str, todo: Todo) -> CommandResult | None:

@@ -1,0 +1,70 @@
+"""Commands on what a session goes on with: its title, mode, model and effort, and saved permissions."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from core.engine.commands.turns import check_text
+from core.engine.session.session import TITLE_LENGTH, Session
+from core.engine.session.tasks import Effect
+from core.engine.session.turns import announce_route, preload
+from core.errors import CommandRejected
+from core.permissions.saved_rules import SavedRules
+from core.protocol import commands as cmd
+from core.protocol.events import EffortChanged, ModeChanged, ModelChanged, SessionRenamed
+
+
+def prepare_rename(session: Session, command: cmd.SessionRename) -> Effect:
+    check_text(command.title, "title")
+    title = " ".join(command.title.split())[: 2 * TITLE_LENGTH]
+    return partial(session.emit, SessionRenamed(title=title))
+
+
+def prepare_mode(session: Session, command: cmd.ModeSet) -> Effect:
+    def set_mode() -> None:
+        if session.state.mode != command.mode:
+            session.emit(ModeChanged(mode=command.mode))
+            announce_route(session)
+
+    return set_mode
+
+
+def prepare_effort(session: Session, command: cmd.EffortSet) -> Effect:
+    """Set the effort, for the current mode alone if that has an effort of its own."""
+
+    def set_effort() -> None:
+        mode = session.state.mode
+        is_own = session.settings.get_mode_settings(mode).effort
+        session.emit(EffortChanged(effort=command.effort, mode=mode if is_own else ""))
+        announce_route(session)
+
+    return set_effort
+
+
+async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
+    """Set the model, for the current mode alone if that has a model of its own."""
+    models, model = session.services.models, command.model
+    await asyncio.to_thread(models.resolve, model, session.settings)
+
+    async def set_model() -> None:
+        window = session.settings.context.window or await asyncio.to_thread(models.window, model)
+        mode = session.state.mode
+        is_own = session.settings.get_mode_settings(mode).model
+        session.emit(ModelChanged(model=model, context_window=window, mode=mode if is_own else ""))
+        announce_route(session)
+        preload(session)
+
+    return set_model
+
+
+def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) -> Effect:
+    """Remove a saved permission. `CommandRejected`: there is none of this id."""
+    saved = SavedRules(session.workspace.root)
+    if not any(each.id == command.id for each in saved.load()):
+        raise CommandRejected(f"there is no permission {command.id!r}.", code="permission_unknown")
+
+    def remove() -> None:
+        saved.remove(command.id)
+
+    return remove

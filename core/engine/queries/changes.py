@@ -1,0 +1,102 @@
+"""Queries about what is pending, and about the checkpoints to which it can be taken back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.engine.commands.checkpoints import find_checkpoint
+from core.engine.queries.source import QuerySource
+from core.engine.session.session import Session
+from core.languages import detect_language
+from core.protocol import queries as q
+from core.protocol.pictures import PictureAnswer, PictureQuery
+from core.protocol.review import Change, FileState
+from core.shadow.checkpoints.file_checkpoints import RestoreStep
+from core.state.conversation import ConversationCheckpoint, is_checkpoint_left
+
+
+def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
+    return q.DiffAnswer(diff=source.require_session(query.session).shadow.diff(query.path, query.context))
+
+
+def answer_hunk(source: QuerySource, query: q.HunkQuery) -> q.HunkAnswer:
+    path, hunk = query.path, query.hunk
+    text, place = source.require_session(query.session).shadow.hunk_edits.read_text(path, hunk)
+    return q.HunkAnswer(path=path, hunk=hunk, text=text, start=place.new_start, language=detect_language(path))
+
+
+def answer_conflict(source: QuerySource, query: q.ConflictQuery) -> q.ConflictAnswer:
+    return q.ConflictAnswer(sides=source.require_session(query.session).shadow.conflicts.read_sides(query.path))
+
+
+async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q.GitPreviewAnswer:
+    git = source.require_session(query.session).shadow.bulks.git
+    return q.GitPreviewAnswer(preview=await asyncio.to_thread(git.preview, query.root))
+
+
+async def answer_picture(source: QuerySource, query: PictureQuery) -> PictureAnswer:
+    from core.attachments.pictures import render_preview
+
+    blobs = source.require_session(query.session).shadow.blobs
+    data = await asyncio.to_thread(blobs.get, query.digest)
+    return PictureAnswer(rows=await asyncio.to_thread(render_preview, data, query.columns, query.rows))
+
+
+def answer_checkpoints(source: QuerySource, query: q.CheckpointsQuery) -> q.CheckpointsAnswer:
+    """Return all checkpoints, oldest first."""
+    session = source.require_session(query.session)
+    return q.CheckpointsAnswer(
+        checkpoints=tuple(_describe_checkpoint(session, mark) for mark in session.state.checkpoints.values())
+    )
+
+
+def answer_checkpoint_preview(source: QuerySource, query: q.CheckpointPreviewQuery) -> q.CheckpointPreviewAnswer:
+    """Return what a restore would change. `CommandRejected`: there is no checkpoint of that id."""
+    session = source.require_session(query.session)
+    mark, files = find_checkpoint(session, query.id), session.shadow.checkpoints
+    shown = (_describe_path(step) for step in files.plan(query.id))
+    return q.CheckpointPreviewAnswer(
+        info=_describe_checkpoint(session, mark),
+        paths=tuple(each for each in shown if each.pending or each.disk or each.reason),
+        bulks=files.find_changed_bulks(query.id),
+        messages=max(len(session.state.messages) - mark.messages, 0),
+    )
+
+
+def _describe_checkpoint(session: Session, mark: ConversationCheckpoint) -> q.CheckpointInfo:
+    files = session.shadow.checkpoints
+    return q.CheckpointInfo(
+        id=mark.id,
+        seq=mark.seq,
+        at=mark.at,
+        prompt=mark.prompt,
+        before=mark.before,
+        files=len(files.find_changed_paths(mark.id)) + len(files.find_changed_bulks(mark.id)),
+        generated=mark.generated,
+        left=is_checkpoint_left(session.state, mark),
+        problem=files.describe_problem(mark.id),
+    )
+
+
+def _describe_path(step: RestoreStep) -> q.RestoredPath:
+    if step.reason:
+        return q.RestoredPath(path=step.path, reason=step.reason)
+    return q.RestoredPath(
+        path=step.path, pending=_pending_effect(step.now, step.change), disk=_disk_effect(step.disk, step.target)
+    )
+
+
+def _pending_effect(now: Change | None, then: Change | None) -> q.PendingEffect:
+    if now == then:
+        return ""
+    if then is None:
+        return "resolve"
+    return "propose" if now is None else "revise"
+
+
+def _disk_effect(now: FileState, then: FileState) -> q.DiskEffect:
+    if now == then:
+        return ""
+    if then.kind == "absent":
+        return "delete"
+    return "create" if now.kind == "absent" else "edit"

@@ -1,0 +1,109 @@
+"""Queries about sessions: what there is, what one goes on with, what its model is sent, what its probes logged."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from core.engine.models import ModelAccess
+from core.engine.queries.source import QuerySource
+from core.engine.session.session import Session
+from core.errors import CommandRejected
+from core.protocol import queries as q
+from core.protocol.debug import ProbeRecord
+from core.sessions.listing import list_sessions, load_prompts
+from core.sessions.summary import SessionSummary
+
+MAX_RECORDS: Final = 2_000  # records of a debug run
+MAX_PLACES: Final = 500  # places in which two runs differ
+MAX_SIDE: Final = 40  # records of each side of one
+
+
+def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer:
+    ui = source.services.settings.ui
+    return q.SettingsAnswer(theme=ui.theme, keymap=ui.keymap)
+
+
+async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.SessionsAnswer:
+    known, store = _summarize_open(source), source.services.store
+    return q.SessionsAnswer(sessions=await asyncio.to_thread(list_sessions, store, limit=query.limit, known=known))
+
+
+async def answer_prompt_history(source: QuerySource, query: q.PromptHistoryQuery) -> q.PromptHistoryAnswer:
+    known, store = _summarize_open(source), source.services.store
+    return q.PromptHistoryAnswer(prompts=await asyncio.to_thread(load_prompts, store, limit=query.limit, known=known))
+
+
+def _summarize_open(source: QuerySource) -> dict[str, SessionSummary]:
+    return {name: session.build_summary() for name, session in source.sessions.items()}
+
+
+async def answer_idle(source: QuerySource, query: q.IdleQuery) -> q.IdleAnswer:
+    session = source.require_session(query.session)
+    await session.tasks.wait_idle()
+    return q.IdleAnswer(seq=session.log.last_seq)
+
+
+async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAnswer:
+    from core.providers.registry import discover_models
+
+    return await discover_models(source.services.settings, probe=query.discover)
+
+
+async def answer_routes(source: QuerySource, query: q.RoutesQuery) -> q.RoutesAnswer:
+    from core.engine.queries.route_table import build_route_table
+
+    session = source.find_session(query.session)
+    state, models = (session.state, session.services.models) if session is not None else (None, ModelAccess())
+    return await asyncio.to_thread(build_route_table, source.services.settings, models, state)
+
+
+async def answer_context(source: QuerySource, query: q.ContextQuery) -> q.ContextAnswer:
+    from core.engine.queries.context_report import report_context
+
+    session = source.require_session(query.session)
+    return await report_context(session.context, session.state)
+
+
+async def answer_permissions(source: QuerySource, query: q.PermissionsQuery) -> q.PermissionsAnswer:
+    from core.engine.queries.permissions import list_permissions
+
+    session, services = source.find_session(query.session), source.services
+    return await asyncio.to_thread(list_permissions, services.workspace, services.settings, session)
+
+
+def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswer:
+    from core.engine.queries.permissions import preview_pattern
+
+    session = source.find_session(query.session)
+    return preview_pattern(query, list(session.state.command_history) if session is not None else [])
+
+
+def answer_probe_log(source: QuerySource, query: q.ProbeLogQuery) -> q.ProbeLogAnswer:
+    """The log of a debug run, filtered, and its comparison with another run; both limited to what a screen can use.
+
+    Raises `CommandRejected` for an unknown run, `StateError` for a log that can't be read.
+    """
+    from core.debug.run_comparison import compare_runs, narrow_place
+
+    session, other = source.require_session(query.session), query.compare_with
+    records = _load_records(session, query, query.run)
+    places = compare_runs(_load_records(session, query, other), records)[:MAX_PLACES] if other else ()
+    return q.ProbeLogAnswer(
+        run=query.run,
+        total=len(records),
+        records=records[:MAX_RECORDS],
+        compare_with=other,
+        places=tuple(narrow_place(place, MAX_SIDE) for place in places),
+    )
+
+
+def _load_records(session: Session, query: q.ProbeLogQuery, run: str) -> tuple[ProbeRecord, ...]:
+    from core.debug.probe_records import decode_records
+    from core.debug.run_comparison import filter_records
+
+    known = session.state.debug.runs.get(run)
+    if known is None:
+        raise CommandRejected(f"there is no run {run!r}.", code="run_unknown")
+    records = decode_records(session.shadow.blobs.get(known.log)) if known.log else ()
+    return filter_records(records, hypothesis=query.hypothesis, words=query.words.split())

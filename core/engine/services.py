@@ -1,0 +1,61 @@
+"""What an engine is started with, and what all its sessions share: workspace, settings, models, box, trust."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.config import Settings
+from core.engine.models import ModelAccess
+from core.engine.project_trust import ProjectTrust
+from core.engine.shared_box import SharedBox
+from core.protocol.events import ModeName
+from core.protocol.messages import Effort
+from core.sandbox.box import Tier
+from core.sessions.store import SessionStore
+from core.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """Options of the command line on top of the configuration; None = not given.
+
+    `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for this run.
+    """
+
+    mode: ModeName | None = None
+    model: str | None = None
+    effort: Effort | None = None
+    max_steps: int | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    interactive: bool = True
+    watch: bool = True
+    tier: Tier | None = None
+    trust: bool = False
+    private: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class EngineServices:
+    """Made when the first session of a workspace is opened.
+
+    `settings` may be replaced between turns. `bounds`: settings of the project that can't be widened. `interactive`: a
+    user can be asked. `notices` wait for the next session.
+    """
+
+    workspace: Workspace
+    settings: Settings
+    models: ModelAccess
+    boxes: SharedBox
+    store: SessionStore
+    trust: ProjectTrust
+    interactive: bool = True
+    bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def is_trusted(self) -> bool:
+        """True if the project's own configuration and rules are read."""
+        return self.trust.trusted

@@ -1,0 +1,110 @@
+"""Accept pending changes in bulk, many files per transaction; protected ones and conflicts are left for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from core.errors import AgentTuiError, StateError
+from core.protocol.renames import map_conflicting_renames
+from core.protocol.review import Change, Origin
+from core.shadow import ReviewState, Shadow
+
+MAX_BATCH: Final = 250  # files that are promoted in one transaction
+
+
+class ReportFileError(Protocol):
+    """Reports why a verdict on the file `path` failed."""
+
+    def __call__(self, problem: AgentTuiError, *, path: str) -> None: ...
+
+
+class BulkAcceptance:
+    """Accepts changes of one session's shadow. `sync`: bring the log to the disk, ahead of what is promoted."""
+
+    def __init__(
+        self, shadow: Shadow, review: ReviewState, *, sync: Callable[[], None], report_error: ReportFileError
+    ) -> None:
+        self._shadow = shadow
+        self._review = review
+        self._sync = sync
+        self._report_error = report_error
+
+    def find_changes(self, origin: Origin | None, paths: tuple[str, ...] = ()) -> list[Change]:
+        """Return the pending changes of an origin (None: any) and of these paths (none: all)."""
+        named = frozenset(paths)
+        found = (each for each in self._shadow.list_changes() if not named or each.path in named)
+        return [each for each in found if select_hunks(each, origin) is not None]
+
+    def accept(self, origin: Origin | None, paths: tuple[str, ...]) -> list[str]:
+        """Promote every change (of an origin, or of these paths) that may be accepted in bulk.
+
+        Returns the paths left: protected, in conflict, or not writable.
+        """
+        left, ready = [], []
+        self._shadow.refresh_annotations()
+        pairs = map_conflicting_renames(self._review.changes)
+        for change in self.find_changes(origin, paths):
+            now = None if change.protected else self._check_disk(change.path)
+            if now is not None and not now.conflict and (part := select_hunks(now, origin)):
+                left += [] if self._accept_file(now.path, part) else [now.path]
+                continue
+            if change.protected or (now is not None and now.conflict):
+                left.append(change.path)
+                if now is not None and now.clean_hunks:
+                    self._accept_file(now.path, tuple(each.id for each in now.clean_hunks))
+            elif now is not None:
+                ready.append(change.path)
+            elif change.path in self._review.changes:
+                left.append(change.path)
+        held = {path for pair in pairs.items() if set(pair) & set(left) for path in pair}
+        left += [path for path in ready if path in held]
+        ready = [path for path in ready if path not in held]
+        for start in range(0, len(ready), MAX_BATCH):
+            left += self._accept_files(ready[start : start + MAX_BATCH])
+        return left
+
+    def _check_disk(self, path: str) -> Change | None:
+        try:
+            return self._shadow.check_disk(path)
+        except StateError:
+            raise
+        except AgentTuiError as problem:
+            self._report_error(problem, path=path)
+            return None
+
+    def _accept_files(self, paths: list[str]) -> list[str]:
+        """Promote these files together or, if one of them can't be written, one by one. Returns the paths left."""
+        self._sync()
+        try:
+            self._shadow.accept_files([path for path in paths if path in self._review.changes])
+        except StateError:
+            raise
+        except AgentTuiError:
+            return [path for path in paths if path in self._review.changes and not self._accept_file(path)]
+        return []
+
+    def _accept_file(self, path: str, hunks: tuple[str, ...] = ()) -> bool:
+        """Promote hunks of one file (none named: all). False if that failed, which is reported."""
+        self._sync()
+        try:
+            self._shadow.resolve(path, hunks, "accept", "")
+        except StateError:
+            raise
+        except AgentTuiError as problem:
+            self._report_error(problem, path=path)
+            return False
+        return True
+
+
+def select_hunks(change: Change, origin: Origin | None) -> tuple[str, ...] | None:
+    """Return the hunks of a change that are of an origin; () = the whole change, None = nothing.
+
+    Hunks that were made for several todos can stand in one file.
+    """
+    whose = change.origin.todo if change.origin else ""
+    if origin is None or origin != Origin(todo=origin.todo) or not any(hunk.todo for hunk in change.hunks):
+        return () if origin is None or origin.covers(change.origin) else None
+    hunks = [each for each in change.hunks if not each.moves] or change.hunks
+    own = tuple(hunk.id for hunk in hunks if (hunk.todo or whose) == origin.todo)
+    return () if len(own) == len(hunks) else own or None

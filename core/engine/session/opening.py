@@ -1,0 +1,44 @@
+"""Open a session: a new one, or one from its log, with what a crash left of it repaired."""
+
+from __future__ import annotations
+
+from core.engine.services import EngineServices
+from core.engine.session.probe_cleanup import prune_killed_runs, remove_probes
+from core.engine.session.recovery import close_open_turn
+from core.engine.session.restore import finish_pending_restore
+from core.engine.session.session import Session
+from core.git.temporary_directories import remove_abandoned
+from core.protocol.events import SessionResumed, SessionStarted
+from core.sessions.log import SessionLog
+from core.sessions.snapshot import open_session
+from core.sessions.store import SessionDirectory
+from core.shadow import ReviewState
+from core.state.fold import SessionState
+
+
+def create_session(directory: SessionDirectory, services: EngineServices, first: SessionStarted) -> Session:
+    """Create a session that begins with `first`. Raises `StateError`."""
+    prune_killed_runs(directory)
+    remove_abandoned()
+    log = SessionLog(directory.log_path)
+    state = SessionState(review=ReviewState(), session_id=directory.id, recall=log.read_records)
+    session = Session(directory, log, state, services)
+    session.emit(first)
+    return session
+
+
+def resume_session(directory: SessionDirectory, services: EngineServices) -> Session:
+    """Open a session from its log: finish or undo promotions, then close what a dead turn left open. Raises
+    `StateError`."""
+    prune_killed_runs(directory)
+    remove_abandoned()
+    log, state, mended = open_session(directory.path, lambda: SessionState(review=ReviewState()))
+    state.session_id = directory.id
+    session = Session(directory, log, state, services)
+    repaired = [mended, *session.shadow.recover(), finish_pending_restore(session)]
+    session.recorder.turn_id = state.current_turn.id if state.current_turn is not None else ""
+    repaired.append(close_open_turn(state, session.emit, reopened=True))
+    session.recorder.turn_id = ""
+    remove_probes(session, resumed=True)
+    session.emit(SessionResumed(repaired=" ".join(filter(None, repaired))))
+    return session

@@ -1,0 +1,152 @@
+"""The tasks of a session: effects of commands in their order, the user's commands beside them, and the one turn.
+
+A command is answered first; effects then happen in the order in which the commands were accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from core.engine.faults import explain_fault
+from core.errors import AgentTuiError, CommandRejected
+from core.tasks import TaskOwner
+
+STOP_LIMIT: Final = 5.0  # seconds that a turn has to end when it is stopped
+
+Effect = Callable[[], Awaitable[None] | None]
+
+
+class SessionTasks:
+    """Owns the tasks of one session. `report_error` is called with what an effect or a command fails for."""
+
+    def __init__(self, session: str, report_error: Callable[[AgentTuiError], None]) -> None:
+        self._session = session
+        self._report_error = report_error
+        self._effects: asyncio.Queue[Effect] = asyncio.Queue()
+        self._worker: asyncio.Task[None] | None = None
+        self._commands = TaskOwner()
+        self._others = TaskOwner()
+        self._is_closed = False
+
+    def schedule(self, effect: Effect) -> None:
+        """Queue an effect behind those accepted before it; it starts at the caller's next await at the earliest."""
+        if self._worker is None:
+            self._worker = self.start(self._run_effects(), name="effects")
+        self._effects.put_nowait(effect)
+
+    async def _run_effects(self) -> None:
+        while not self._is_closed:
+            await self._run_guarded(await self._effects.get())
+            await asyncio.sleep(0)  # a turn that was begun starts before the next effect, which may be meant for it
+            self._effects.task_done()
+
+    async def _run_guarded(self, work: Effect) -> None:
+        try:
+            if (waiting := work()) is not None:
+                await waiting
+        except AgentTuiError as problem:
+            self._report_error(problem)
+        except Exception as problem:  # a fault of ours in one command must not end the session
+            self._report_error(explain_fault(problem))
+
+    async def wait_idle(self) -> None:
+        """Wait until every accepted command has had its effect."""
+        await self._effects.join()
+
+    async def finish_effects(self) -> None:
+        """Carry out what was accepted, and nothing after that. Within an effect: that one is the last."""
+        if self._worker is not None and self._worker is not asyncio.current_task():
+            await self._effects.join()
+        self.drop_effects()
+
+    def drop_effects(self) -> None:
+        """Carry out nothing more; within an effect, that one still ends."""
+        self._is_closed = True
+        if self._worker is not None and self._worker is not asyncio.current_task():
+            self._worker.cancel()
+
+    def start(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        """Start a task of the session."""
+        return self._others.start(work, name=f"{name} of {self._session}")
+
+    def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
+        """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
+        self._commands.spawn(self._run_guarded(work), name=name)
+
+    @property
+    def has_running_commands(self) -> bool:
+        """True if a command of the user's own runs."""
+        return self._commands.is_busy
+
+    async def stop_commands(self) -> None:
+        """Stop the user's own commands."""
+        await self._commands.cancel()
+
+
+class TurnSlot:
+    """The one turn that a session may run at a time: claimed, started, interrupted, waited for.
+
+    `interrupt_work()` stops what the turn waits for; False: it waits for nothing, so its task is cancelled.
+    """
+
+    def __init__(self, tasks: SessionTasks, interrupt_work: Callable[[], bool]) -> None:
+        self._tasks = tasks
+        self._interrupt_work = interrupt_work
+        self._task: asyncio.Task[None] | None = None
+        self._is_reserved = False
+        self.is_stopping = False
+
+    @property
+    def is_running(self) -> bool:
+        """True from the moment it is claimed until its task has ended."""
+        return self._is_reserved or (self._task is not None and not self._task.done())
+
+    async def reserve(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Claim the next turn, then `prepare` it; waits for one that is being stopped.
+
+        Raises `CommandRejected` while another one runs, and what `prepare` raises: then it is free again.
+        """
+        if self.is_stopping and self._task is not None:
+            await asyncio.wait({self._task}, timeout=STOP_LIMIT)
+        if self.is_running:
+            raise CommandRejected(
+                "a turn is running.", hint="Wait for its end, interrupt it, or steer it.", code="turn_running"
+            )
+        self._is_reserved = True
+        try:
+            await prepare()
+        except BaseException:
+            self._is_reserved = self.is_stopping = False
+            raise
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start the reserved turn."""
+        self._task = self._tasks.start(work, name="turn")
+        self._is_reserved = False
+
+    async def wait_ended(self) -> None:
+        """Wait until the running turn has ended. If this is cancelled, the turn is interrupted and waited for."""
+        if (task := self._task) is None:
+            return
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            self.interrupt()
+            await asyncio.wait({task}, timeout=STOP_LIMIT)
+            raise
+
+    def interrupt(self) -> None:
+        """Stop the turn soon; what it had is kept."""
+        if self._task is not None and not self._task.done() and not self._interrupt_work():
+            self._task.cancel()
+
+    async def stop(self) -> None:
+        """Interrupt, and wait until the turn has ended."""
+        task = self._task
+        if task is not None and not task.done():
+            self.interrupt()
+            await asyncio.wait({task}, timeout=STOP_LIMIT)
+            task.cancel()
+            await asyncio.wait({task}, timeout=STOP_LIMIT)

@@ -1,0 +1,229 @@
+"""Run the turns of a session: one at a time, from the prompt to `turn.finished`, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import threading
+from collections.abc import Awaitable, Callable
+
+from core.agent.turn.turn_context import TurnContext
+from core.engine.faults import explain_fault
+from core.engine.models import ModelAccess
+from core.engine.session.model_routes import choose_model
+from core.engine.session.probe_cleanup import remove_probes
+from core.engine.session.recovery import close_open_turn
+from core.engine.session.session import Session
+from core.errors import AgentTuiError
+from core.ids import new_id
+from core.modes import Mode
+from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
+from core.providers.base import SuggestingProvider
+
+Work = Callable[[TurnContext], Awaitable[None]]
+
+
+# What a turn may do.
+
+
+def ask_model(prompt: str, open_files: tuple[str, ...] = (), *, instruction: str = "") -> Work:
+    """Work that lets the model answer. `instruction`: what the model is sent in place of the prompt."""
+
+    async def work(context: TurnContext) -> None:
+        from core.agent.turn.loop import Turn
+
+        await Turn(context, prompt, open_files, instruction=instruction).run()
+
+    return work
+
+
+def build_plan(prompt: str, plan: str, todo: str, instruction: str) -> Work:
+    """Work on a plan, or on one todo of it ("" = all)."""
+    ask = ask_model(prompt, (plan,), instruction=instruction)
+
+    async def work(context: TurnContext) -> None:
+        context.build_plan, context.build_todo = plan, todo
+        try:
+            await ask(context)
+        finally:
+            context.build_plan = context.build_todo = ""
+
+    return work
+
+
+async def compact_history(context: TurnContext) -> None:
+    """Work that replaces the history by a summary."""
+    from core.agent.context.compaction import compact
+    from core.agent.context.user_message import load_setup
+
+    before = list(context.state.messages)
+    await compact(context, (await load_setup(context)).size)
+    if list(context.state.messages) == before:
+        context.emit(Notice(level="info", message="The history is short: there is nothing to compact."))
+
+
+# From its claim to its end.
+
+
+async def reserve_turn(session: Session) -> None:
+    """Claim the next turn. Raises `CommandRejected` while another one runs, and what the model's route and the log
+    raise."""
+
+    async def prepare() -> None:
+        session.log.flush()
+        await asyncio.to_thread(session.routes.resolve)
+
+    await session.turn_slot.reserve(prepare)
+
+
+def start_turn(session: Session, work: Work, prompt: str | None) -> None:
+    """Start the reserved turn. `prompt` None: it is no turn of the conversation."""
+    session.turn_slot.start(_run_turn(session, work, prompt))
+
+
+async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
+    """Run a turn's work and report what it fails for."""
+    turn = session.recorder.turn_id = new_id("turn")
+    reason: TurnEnd = "failed"
+    message = ""
+    try:
+        context = build_context(session)
+        context.turn_id = turn
+        await work(context)
+    except asyncio.CancelledError:
+        reason = "interrupted"
+    except AgentTuiError as problem:
+        message = problem.format_with_hint()
+        session.report_error(problem)
+    except Exception as problem:  # the last line of defence: a fault of ours must not end the engine
+        fault = explain_fault(problem)
+        message = fault.message
+        session.report_error(fault)
+    state = session.state
+    if prompt is not None and not any(each.id == turn for each in state.turns[-1:]):
+        session.emit_surely(TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
+    _finish_turn(session, reason, message)
+    session.turn_slot.is_stopping = False
+
+
+def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
+    """Close whatever the turn left open; its end is on the disk before the next thing happens."""
+    try:
+        close_open_turn(session.state, session.emit_surely, reason=reason, message=message)
+        remove_probes(session)
+        session.terminal.squash_layers()
+        session.log.sync()
+        session.save_summary()
+    except AgentTuiError as problem:
+        session.report_error(problem)
+    finally:
+        session.recorder.turn_id = ""
+    suggest_prompt(session)
+
+
+def suggest_prompt(session: Session) -> None:
+    """Offer a next prompt, if the provider knows one."""
+    state, routes = session.state, session.routes
+    route = routes.open_chosen() if state.is_demo else routes.current
+    provider: object = route and route.provider
+    if not isinstance(provider, SuggestingProvider):
+        return
+    if (found := provider.suggest(state.messages)) is not None:
+        session.emit_surely(PromptSuggested(text=found.text, mode=Mode(found.mode or state.mode).value))
+
+
+# The context, which lives from one turn to the next.
+
+
+def build_context(session: Session) -> TurnContext:
+    """Return the context that the next turn begins with."""
+    services, routes, route = session.services, session.routes, session.routes.open_chosen()
+    if session.context is None:
+        session.context = TurnContext(
+            id=session.id,
+            workspace=session.workspace,
+            shadow=session.shadow,
+            plans=session.plans,
+            state=session.state,
+            emit=session.emit,
+            settings=session.settings,
+            route=route,
+            directory=session.directory.path,
+            terminal=session.terminal,
+            price=session.compute_cost,
+            is_interactive=services.interactive,
+            is_private=session.state.is_private,
+            opened_saved_rules=session.permissions.saved_rules,
+            opened_network_grants=session.permissions.network_grants,
+        )
+    context = session.context
+    context.is_trusted, context.subagent_limits = services.is_trusted, session.subagent_limits
+    context.hears = services.trust.is_readable
+    context.route, context.settings = route, session.settings
+    context.route_chain = routes.get_chain("chat")
+    context.small_routes, context.apply_routes = routes.get_chain("small"), routes.get_chain("apply")
+    context.find_route = routes.open
+    routes.report_problems()
+    routes.announce()
+    return context
+
+
+def reset_context(session: Session) -> None:
+    """Drop what the model was told, read and counted: the conversation is another one now."""
+    if (context := session.context) is not None:
+        context.read_digests.clear()
+        context.announced.clear()
+        context.meter.reset()
+        context.compacted_tokens = 0
+    suggest_prompt(session)
+
+
+def announce_route(session: Session) -> None:
+    """Record which model answers from now on, if that is news. A turn that runs goes on as it began; the next one says
+    it."""
+    if not session.turn_slot.is_running:
+        session.routes.announce()
+
+
+# Ahead of the first turn.
+
+
+def preload(session: Session) -> None:
+    """Import the SDK of the chosen model, and prepare its prefix, while the user still types."""
+    model, _ = choose_model(session.state, session.settings)
+    if model:
+        arguments = (session.services.models, model)
+        threading.Thread(target=_preload_model, args=arguments, daemon=True, name="preload").start()
+        if session.warm_up is None:
+            session.warm_up = session.tasks.start(_warm_up(session), name="warm-up")
+
+
+def _preload_model(models: ModelAccess, model: str) -> None:
+    with contextlib.suppress(Exception):  # the turn will meet the same fault and say so
+        models.preload(model)
+
+
+async def _warm_up(session: Session) -> None:
+    """Read rules and layout and make the prefix; the turn meets every fault again."""
+    with contextlib.suppress(Exception):
+        await asyncio.to_thread(session.routes.resolve)
+        await asyncio.to_thread(importlib.import_module, "core.agent.turn.loop")
+        if not session.turn_slot.is_running:
+            from core.agent.context.user_message import load_setup
+
+            await load_setup(build_context(session))
+
+
+def on_trust_changed(session: Session) -> None:
+    """Read rules anew for the next turn; a session without messages gets a new prefix."""
+    if (context := session.context) is None:
+        return
+    context.is_trusted = session.services.is_trusted
+    context.preparing = None
+    if not session.state.messages:
+        from core.agent.context.prefix import delete_prefixes
+
+        delete_prefixes(session.directory.path)
+        context.dialect_setups.clear()
+        session.warm_up = session.tasks.start(_warm_up(session), name="warm-up")

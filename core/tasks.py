@@ -1,0 +1,48 @@
+"""Background tasks and their owner, who keeps a reference to each until it ends and can cancel all of them.
+
+`asyncio.TaskGroup` serves where tasks end with the block that started them; an owner, where they outlive it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class TaskOwner:
+    """Owns the tasks that are started through it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Start a task in the running loop and return it."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> None:
+        """Start a task that nobody waits for."""
+        _ = self.start(work, name=name)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a task runs."""
+        return bool(self._tasks)
+
+    async def cancel(self, *, limit: float | None = None) -> None:
+        """Cancel all tasks and wait for their end, at most `limit` seconds."""
+        await cancel_tasks(self._tasks, limit=limit)
+
+
+async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]], *, limit: float | None = None) -> None:
+    """Cancel tasks and wait for their end, at most `limit` seconds; what they raise is left in them."""
+    waiting = set(tasks)
+    for task in waiting:
+        task.cancel()
+    if waiting:
+        await asyncio.wait(waiting, timeout=limit)
