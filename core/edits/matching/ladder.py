@@ -56,7 +56,7 @@ class Replacement(Struct, frozen=True, kw_only=True):
 def apply_replacement(
     text: str, old: str, new: str, *, replace_all: bool = False, whole_lines: bool = False
 ) -> Replacement:
-    """Replace `old` by `new`, both literal. `split_whole_lines`: `old` stands for complete lines, never a part of one.
+    """Replace `old` by `new`, both literal. `whole_lines`: `old` stands for complete lines, never a part of one.
 
     Raises `EditError` when `old` is empty, found nowhere, or found at several places without `replace_all`.
     """

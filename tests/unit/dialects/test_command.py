@@ -81,7 +81,7 @@ def test_a_thought_and_one_block_are_one_command():
     assert prose(CommandParser, text).strip() == "THOUGHT: I look first."
     found, ending = listened(CommandParser(), text)
     assert CallStarted(0, "run_terminal_cmd") in found
-    assert (ending.problem, ending.over) == ("", False)
+    assert (ending.problem, ending.is_done) == ("", False)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_time_limit_of_the_configuration_goes_with_the_command():
 def test_echoing_the_mark_alone_ends_the_turn_without_a_command(mark, quote):
     found, ending = listened(CommandParser(), f"All is done.\n```bash\necho {quote}{mark}{quote}\n```")
     assert found == ["All is done.\n"]
-    assert ending.over
+    assert ending.is_done
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_echoing_the_mark_alone_ends_the_turn_without_a_command(mark, quote):
 )
 def test_a_command_that_does_more_than_say_the_mark_is_run(command):
     found, ending = listened(CommandParser(), f"```bash\n{command}\n```")
-    assert not ending.over
+    assert not ending.is_done
     assert len(found) == 2
 
 

@@ -40,7 +40,7 @@ class Files(dict[str, bytes]):
     def write(self, rel: str, data: bytes) -> None:
         self[rel] = data
 
-    def names(self, rel: str) -> list[str]:
+    def list_names(self, rel: str) -> list[str]:
         return [path.removeprefix(f"{rel}/") for path in self]
 
 
