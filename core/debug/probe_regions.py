@@ -8,14 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from core.debug.comment_syntax import format_comment
 from core.errors import ToolInputInvalid
+from core.languages import detect_language
 from core.protocol.debug import Probe
+from core.text.lines import split_whole_lines, trim_ending
 
 REGION_NAME = "agent-tui probe"
+_WORDS: Final = {
+    ("#", ""): "python bash ruby perl r julia elixir nim nix yaml toml make cmake docker powershell graphql terraform",
+    (
+        "//",
+        "",
+    ): "c cpp csharp cuda d dart fsharp glsl go groovy java javascript jsx kotlin less objective-c php protobuf "
+    "rust sass scala scss swift tsx typescript zig",
+    ("--", ""): "elm haskell lua sql",
+    (";", ""): "clojure ini",
+    ("%", ""): "erlang matlab tex",
+    ("!", ""): "fortran",
+    ('"', ""): "vim",
+    ("REM", ""): "batch",
+    ("/*", "*/"): "css",
+    ("(*", "*)"): "ocaml",
+    ("<!--", "-->"): "html xml vue markdown",
+}
+_SYNTAX: Final = {language: syntax for syntax, languages in _WORDS.items() for language in languages.split()}
 _ID = r"(?P<id>[A-Za-z0-9_.-]+)"
 _OPEN = re.compile(rf"(?<![\w-])region {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
 _CLOSE = re.compile(rf"(?<![\w-])endregion {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
@@ -48,7 +68,7 @@ def find_region_comments(text: str) -> tuple[RegionComment, ...]:
         return ()
     return tuple(
         RegionComment(line=number, text=line.strip())
-        for number, line in enumerate(_split_lines(text), start=1)
+        for number, line in enumerate(split_whole_lines(text), start=1)
         if _ANY.search(line) is not None
     )
 
@@ -58,7 +78,7 @@ def locate_probe(text: str, probe: Probe) -> int | None:
 
     Between the same two lines, if they are there; else at one of them that stands alone. The nearest place counts.
     """
-    bodies = [_strip_ending(line) for line in _split_lines(text)]
+    bodies = [trim_ending(line) for line in split_whole_lines(text)]
     gaps = range(len(bodies) + 1)
     for fits in (_fits_between, _fits_below, _fits_above):
         found = [gap for gap in gaps if fits(bodies, gap, probe)]
@@ -72,7 +92,7 @@ def anchor_probe(text: str, probe: Probe) -> Probe:
     does not have."""
     from msgspec.structs import replace
 
-    bodies = [_strip_ending(line) for line in _split_lines(text)]
+    bodies = [trim_ending(line) for line in split_whole_lines(text)]
     at = probe.line - 1
     if not 0 <= at <= len(bodies):
         raise ToolInputInvalid(
@@ -89,7 +109,7 @@ def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedTe
     """
     if _ANY.search(text) is not None:
         raise ToolInputInvalid("The file holds marks of probes that are not ours to move.", hint="Take them out first.")
-    lines = _split_lines(text)
+    lines = split_whole_lines(text)
     at: dict[int, list[Probe]] = {}
     lost = []
     for probe in probes:
@@ -112,7 +132,7 @@ def remove_probes(text: str) -> str:
     if REGION_NAME not in text:
         return text
     kept: list[str] = []
-    lines = _split_lines(text)
+    lines = split_whole_lines(text)
     at = 0
     while at < len(lines):
         end = _find_region_end(lines, at)
@@ -120,8 +140,8 @@ def remove_probes(text: str) -> str:
             kept.append(lines[at])
             at += 1
             continue
-        if lines[end] == _strip_ending(lines[end]) and kept:  # it was laid after a last line that had no ending
-            kept[-1] = _strip_ending(kept[-1])
+        if lines[end] == trim_ending(lines[end]) and kept:  # it was laid after a last line that had no ending
+            kept[-1] = trim_ending(kept[-1])
         at = end + 1
     return "".join(kept)
 
@@ -139,6 +159,15 @@ def check_probe_code(path: str, code: str) -> None:
         )
 
 
+def format_comment(path: str, text: str) -> str | None:
+    """Format `text` as a comment of one line; None where the language of the file is not known, or has no comments."""
+    syntax = _SYNTAX.get(detect_language(path))
+    if syntax is None:
+        return None
+    opening, closing = syntax
+    return f"{opening} {text} {closing}".rstrip()
+
+
 def _render_region(lines: Sequence[str], gap: int, probe: Probe, run: str, before: str) -> str:
     """Render the lines of one probe. After a last line without an ending it begins with one, and has none at its own
     end."""
@@ -154,7 +183,7 @@ def _render_region(lines: Sequence[str], gap: int, probe: Probe, run: str, befor
     opening = format_comment(probe.path, f"region {REGION_NAME} {probe.id}{tags}") or opening
     body = [f"{indent}{line}" if line else "" for line in _dedent_code(probe.code)]
     rows = [f"{indent}{opening}", *body, f"{indent}{closing}"]
-    if before and _strip_ending(before) == before:
+    if before and trim_ending(before) == before:
         return f"{ending}{ending.join(rows)}"
     return "".join(f"{row}{ending}" for row in rows)
 
@@ -175,7 +204,7 @@ def _dedent_code(code: str) -> list[str]:
 
 def _find_ending(lines: Sequence[str], gap: int) -> str:
     near = [*lines[gap : gap + 1], *reversed(lines[:gap])]
-    return next((line[len(_strip_ending(line)) :] for line in near if line != _strip_ending(line)), "\n")
+    return next((line[len(trim_ending(line)) :] for line in near if line != trim_ending(line)), "\n")
 
 
 def _find_region_end(lines: Sequence[str], at: int) -> int | None:
@@ -200,15 +229,6 @@ def _fits_above(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
 
 def _fits_below(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
     return (bodies[gap] if gap < len(bodies) else None) == probe.below
-
-
-def _split_lines(text: str) -> list[str]:
-    parts = text.split("\n")
-    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
-
-
-def _strip_ending(line: str) -> str:
-    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 
 def group_by_path(probes: Iterable[Probe]) -> dict[str, list[Probe]]:

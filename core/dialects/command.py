@@ -25,15 +25,14 @@ from core.dialects.dialect import (
     encode_arguments,
     flatten_history,
 )
-from core.dialects.segments import Fence, dedent_line, parse_opening_fence
 from core.errors import AgentTuiError
 from core.protocol.messages import Message, ToolCall
+from core.text.fences import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_fence, track_fence
 
 COMPLETION_MARKS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "FIX_CODE_AGENT_FINAL_OUTPUT")
 OUTPUT_LIMIT = 10_000  # characters of a command's output that the model gets
 TOOL = "run_terminal_cmd"
 SHELLS = ("powershell", "bash")  # blocks of the first kind that there is are the ones that count
-_LONGEST_FENCE = 512
 _FENCE_AT_END = re.compile(rf"(?P<lead>[^`]*?)(?P<mark>`{{3,}})(?P<info>(?i:{'|'.join(SHELLS)}))[ \t\r]*")
 _DONE = re.compile(rf"echo[ \t]+(?P<quote>[\"']?)(?:{'|'.join(COMPLETION_MARKS)})(?P=quote)")
 
@@ -83,7 +82,7 @@ class ShellBlockReader:
     def finish(self) -> None:
         line = "".join(self._line)
         if self._inner is not None:
-            if self._inner.closes(line):
+            if self._inner.is_closed_by(line):
                 self._close_block()
             else:
                 self._close_block(line, closed=False)
@@ -104,7 +103,7 @@ class ShellBlockReader:
             self._waiting.append(piece)
         else:
             self._emit_text(piece)
-        if self._size > _LONGEST_FENCE:
+        if self._size > MAX_FENCE_LINE:
             self._release_line()
 
     def _emit_text(self, text: str) -> None:
@@ -127,18 +126,18 @@ class ShellBlockReader:
             return
         self._release_line()
         self._on_text("\n")
-        self._outer = self._track_outer_fence(line)
+        self._outer = track_fence(self._outer, line)
 
     def _read_inner_line(self, line: str) -> None:
         assert self._inner is not None
-        if self._inner.closes(line):
+        if self._inner.is_closed_by(line):
             self._close_block()
         else:
             self._lines.append(dedent_line(line, self._inner.indent))
 
     def _open_block(self, line: str) -> bool:
         """Open a shell block if the line opens one; True if it did."""
-        if len(line) > _LONGEST_FENCE:
+        if len(line) > MAX_FENCE_LINE:
             return False
         fence = parse_opening_fence(line)
         if fence is None and (found := _FENCE_AT_END.fullmatch(line)):
@@ -147,12 +146,6 @@ class ShellBlockReader:
             return False
         self._inner = fence
         return True
-
-    def _track_outer_fence(self, line: str) -> Fence | None:
-        """The other fence that is open after a line."""
-        if self._outer is not None:
-            return None if self._outer.closes(line) else self._outer
-        return parse_opening_fence(line) if len(line) <= _LONGEST_FENCE else None
 
     def _close_block(self, last: str = "", *, closed: bool = True) -> None:
         assert self._inner is not None

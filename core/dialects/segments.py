@@ -14,6 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.text.fences import LIST_MARKER, MAX_FENCE_LINE, OPENING_FENCE, Fence, build_fence, dedent_line
+
 SegmentKind = Literal["text", "code_reference", "code_block"]
 
 
@@ -43,43 +45,9 @@ class SegmentFinished(Struct, frozen=True):
 
 SegmentEvent = SegmentStarted | SegmentDelta | SegmentFinished
 
-_MAX_HELD = 512  # characters: no fence line is longer, so nothing waits for longer
-_MARKER = r"(?:[-*+]|\d{1,9}[.)])"
-_OPEN = re.compile(
-    rf"(?P<lead>[ \t]*(?:{_MARKER}[ \t]+)?)(?:(?P<tick>`{{3,}})(?P<i>[^`]*)|(?P<tilde>~{{3,}})(?P<j>.*))"
-)
-_MAY_OPEN = re.compile(rf"[ \t]*(?:{_MARKER}|\d{{1,9}})?[ \t]*(?:`{{1,2}}|~{{1,2}}|`{{3,}}[^`]*|~{{3,}}.*)?")
+_MAY_OPEN = re.compile(rf"[ \t]*(?:{LIST_MARKER}|\d{{1,9}})?[ \t]*(?:`{{1,2}}|~{{1,2}}|`{{3,}}[^`]*|~{{3,}}.*)?")
 _REFERENCE = re.compile(r"(?P<start>\d{1,9}):(?P<end>\d{1,9}):(?P<path>[^\0]+)")
 _LANGUAGE = re.compile(r"[\w+#.-]+")
-
-
-class Fence(Struct, frozen=True):
-    """An open fence: its marks, how far it is indented (columns), and its info string."""
-
-    mark: str
-    indent: int
-    info: str = ""
-
-    def may_close(self, line: str) -> bool:
-        body = line.strip(" \t\r")
-        if body.strip(self.mark[0]):
-            return False
-        return len(body) >= len(self.mark) or line == line.rstrip(" \t\r") or not body
-
-    def closes(self, line: str) -> bool:
-        body = line.strip(" \t\r")
-        return len(body) >= len(self.mark) and not body.strip(self.mark[0])
-
-
-def parse_opening_fence(line: str) -> Fence | None:
-    """Parse the fence that a whole line (without its end) opens; None if it opens none."""
-    opened = _OPEN.fullmatch(line)
-    return _build_fence(opened) if opened else None
-
-
-def _build_fence(opened: re.Match[str]) -> Fence:
-    info = (opened["i"] or opened["j"] or "").strip()
-    return Fence(opened["tick"] or opened["tilde"], len(opened["lead"].expandtabs(4)), info)
 
 
 class Segmenter:
@@ -124,13 +92,13 @@ class Segmenter:
             self._emit_text(piece)
             return
         self._held += piece
-        if len(self._held) <= _MAX_HELD and self._may_be_fence():
+        if len(self._held) <= MAX_FENCE_LINE and self._may_be_fence():
             return
         self._release_line()
 
     def _may_be_fence(self) -> bool:
         if self._fence:
-            return self._fence.may_close(self._held)
+            return self._fence.may_be_closed_by(self._held)
         return _MAY_OPEN.fullmatch(self._held) is not None
 
     def _release_line(self) -> None:
@@ -141,7 +109,7 @@ class Segmenter:
         self._emit_text(held)
 
     def _end_line(self, *, last: bool = False) -> None:
-        if not self._is_passing and self._held and len(self._held) <= _MAX_HELD and self._read_fence():
+        if not self._is_passing and self._held and len(self._held) <= MAX_FENCE_LINE and self._read_fence():
             self._held = ""
             return
         if not self._is_passing:
@@ -153,17 +121,17 @@ class Segmenter:
     def _read_fence(self) -> bool:
         """Open or close a fence with the held line; True if it did."""
         if self._fence:
-            if not self._fence.closes(self._held):
+            if not self._fence.is_closed_by(self._held):
                 return False
             self._end_segment()
             self._fence = None
             return True
-        opened = _OPEN.fullmatch(self._held)
+        opened = OPENING_FENCE.fullmatch(self._held)
         if opened is None:
             return False
         self._emit_text(opened["lead"].rstrip() and opened["lead"])
         self._end_segment()
-        self._fence = _build_fence(opened)
+        self._fence = build_fence(opened)
         self._start_segment(_parse_info(self._fence.info))
         return True
 
@@ -217,15 +185,6 @@ class Segmenter:
             self._events.append(SegmentFinished("".join(self._content), closed))
         self._content.clear()
         self._is_open = False
-
-
-def dedent_line(line: str, columns: int) -> str:
-    """Return the line without at most `columns` columns of leading white space."""
-    position = width = 0
-    while position < len(line) and width < columns and line[position] in " \t":
-        width += 1 if line[position] == " " else 4 - width % 4
-        position += 1
-    return line[position:]
 
 
 def _parse_info(info: str) -> SegmentStarted:

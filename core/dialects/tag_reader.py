@@ -8,14 +8,14 @@ is not closed is handed over as such.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from core.dialects.segments import Fence, parse_opening_fence
+from core.text.fences import MAX_FENCE_LINE, Fence, track_fence
+from core.text.tags import parse_attributes
 
 CALL_TAGS: Final = (
     "execute_bash",
@@ -34,10 +34,8 @@ _NAMES: Final = "|".join(map(re.escape, (*CALL_TAGS, *FRAME_TAGS)))
 _INNER = r"""(?:"[^"]*"|'[^']*'|[^>"'<])*"""
 _TAG = re.compile(rf"<(?P<name>{_NAMES})(?P<rest>(?:[\s/]{_INNER})?)>")
 _MAY_BE_TAG = re.compile(rf"""<(?:{_NAMES})(?:[\s/]{_INNER}(?:"[^"]*|'[^']*)?)?""")
-_ATTRIBUTE = re.compile(r"""([A-Za-z_][\w-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'/>]+))""")
 _STARTS = tuple(f"<{name}" for name in (*CALL_TAGS, *FRAME_TAGS))
 _LONGEST_TAG = 1_000
-_LONGEST_LINE = 512  # characters of a line that can still be a fence or a marker
 _SEARCH = re.compile(r"-{7,} SEARCH\s*")
 _REPLACE = re.compile(r"\+{7,} REPLACE\s*")
 _STOPS = re.compile(r"[<`\n*]")
@@ -107,7 +105,7 @@ class _OpenBlock:
 
     def _shorten_line(self) -> None:
         """Keep only the end of a long line: no more of it has to be looked at again."""
-        if len(self.line) > _LONGEST_LINE:
+        if len(self.line) > MAX_FENCE_LINE:
             keep = len(self.closing) - 1
             self.parts.append(self.line[:-keep])
             self.line, self.is_long = self.line[-keep:], True
@@ -220,16 +218,16 @@ class TagReader:
             return
         self._flush_text()
         self._on_open(name)
-        pairs = _ATTRIBUTE.findall(rest)
-        self._body = _OpenBlock(name, {key: html.unescape(a or b or c) for key, a, b, c in pairs})
-        if rest.rstrip().endswith("/"):
+        is_empty = rest.rstrip().endswith("/")
+        self._body = _OpenBlock(name, parse_attributes(rest.rstrip().removesuffix("/") if is_empty else rest))
+        if is_empty:
             self._on_block(self._body.build_block(closed=True))
             self._body = None
 
     def _add_text(self, text: str) -> None:
         if text:
             self._pending.append(text)
-            self._line = (self._line + text)[: _LONGEST_LINE + 1]
+            self._line = (self._line + text)[: MAX_FENCE_LINE + 1]
 
     def _flush_text(self) -> None:
         if self._pending:
@@ -240,10 +238,7 @@ class TagReader:
         line = self._line
         self._pending.append("\n")
         self._line, self._open_ticks = "", 0
-        if self._fence is not None:
-            self._fence = None if self._fence.closes(line) else self._fence
-        elif len(line) <= _LONGEST_LINE:
-            self._fence = parse_opening_fence(line)
+        self._fence = track_fence(self._fence, line)
 
 
 def _may_become_tag(text: str) -> bool:

@@ -27,7 +27,6 @@ from core.dialects.dialect import (
     flatten_history,
 )
 from core.dialects.tag_reader import PATCH_FRAME, TaggedBlock, TagReader
-from core.dialects.terminal_calls import STILL_RUNNING, parse_terminal_call
 from core.protocol.messages import Message, ToolCall
 
 EDIT_TOOL: Final = "edit_blocks"
@@ -37,9 +36,14 @@ PATCH_TOOL: Final = "apply_patch"
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
 _NUMBER = re.compile(r"[+-]?\d{1,9}")
-_PATH_ATTRIBUTES = ("filePath", "path", "file_path", "target_file")
+_PATH_ATTRIBUTES = ("filepath", "path", "file_path", "target_file")
 _ONE_AT_A_TIME = "Not run: only one block that executes something is run per message. Read the result of the first one."
 TIMED_OUT = "Command timed out. Sending SIGINT to the process"
+STILL_RUNNING = -1
+INTERRUPT = "ctrl+c"
+COMMAND_WAIT = 30  # seconds that a command is waited for before it counts as still running
+INPUT_WAIT = 3  # seconds to look at what comes of an input
+_IDLE = "No command is running, so there is nothing to {}. Send a command."
 
 
 class _TagCall(Struct, frozen=True, kw_only=True):
@@ -243,3 +247,36 @@ def format_call(call: ToolCall) -> str:
     if isinstance(command, str):
         return f"<execute_bash>\n{command}\n</execute_bash>"
     return f"<tool_call>\n{encode_arguments({'name': call.name, 'arguments': arguments})}\n</tool_call>"
+
+
+class TerminalCall(Struct, frozen=True, kw_only=True):
+    """A tool call that does what was asked for, or the `problem` with it."""
+
+    tool: str
+    arguments: dict[str, object]
+    problem: str = ""
+
+
+def parse_terminal_call(text: str, job: str, *, goes_on: bool = False) -> TerminalCall:
+    """Parse the call for what stands in a block. `job` is the id of the command that runs, "" = none.
+
+    `goes_on`: a command that takes longer than `COMMAND_WAIT` may go on; else it is ended after its time.
+    """
+    text = text.strip()
+    if not job:
+        return _build_command_call(text, goes_on=goes_on)
+    if not text:
+        return TerminalCall(tool="read_terminal", arguments={"job": job, "wait": COMMAND_WAIT})
+    if text.lower() == INTERRUPT:
+        return TerminalCall(tool="stop_terminal", arguments={"job": job, "interrupt": True})
+    return TerminalCall(tool="write_terminal", arguments={"job": job, "text": f"{text}\n", "wait": INPUT_WAIT})
+
+
+def _build_command_call(text: str, *, goes_on: bool) -> TerminalCall:
+    problem = ""
+    if not text:
+        problem = _IDLE.format("read")
+    elif text.lower() == INTERRUPT:
+        problem = _IDLE.format("interrupt")
+    more: dict[str, object] = {"is_background": True, "timeout": COMMAND_WAIT} if goes_on else {}
+    return TerminalCall(tool="run_terminal_cmd", arguments={"command": text, **more}, problem=problem)

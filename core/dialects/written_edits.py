@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.dialects.dialect import AnswerEnding, AnswerPart, AnswerText, CallFinished, CallStarted, encode_arguments
-from core.dialects.segments import Fence, parse_opening_fence
 from core.dialects.tag_reader import PATCH_FRAME
 from core.dialects.tags import EDIT_TOOL, PATCH_TOOL, TagParser
+from core.text.fences import MAX_FENCE_LINE, Fence, parse_opening_fence, track_fence
 
 _CALL: Final = "tool_call"
 _TAGS: Final = ("file-edit", "file_edit", "edit_file", "apply_patch", _CALL)
@@ -38,7 +38,6 @@ _MAY_BE_FENCE = re.compile(r" {0,3}(?:`{1,2}|~{1,2}|`{3,}[^`]*|~{3,}.*)?")
 _MAY_BE_SEARCH = re.compile(r"(?:<{1,9}|-{1,9})(?: S?E?A?R?C?H?>?)?\s*")
 _MAY_BE_DIFF = re.compile(r"-{1,3}(?: .*)?|d(?:iff --git .*)?|I(?:ndex: .*)?")
 _NAME = re.compile(r"[^\s`*:<>|\"']{1,300}")
-_LONGEST_LINE: Final = 512
 
 
 class WrittenEdit(Struct, frozen=True, kw_only=True):
@@ -109,12 +108,12 @@ class WrittenEditParser:
         """Read a piece of a line, without its end."""
         if self._is_passing:
             self._text.append(piece)
-            self._line = (self._line + piece)[: _LONGEST_LINE + 1]
+            self._line = (self._line + piece)[: MAX_FENCE_LINE + 1]
             return
         self._line += piece
         if self._held is not None and self._held.is_sure:
             return
-        if len(self._line) > _LONGEST_LINE or not self._may_decide(self._line):
+        if len(self._line) > MAX_FENCE_LINE or not self._may_decide(self._line):
             self._pass_line()
 
     def _may_decide(self, line: str) -> bool:
@@ -159,16 +158,13 @@ class WrittenEditParser:
 
     def _track_line(self, line: str) -> None:
         """Note what a line of text leaves behind: an open fence or none, and the name of a file for what follows."""
-        if self._fence is not None:
-            self._fence = None if self._fence.closes(line) else self._fence
-        elif len(line) <= _LONGEST_LINE:
-            self._fence = parse_opening_fence(line)
+        self._fence = track_fence(self._fence, line)
         if line.strip():
             self._file_above = _parse_file_name(line)
 
     def _begin_holding(self, line: str, end: str) -> bool:
         """Hold back a whole line that begins something; True if it does."""
-        if self._fence is not None or len(line) > _LONGEST_LINE:
+        if self._fence is not None or len(line) > MAX_FENCE_LINE:
             return False
         if tag := _OPEN_TAG.match(line):
             self._held = _HeldText(lines=[line + end], closing=f"</{tag[1]}>")
@@ -191,7 +187,7 @@ class WrittenEditParser:
         if not held.is_sure:
             self._decide_fence(held, line)
         elif held.fence is not None:
-            if held.fence.closes(line):
+            if held.fence.is_closed_by(line):
                 self._resolve_candidate(_parse_fenced(held))
         elif held.closing:
             self._try_tagged(line)
@@ -207,7 +203,7 @@ class WrittenEditParser:
             named and _SEARCH.fullmatch(line)
         ):
             held.is_sure = True
-        elif held.fence.closes(line):
+        elif held.fence.is_closed_by(line):
             self._release_held()
             self._fence = None
         elif line.strip():

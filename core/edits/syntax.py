@@ -5,12 +5,16 @@ Grammars are separate distributions; one that is not installed is a language tha
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+from core.text.lines import split_lines
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -35,6 +39,7 @@ _GRAMMARS: Final = {
 }
 _BY_ENDING: Final = {ending: name for name, (_, endings) in _GRAMMARS.items() for ending in endings.split()}
 _LARGEST: Final = 4_000_000
+_ASKED = 200
 
 
 class SyntaxFlaw(Struct, frozen=True, kw_only=True):
@@ -145,3 +150,42 @@ def _load_parser(ending: str) -> Parser | None:
         return Parser(Language(getattr(grammar, _GRAMMARS[name][0])()))
     except (ImportError, AttributeError, ValueError):
         return None
+
+
+def find_new_flaws(path: str, before: str, after: str) -> tuple[SyntaxFlaw, ...]:
+    """Find the flaws of `after` that `before` does not have, in order; none where the language is not known.
+
+    A flaw is the same when its line has the same text, wherever it stands.
+    """
+    if before == after:
+        return ()
+    now = find_flaws(path, after, limit=_ASKED)
+    if not now:
+        return ()
+    known = Counter(_build_flaw_keys(before, find_flaws(path, before, limit=_ASKED) or ()))
+    fresh = []
+    for flaw, key in zip(now, _build_flaw_keys(after, now), strict=True):
+        if known[key]:
+            known[key] -= 1
+        else:
+            fresh.append(flaw)
+    return tuple(fresh)
+
+
+def _build_flaw_keys(text: str, found: Sequence[SyntaxFlaw]) -> list[tuple[str, str]]:
+    bodies = split_lines(text).bodies
+    return [(bodies[flaw.line - 1].strip() if flaw.line <= len(bodies) else "", flaw.missing) for flaw in found]
+
+
+def describe_first_flaw(path: str, before: str, after: str) -> str:
+    """Describe the first place that does not parse, when everything parsed before; "" else."""
+    if before == after or find_flaws(path, before, limit=1) != ():
+        return ""
+    found = find_flaws(path, after, limit=1)
+    return describe_flaw(found[0]) if found else ""
+
+
+def describe_flaw(flaw: SyntaxFlaw) -> str:
+    """Describe a flaw with its line, for a model or a user."""
+    what = f"{flaw.missing!r} is missing" if flaw.missing else "this does not parse"
+    return f"line {flaw.line}: {what}"

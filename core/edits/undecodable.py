@@ -11,7 +11,8 @@ import re
 from difflib import SequenceMatcher
 
 from core.edits.errors import EditError
-from core.text.lines import split_lines
+from core.text.line_diff import count_shared_ends
+from core.text.lines import split_whole_lines
 from core.text.well_formed import REPLACEMENT
 
 _BYTE = re.compile("[\udc80-\udcff]")
@@ -27,30 +28,15 @@ def mask_bytes(raw: str) -> str:
 
 def restore_bytes(raw: str, text: str) -> str:
     """Return `text`, an edit of `mask_bytes(raw)`, with the bytes of `raw`. Raises `EditError`."""
-    old, new = _split_lines(mask_bytes(raw)), _split_lines(text)
-    bytes_of = _split_lines(raw)
-    head = _count_common(old, new)
-    tail = _count_common(old[head:][::-1], new[head:][::-1])
+    old, new = split_whole_lines(mask_bytes(raw)), split_whole_lines(text)
+    bytes_of = split_whole_lines(raw)
+    head, tail = count_shared_ends(old, new)
     out = bytes_of[:head]
     middle = old[head : len(old) - tail], new[head : len(new) - tail]
     for tag, first, last, start, stop in SequenceMatcher(None, *middle, autojunk=False).get_opcodes():
         kept = bytes_of[head + first : head + last]
         out += kept if tag == "equal" else [_restore_changed("".join(kept), "".join(middle[1][start:stop]))]
     return "".join([*out, *bytes_of[len(old) - tail :]])
-
-
-def _split_lines(text: str) -> list[str]:
-    found = split_lines(text)
-    return [body + end for body, end in zip(found.bodies, found.ends, strict=True)]
-
-
-def _count_common(one: list[str], other: list[str]) -> int:
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
 
 
 def _restore_changed(raw: str, text: str) -> str:

@@ -16,16 +16,7 @@ from msgspec import Struct
 
 from core.errors import AgentTuiError
 from core.plans.todo_graph import find_faults
-from core.plans.yaml_edits import (
-    FieldText,
-    YamlSplice,
-    YamlText,
-    apply_yaml_splices,
-    fill_list,
-    list_scalar_texts,
-    reorder_list,
-    set_value,
-)
+from core.plans.yaml_edits import FieldText, YamlText, fill_list, list_scalar_texts, reorder_list, set_value
 from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlScalar
 from core.plans.yaml_nodes import YamlSequence as ListNode
 from core.plans.yaml_parser import YamlError, parse_yaml
@@ -33,6 +24,7 @@ from core.plans.yaml_scalars import format_scalar
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.messages import Effort
 from core.protocol.plans import Plan
+from core.text.splices import Splice, apply_splices
 
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _STATUSES: tuple[str, ...] = get_args(TodoStatus)
@@ -165,13 +157,13 @@ def _splice_changes(page: PlanSource, plan: Plan, *, unalias: bool) -> str:
     ]
     return (
         page.text[: page.start]
-        + apply_yaml_splices(front, splices)
+        + apply_splices(front, splices)
         + page.text[page.end : page.body]
         + _fit_body(page, plan.body)
     )
 
 
-def _change_head(lines: YamlText, page: PlanSource, before: Plan, plan: Plan) -> Iterator[YamlSplice]:
+def _change_head(lines: YamlText, page: PlanSource, before: Plan, plan: Plan) -> Iterator[Splice]:
     for key, old, new in (("name", before.name, plan.name), ("overview", before.overview, plan.overview)):
         if old != new:
             yield set_value(lines, page.root, key, new, after=_KEYS_BEFORE[key])
@@ -191,7 +183,7 @@ def _fit_body(page: PlanSource, body: str) -> str:
 
 def _change_todos(
     lines: YamlText, page: PlanSource, before: Sequence[Todo], after: Sequence[Todo], *, unalias: bool
-) -> Iterator[YamlSplice]:
+) -> Iterator[Splice]:
     if tuple(before) == tuple(after):
         return
     pair = page.root.find_pair("todos")
@@ -230,9 +222,7 @@ def _find_column(lines: YamlText, node: YamlNode | None) -> int:
     return 4
 
 
-def _change_fields(
-    lines: YamlText, item: YamlMapping, before: Todo, after: Todo, *, unalias: bool
-) -> Iterator[YamlSplice]:
+def _change_fields(lines: YamlText, item: YamlMapping, before: Todo, after: Todo, *, unalias: bool) -> Iterator[Splice]:
     fields: tuple[tuple[str, FieldText, FieldText], ...] = (
         ("content", before.content, after.content),
         ("status", before.status, after.status),

@@ -13,16 +13,9 @@ from msgspec import Struct
 
 from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlPair, YamlScalar, YamlSequence
 from core.plans.yaml_scalars import format_scalar
+from core.text.splices import Splice, apply_splices
 
 FieldText = str | tuple[str, ...]
-
-
-class YamlSplice(Struct, frozen=True):
-    """text[start:end] becomes `text`."""
-
-    start: int
-    end: int
-    text: str
 
 
 class YamlText(Struct, frozen=True):
@@ -47,18 +40,9 @@ class YamlText(Struct, frozen=True):
         return end - 1 if end > at and self.text[end - 1] == "\r" else end
 
 
-def apply_yaml_splices(text: str, splices: SequenceOf[YamlSplice], start: int = 0, end: int | None = None) -> str:
-    """Return text[start:end] with the splices in it."""
-    parts, at = [], start
-    for each in sorted(splices, key=lambda splice: (splice.start, splice.end)):
-        parts += [text[at : each.start], each.text]
-        at = each.end
-    return "".join([*parts, text[at:end]])
-
-
 def set_value(
     lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, *, after: SequenceOf[str] = ()
-) -> YamlSplice:
+) -> Splice:
     """Give `key` a value; a new key comes behind the last of `after` that there is, else at the end."""
     pair = mapping.find_pair(key)
     if pair is None or pair.is_merged:
@@ -68,14 +52,14 @@ def set_value(
     node = pair.value
     if isinstance(node, YamlSequence) and node.is_own:
         return reorder_list(lines, node, value, ids=list_scalar_texts(node), make=lambda _: "", edits={})
-    return YamlSplice(node.start, node.end, _find_gap(lines, node) + _format_flow(value))
+    return Splice(node.start, node.end, _find_gap(lines, node) + _format_flow(value))
 
 
-def _set_scalar(lines: YamlText, mapping: YamlMapping, pair: YamlPair, value: str) -> YamlSplice:
+def _set_scalar(lines: YamlText, mapping: YamlMapping, pair: YamlPair, value: str) -> Splice:
     node = pair.value
     style = node.style if isinstance(node, YamlScalar) else ""
     text = format_scalar(value, style, flow=mapping.is_flow, indent=mapping.column + 2, newline=lines.newline)
-    return YamlSplice(node.start, node.end, _find_gap(lines, node) + text)
+    return Splice(node.start, node.end, _find_gap(lines, node) + text)
 
 
 def _find_gap(lines: YamlText, node: YamlNode) -> str:
@@ -87,24 +71,24 @@ def _format_flow(value: tuple[str, ...]) -> str:
     return "[" + ", ".join(format_scalar(each, flow=True) for each in value) + "]"
 
 
-def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, after: SequenceOf[str]) -> YamlSplice:
+def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, after: SequenceOf[str]) -> Splice:
     own = [pair for pair in mapping.pairs if not pair.is_merged]
     before = [pair for pair in own if pair.name in after] or own
     text = value if isinstance(value, str) else ""
     if mapping.is_flow:
         shown = format_scalar(text, flow=True) if isinstance(value, str) else _format_flow(value)
         at = before[-1].value.end if before else mapping.start + 1
-        return YamlSplice(at, at, f"{', ' if before else ''}{key}: {shown}")
+        return Splice(at, at, f"{', ' if before else ''}{key}: {shown}")
     if not before:
         shown = format_scalar(text) if isinstance(value, str) else _format_flow(value)
-        return YamlSplice(mapping.end, mapping.end, f"{key}: {shown}{lines.newline}")
+        return Splice(mapping.end, mapping.end, f"{key}: {shown}{lines.newline}")
     shown = (
         format_scalar(text, indent=mapping.column + 2, newline=lines.newline)
         if isinstance(value, str)
         else _format_flow(value)
     )
     at = lines.find_line_end(before[-1].value.end)
-    return YamlSplice(at, at, f"{lines.newline}{' ' * mapping.column}{key}: {shown}")
+    return Splice(at, at, f"{lines.newline}{' ' * mapping.column}{key}: {shown}")
 
 
 def list_scalar_texts(node: YamlSequence) -> list[str]:
@@ -118,8 +102,8 @@ def reorder_list(
     *,
     ids: SequenceOf[str],
     make: Callable[[str], str],
-    edits: MappingOf[str, SequenceOf[YamlSplice]],
-) -> YamlSplice:
+    edits: MappingOf[str, SequenceOf[Splice]],
+) -> Splice:
     """Return the list with the items `wanted`, by their ids: those that it has move with their comments, `make`
     writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
     if node.is_flow:
@@ -130,10 +114,10 @@ def reorder_list(
     parts = []
     for key in wanted:
         if key in chunks:
-            parts.append(_close_line(lines, apply_yaml_splices(lines.text, edits.get(key, ()), *chunks[key])))
+            parts.append(_close_line(lines, apply_splices(lines.text, edits.get(key, ()), *chunks[key])))
         else:
             parts.append(f"{pad}- {make(key) or format_scalar(key)}{lines.newline}")
-    return YamlSplice(start, end, "".join(parts) or f"{pad}  []{lines.newline}")
+    return Splice(start, end, "".join(parts) or f"{pad}  []{lines.newline}")
 
 
 def _close_line(lines: YamlText, text: str) -> str:
@@ -146,19 +130,19 @@ def _reorder_flow(
     wanted: SequenceOf[str],
     ids: SequenceOf[str],
     make: Callable[[str], str],
-    edits: MappingOf[str, SequenceOf[YamlSplice]],
-) -> YamlSplice:
+    edits: MappingOf[str, SequenceOf[Splice]],
+) -> Splice:
     items = dict(zip(ids, node.items, strict=True))
     if list(wanted) == list(ids):
         splices = [each for key in wanted for each in edits.get(key, ())]
-        return YamlSplice(node.start, node.end, apply_yaml_splices(lines.text, splices, node.start, node.end))
+        return Splice(node.start, node.end, apply_splices(lines.text, splices, node.start, node.end))
     parts = [
-        apply_yaml_splices(lines.text, edits.get(key, ()), items[key].start, items[key].end)
+        apply_splices(lines.text, edits.get(key, ()), items[key].start, items[key].end)
         if key in items
         else (make(key) or format_scalar(key, flow=True))
         for key in wanted
     ]
-    return YamlSplice(node.start, node.end, f"[{', '.join(parts)}]")
+    return Splice(node.start, node.end, f"[{', '.join(parts)}]")
 
 
 def _find_dash(lines: YamlText, node: YamlSequence, index: int) -> int:
@@ -179,19 +163,19 @@ def _find_chunks(lines: YamlText, node: YamlSequence) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], lines.find_next_line(node.items[-1].end)], strict=True))
 
 
-def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: SequenceOf[str]) -> YamlSplice:
+def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: SequenceOf[str]) -> Splice:
     """Fill the list `key`, which is empty or is not there, with `rows` (without their dashes)."""
     pair = root.find_pair(key)
     if root.is_flow:
         text = f"[{', '.join(rows)}]"
         if pair is not None and not pair.is_merged:
-            return YamlSplice(pair.value.start, pair.value.end, _find_gap(lines, pair.value) + text)
+            return Splice(pair.value.start, pair.value.end, _find_gap(lines, pair.value) + text)
         at = root.pairs[-1].value.end if root.pairs else root.start + 1
-        return YamlSplice(at, at, f"{', ' if root.pairs else ''}{key}: {text}")
+        return Splice(at, at, f"{', ' if root.pairs else ''}{key}: {text}")
     block = "".join(f"  - {row}{lines.newline}" for row in rows)
     if pair is None or pair.is_merged:
         at = lines.find_next_line(root.end) if root.pairs else root.end
-        return YamlSplice(at, at, f"{key}:{lines.newline}{block}")
+        return Splice(at, at, f"{key}:{lines.newline}{block}")
     at, colon = lines.find_line_end(pair.value.end), lines.text.index(":", pair.key.end) + 1
     rest = lines.text[pair.value.end : at].rstrip()
-    return YamlSplice(colon, at, f"{rest}{lines.newline}{block}".removesuffix(lines.newline))
+    return Splice(colon, at, f"{rest}{lines.newline}{block}".removesuffix(lines.newline))

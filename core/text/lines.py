@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
+from core.text.line_diff import count_shared_ends, count_shared_head
+
 
 @dataclass(frozen=True, slots=True)
 class TextLines:
@@ -78,7 +80,7 @@ def carry_endings(old: str, new: str, fallback: str) -> str:
         return new
     ends = [end or fallback for end in before.ends]
     rest = ends[-1] if ends and before.ends[-1] else next((end for end in reversed(before.ends) if end), fallback)
-    tail = _count_shared_tail(before.bodies, after.bodies)
+    tail = count_shared_head(before.bodies[::-1], after.bodies[::-1])
     out = []
     for index, (body, end) in enumerate(zip(after.bodies, after.ends, strict=True)):
         from_end = index - len(after)
@@ -88,10 +90,31 @@ def carry_endings(old: str, new: str, fallback: str) -> str:
     return "".join(out)
 
 
-def _count_shared_tail(before: list[str], after: list[str]) -> int:
-    shared = 0
-    for first, second in zip(reversed(before), reversed(after), strict=False):
-        if first != second:
-            break
-        shared += 1
-    return shared
+def split_whole_lines(text: str) -> list[str]:
+    """Split a text into lines with their endings."""
+    lines = split_lines(text)
+    return [body + end for body, end in zip(lines.bodies, lines.ends, strict=True)]
+
+
+def split_closed(text: str) -> tuple[list[str], bool]:
+    """Split into lines without endings, and tell whether the last one was closed by a newline."""
+    lines = normalise_endings(text).split("\n")
+    closed = lines[-1] == "" and len(lines) > 1
+    return (lines[:-1], True) if closed else (lines, False)
+
+
+def trim_ending(text: str) -> str:
+    """Return the text without the ending of its last line."""
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+
+def find_changed_span(before: str, after: str) -> tuple[int, int, int]:
+    """(first, last, last afterwards): the smallest region of lines (1-indexed, inclusive) that holds every change."""
+    old, new = split_whole_lines(before), split_whole_lines(after)
+    head, tail = count_shared_ends(old, new)
+    return head + 1, len(old) - tail, len(new) - tail
+
+
+def number_lines(text: str, *, first: int = 1) -> str:
+    """The text as the edit agent reads it: every line behind its number, counted from `first`."""
+    return "\n".join(f"{number:6}|{line}" for number, line in enumerate(split_lines(text).bodies, start=first))

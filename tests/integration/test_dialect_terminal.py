@@ -59,7 +59,7 @@ async def turn_of(tmp_path, *steps, box=None, mode: str = "agent") -> Case:
 
 
 async def test_a_command_that_waits_for_input_goes_on_and_gets_it(tmp_path, held, monkeypatch):
-    monkeypatch.setattr("core.dialects.terminal_calls.COMMAND_WAIT", 1)
+    monkeypatch.setattr("core.dialects.tags.COMMAND_WAIT", 1)
     asks = "echo 'name?'; read name; echo hello $name; exit 4"
     case = await turn_of(tmp_path, bash(asks), bash(""), bash("Ada"), bash("echo free again"), says("."), box=held)
     first, polled, answered, after = case.results()
@@ -79,7 +79,7 @@ async def test_the_shell_stays_where_a_command_left_it(tmp_path, held, contained
 
 
 async def test_a_command_that_goes_on_can_be_interrupted(tmp_path, held, monkeypatch):
-    monkeypatch.setattr("core.dialects.terminal_calls.COMMAND_WAIT", 1)
+    monkeypatch.setattr("core.dialects.tags.COMMAND_WAIT", 1)
     case = await turn_of(tmp_path, bash("sleep 600"), bash("ctrl+c"), bash("echo free again"), says("."), box=held)
     assert case.results()[0].endswith("exit code -1]")
     assert "exit code 130" in case.results()[1]
@@ -87,7 +87,7 @@ async def test_a_command_that_goes_on_can_be_interrupted(tmp_path, held, monkeyp
 
 
 async def test_what_is_meant_for_a_command_is_never_run_as_one(tmp_path, held, monkeypatch):
-    monkeypatch.setattr("core.dialects.terminal_calls.COMMAND_WAIT", 1)
+    monkeypatch.setattr("core.dialects.tags.COMMAND_WAIT", 1)
     case = await turn_of(tmp_path, bash("sleep 2; echo over"), bash("touch made"), bash(""), says("."), box=held)
     assert "over" in "".join(case.results()[1:])
     assert "made" not in case.state.changes

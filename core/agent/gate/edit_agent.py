@@ -17,14 +17,15 @@ from msgspec.structs import replace
 from core.agent.answer.receiver import closing_stream
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.turn.turn_context import Route, TurnContext
-from core.edits.breakage import describe_first_flaw
 from core.edits.errors import EditError
-from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, number_lines, parse_line_plan
+from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.edits.lazy.unmentioned_changes import find_unmentioned_change
+from core.edits.syntax import describe_first_flaw
 from core.errors import ProviderError
 from core.prompts import render
 from core.protocol.messages import AssistantMessage, Message, Usage, UserMessage
 from core.providers.base import ModelRequest, TextDelta, UsageReport
+from core.text.lines import number_lines
 from core.tools.base import EditRequest
 
 MAX_TRIES = 2

@@ -26,8 +26,7 @@ from core.edits.lazy.lazy_edit import (
     tokenise_draft,
 )
 from core.edits.lazy.line_matches import DraftToken
-from core.edits.matching.line_edit import split_closed
-from core.text.lines import TextLines, split_lines
+from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
 
 LONGEST: Final = 300

@@ -7,6 +7,7 @@ plan is checked before anything is changed: overlapping, inverted and outlying r
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,10 +16,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.edits.errors import EditError
-from core.edits.formats.line_plan_json import decode_plan
 from core.edits.matching.block_merge import MatchedBlock, replace_block
-from core.edits.matching.line_edit import split_closed
-from core.text.lines import TextLines, split_lines
+from core.text.lines import TextLines, split_closed, split_lines
 
 _NUMBER = re.compile(r"\s*[+-]?\d+\s*")
 _LISTS: Final = ("edits", "plan", "edit_operations", "operations", "changes")
@@ -28,6 +27,11 @@ _TEXTS: Final = ("replacement", "new_text", "content")
 _HINT = (
     "Give a JSON list of {start_line, end_line, replacement}; lines are 1-indexed and inclusive. Nothing was changed."
 )
+_FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_TEXT_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_BEGINS = re.compile(r"[\[{]")
+_DECODER: Final = json.JSONDecoder(strict=False)
+_MOST: Final = 200  # places where a plan may begin
 
 
 class LineRange(Struct, frozen=True, kw_only=True):
@@ -145,11 +149,6 @@ def _insert_lines(text: str, lines: TextLines, place: int, replacement: str) -> 
     return text + new + end if closed else text + end + new
 
 
-def number_lines(text: str, *, first: int = 1) -> str:
-    """The text as the edit agent reads it: every line behind its number, counted from `first`."""
-    return "\n".join(f"{number:6}|{line}" for number, line in enumerate(split_lines(text).bodies, start=first))
-
-
 def find_unplanned_changes(before: str, after: str, plan: Sequence[LineRange]) -> list[int]:
     """The lines (1-indexed, before the edit) that changed although no range of the plan names them."""
     old, new = split_lines(before), split_lines(after)
@@ -173,19 +172,46 @@ def find_unplanned_changes(before: str, after: str, plan: Sequence[LineRange]) -
     return wrong
 
 
-def find_changed_span(before: str, after: str) -> tuple[int, int, int]:
-    """(first, last, last afterwards): the smallest region of lines (1-indexed, inclusive) that holds every change."""
-    old, new = split_whole_lines(before), split_whole_lines(after)
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head + 1, len(old) - tail, len(new) - tail
+def decode_plan(content: str) -> Any:
+    """Decode the one value that is a plan: a list of objects, or an object. Raises `ValueError` and
+    `RecursionError`."""
+    text = content.strip().removeprefix("\ufeff").strip()
+    try:
+        return _decode_lenient(text)
+    except ValueError as problem:
+        found = [plan for fenced in _FENCED.findall(text) for plan in _find_plans(fenced)] or _find_plans(text)
+        if len(found) > 1:
+            raise ValueError("there is more than one plan in the text") from None
+        if not found:
+            raise problem from None
+        return found[0]
 
 
-def split_whole_lines(text: str) -> list[str]:
-    """Split a text into lines with their endings."""
-    lines = split_lines(text)
-    return [body + end for body, end in zip(lines.bodies, lines.ends, strict=True)]
+def _decode_lenient(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except ValueError:
+        return _DECODER.decode(_TEXT_OR_COMMA.sub(lambda match: match[1] or "", text))
+
+
+def _find_plans(text: str) -> list[Any]:
+    """Find every plan that begins somewhere in a text, those inside of others left out."""
+    plain = _TEXT_OR_COMMA.sub(lambda match: match[1] or "", text)
+    found, place = [], 0
+    for _ in range(_MOST):
+        begin = _BEGINS.search(plain, place)
+        if begin is None:
+            break
+        try:
+            value, place = _DECODER.raw_decode(plain, begin.start())
+        except ValueError:
+            place = begin.end()
+            continue
+        if _is_plan(value):
+            found.append(value)
+    return found
+
+
+def _is_plan(value: Any) -> bool:
+    entries = value if isinstance(value, list) else [value]
+    return bool(entries) and all(isinstance(entry, dict) for entry in entries)

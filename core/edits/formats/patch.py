@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from core.edits.errors import EditError, build_ambiguity_error, build_not_found_error
+from core.edits.errors import EditError, format_part
 from core.edits.formats.patch_parser import FilePatch, PatchHunk, parse_patch
 from core.edits.formats.search_replace import is_same_file
 from core.edits.matching.block_merge import MatchedBlock
-from core.edits.matching.ladder import apply_splices
-from core.edits.matching.line_edit import LineEdit, Splice
+from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
+from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.search_text import SearchText
-from core.text.lines import find_line_number
+from core.text.lines import find_line_number, trim_ending
+from core.text.splices import Splice, apply_splices
 
 _STEPS = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
 
@@ -75,8 +76,7 @@ def apply_hunks(text: str, hunks: Sequence[PatchHunk]) -> PatchResult:
         try:
             splice, rung = _place_hunk(search_text, hunk, cursor)
         except EditError as error:
-            where = f"Hunk {number} of {len(hunks)}: " if len(hunks) > 1 else ""
-            raise EditError(where + error.message, hint=error.hint, candidates=error.candidates) from error
+            raise error.name_part(format_part("Hunk", number, len(hunks))) from error
         splices.append(splice)
         rungs.append(rung)
         cursor = splice.end
@@ -90,7 +90,7 @@ def _fit_final_newline(text: str, done: str, hunks: Sequence[PatchHunk]) -> str:
     if last is None or last.is_old_open == last.is_new_open:
         return done
     if last.is_new_open:
-        return done.removesuffix("\n").removesuffix("\r")
+        return trim_ending(done)
     return done if done.endswith("\n") or text.endswith("\n") else f"{done}\n"
 
 

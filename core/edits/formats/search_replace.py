@@ -11,12 +11,12 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from core.edits.errors import EditError
+from core.edits.errors import EditError, format_part
 from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
-from core.edits.matching.ladder import LadderMatch, apply_splices, locate
-from core.edits.matching.line_edit import Splice
+from core.edits.matching.ladder import LadderMatch, locate
 from core.edits.matching.search_text import SearchText
 from core.text.lines import carry_endings, find_line_number, normalise_endings
+from core.text.splices import Splice, apply_splices
 
 _RULE = re.compile(r"^={5,}\s*$", re.MULTILINE)
 __all__ = [
@@ -111,8 +111,8 @@ def _apply_at_once(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]
         try:
             found = _find_block(search_text, block)
         except EditError as error:
-            if error.ambiguous or len(blocks) == 1:
-                raise _name_block(error, number, len(blocks)) from error
+            if error.is_ambiguous or len(blocks) == 1:
+                raise error.name_part(format_part("Block", number, len(blocks))) from error
             return None
         rungs.append(found.rung)
         starts.append(min(found.splices).start)
@@ -131,13 +131,8 @@ def _apply_in_turn(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]
         try:
             found = _find_block(search_text, block)
         except EditError as error:
-            raise _name_block(error, number, len(blocks)) from error
+            raise error.name_part(format_part("Block", number, len(blocks))) from error
         lines.append(find_line_number(text, min(found.splices).start))
         text = apply_splices(text, found.splices)
         rungs.append(found.rung)
     return SearchReplaceResult(text=text, rungs=tuple(rungs), lines=tuple(lines))
-
-
-def _name_block(error: EditError, number: int, count: int) -> EditError:
-    where = f"Block {number} of {count}: " if count > 1 else ""
-    return EditError(where + error.message, hint=error.hint, candidates=error.candidates, ambiguous=error.ambiguous)

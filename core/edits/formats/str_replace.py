@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from core.edits.errors import EditError
+from core.edits.errors import EditError, format_part
 from core.edits.matching.ladder import Replacement, apply_replacement
 
 
@@ -40,10 +40,7 @@ def apply_edits(text: str | None, arguments: Any) -> MultiEditResult:
             text, rung = _apply_edit(text, edit)
             rungs.append(rung)
         except EditError as error:
-            where = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
-            raise EditError(
-                where + error.message, hint=error.hint, candidates=error.candidates, ambiguous=error.ambiguous
-            ) from error
+            raise error.name_part(format_part("Edit", number, len(edits))) from error
     return MultiEditResult(text or "", tuple(rungs))
 
 

@@ -23,8 +23,8 @@ from core.edits.hunks.pieces import (
 from core.edits.hunks.placement_choice import choose_placements, is_same_result
 from core.edits.hunks.placement_doubts import CLOSE, PlacementDoubt, find_doubt, is_contested
 from core.edits.hunks.placements import LineIndex, Placement
-from core.edits.matching.block_merge import diff_lines
-from core.text.lines import TextLines
+from core.text.line_diff import diff_lines
+from core.text.lines import TextLines, trim_ending
 
 _MANY: Final = 80
 _EMPTY: Final = 100  # a marker at an end of the file that stands for nothing
@@ -200,4 +200,4 @@ def _render_placements(lines: TextLines, readings: Sequence[Placement]) -> str:
     out += own[place:]
     closed = not lines.ends or bool(lines.ends[-1])
     text = "".join(body + (end or fallback) for body, end in out)
-    return text if closed else text.removesuffix("\n").removesuffix("\r")
+    return text if closed else trim_ending(text)

@@ -25,13 +25,11 @@ from core.edits.lazy.blank_lines import ResultRow, Spacing
 from core.edits.lazy.checks import AlignedDraft, find_doubt
 from core.edits.lazy.definitions import replace_definition
 from core.edits.lazy.draft_indentation import detect_indent_unit, fit_indentation
-from core.edits.lazy.json_commas import repair_commas
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, measure_depth, measure_depths
 from core.edits.lazy.markers import expand_elided_body, is_marker, may_be_marker, may_be_remark, parse_removal
-from core.edits.matching.line_edit import split_closed
 from core.edits.syntax import find_flaws
-from core.text.lines import TextLines, split_lines
+from core.text.lines import TextLines, split_closed, split_lines, trim_ending
 
 _HINT: Final = (
     "Nothing was changed. Put a line of the file before and after each change, mark every part that you leave out with "
@@ -45,6 +43,8 @@ _NAMED: Final = re.compile(
     r"(?://|#|--|/\*|<!--)\s*(?:(?:file)?path|file(?:name)?)?\s*:?\s*(?P<path>[\w./\\-]+\.\w+)\s*(?:\*/|-->)?"
 )
 _SEGMENT: Final = 300_000
+_VALUE_END = re.compile(r'(?:["\d}\]]|true|false|null)\s*$')
+_ENTRY = re.compile(r'\s*(?:["{\[\d-]|true|false|null)')
 
 
 class UndecidedEdit(EditError):
@@ -242,7 +242,7 @@ def _is_unchanged(token: DraftToken, old: str) -> bool:
 def _join_rows(out: Sequence[tuple[str, str]], lines: TextLines) -> str:
     text = "".join(line + end for line, end in out)
     open_end = bool(lines.ends) and not lines.ends[-1]
-    return text.removesuffix("\n").removesuffix("\r") if open_end else text
+    return trim_ending(text) if open_end else text
 
 
 def _close_lines(new: Sequence[str], lines: TextLines) -> str:
@@ -319,7 +319,7 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
     if shared * 4 >= len(set(old)) * (3 if lost else 2) or (whole and not lost):
         done = _close_lines(new, lines)
         open_end = not lines.ends[-1]
-        text = done.removesuffix("\n").removesuffix("\r") if open_end else done
+        text = trim_ending(done) if open_end else done
         return LazyResult(text=text, kept=shared, added=len(given) - shared, removed=len(old) - shared)
     raise build_undecided_error(
         "it has no ... existing code ... and is neither the whole file nor one definition of it"
@@ -337,3 +337,17 @@ def _check_parses(path: str, before: str, done: LazyResult) -> LazyResult:
         if broken:
             raise build_undecided_error(f"the result does not parse (line {broken[0].line})")
     return done
+
+
+def repair_commas(text: str) -> str:
+    """Put a comma after each line that ends an entry before another one, and none before a closing bracket."""
+    rows = text.splitlines(keepends=True)
+    filled = [index for index, row in enumerate(rows) if row.strip() and not row.lstrip().startswith("//")]
+    for here, after in pairwise(filled):
+        body = rows[here].rstrip("\r\n")
+        end = rows[here][len(body) :]
+        if re.match(r"\s*[}\]]", rows[after]):
+            rows[here] = re.sub(r",\s*$", "", body) + end
+        elif _VALUE_END.search(body) and _ENTRY.match(rows[after]):
+            rows[here] = body.rstrip() + "," + end
+    return "".join(rows)

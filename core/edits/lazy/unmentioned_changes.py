@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from core.edits.formats.line_plan import find_changed_span
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.markers import is_marker
-from core.text.lines import split_lines
+from core.text.lines import find_changed_span, split_lines
 
 REACH: Final = 3  # lines between what goes and the nearest line that the draft has
 _COMPARED: Final = 4_000  # lines of a region that are compared one by one

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import pairwise
 
 from core.edits.indentation import Shift, extract_indent
+from core.text.line_diff import diff_lines
 from core.text.lines import TextLines
 
-_SMALL = 250_000
 _CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "done")
 _OPENS = (":", "{", "(", "[", "=>", "do", "then")
-Opcode = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,31 +147,3 @@ def _join_lines(out: list[tuple[str, str]], last_end: str, fallback: str) -> str
     *body, (tail, _) = out
     text = "".join(line + (end or fallback) for line, end in body)
     return text + tail + last_end
-
-
-def diff_lines(given: Sequence[str], wanted: Sequence[str]) -> Iterator[Opcode]:
-    """Diff like `SequenceMatcher.get_opcodes`; the shared head and tail come off first, a huge middle is not
-    compared."""
-    head = count_shared_head(given, wanted)
-    tail = count_shared_head(given[head:][::-1], wanted[head:][::-1])
-    i2, j2 = len(given) - tail, len(wanted) - tail
-    if head:
-        yield "equal", 0, head, 0, head
-    if (i2 - head) * (j2 - head) > _SMALL:
-        yield "replace", head, i2, head, j2
-    else:
-        inner = SequenceMatcher(None, given[head:i2], wanted[head:j2], autojunk=False).get_opcodes()
-        for tag, a1, a2, b1, b2 in inner:
-            yield tag, a1 + head, a2 + head, b1 + head, b2 + head
-    if tail:
-        yield "equal", i2, len(given), j2, len(wanted)
-
-
-def count_shared_head(first: Sequence[str], second: Sequence[str]) -> int:
-    """Number of lines that both begin with."""
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count

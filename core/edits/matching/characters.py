@@ -10,9 +10,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from core.edits.matching.line_edit import Splice
 from core.edits.matching.search_text import SearchText
 from core.text.lines import carry_endings, find_ending_near
+from core.text.splices import Splice
 
 _ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}

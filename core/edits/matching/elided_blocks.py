@@ -12,8 +12,10 @@ import re
 from collections.abc import Sequence
 
 from core.edits.matching.block_merge import MatchedBlock
-from core.edits.matching.line_edit import LineEdit, Splice, split_closed
+from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.search_text import SearchText
+from core.text.lines import split_closed
+from core.text.splices import Splice
 
 _DOTS = re.compile(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")
 _FOLDS = ("trailing_space", "indentation", "look_alikes")

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from core.edits.errors import EditError, build_ambiguity_error, build_not_found_error
+from core.edits.errors import EditError
 from core.edits.matching.characters import (
     find_line_ends,
     find_other_case,
@@ -27,10 +27,12 @@ from core.edits.matching.characters import (
     strip_fence,
 )
 from core.edits.matching.elided_blocks import find_elided
-from core.edits.matching.line_edit import LineEdit, Splice
+from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
+from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.search_text import SearchText, replace_look_alikes
 from core.text.lines import carry_endings, find_ending_near, find_line_number, normalise_endings
+from core.text.splices import Splice, apply_splices
 
 _LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
 _ONE_PLACE = ("elided", "fuzzy")
@@ -71,15 +73,6 @@ def apply_replacement(
         end_line=_find_last_line(start, text[first.start : first.end]),
         new_end_line=_find_last_line(start, first.text) if first.text else start - 1,
     )
-
-
-def apply_splices(text: str, splices: Sequence[Splice]) -> str:
-    """Make all splices in one pass. They must not overlap."""
-    out, place = [], 0
-    for start, end, replacement in sorted(splices):
-        out += [text[place:start], replacement]
-        place = end
-    return "".join([*out, text[place:]])
 
 
 def locate(

@@ -6,22 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 from core.edits.indentation import Shift, deduce_first_shift, deduce_shift, extract_indent
 from core.edits.matching.block_merge import MatchedBlock, is_even, is_torn, merge_block, merge_unindented, replace_block
 from core.edits.matching.search_text import FOLDS, SearchText
-from core.text.lines import normalise_endings
+from core.text.lines import split_closed
+from core.text.splices import Splice
 
 _MOST = 10_000
-
-
-class Splice(NamedTuple):
-    """Replace `[start, end)` of the text."""
-
-    start: int
-    end: int
-    text: str
 
 
 class LineEdit:
@@ -125,13 +117,6 @@ class LineEdit:
                 mapping[index] = before
         known = [place for place in mapping if place >= 0]
         return MatchedBlock(known[0], known[-1], mapping)
-
-
-def split_closed(text: str) -> tuple[list[str], bool]:
-    """Split into lines without endings, and tell whether the last one was closed by a newline."""
-    lines = normalise_endings(text).split("\n")
-    closed = lines[-1] == "" and len(lines) > 1
-    return (lines[:-1], True) if closed else (lines, False)
 
 
 def _compare_indents(one: str, other: str) -> int:

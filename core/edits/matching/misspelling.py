@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.edits.matching.block_merge import MatchedBlock, is_torn
-from core.edits.matching.line_edit import LineEdit, Splice
+from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.search_text import fold_spacing
+from core.text.line_diff import count_shared_ends
 from core.text.similarity import find_closest, measure_similarity
+from core.text.splices import Splice
 
 _TYPO: Final = 0.8
 _BLOCK: Final = 0.9
@@ -95,15 +97,10 @@ def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
 
 def _is_one_slip(one: str, other: str) -> bool:
     """True if one letter was left out, added or mistaken, or two neighbours changed places."""
-    head = _count_shared(one, other)
-    tail = _count_shared(one[head:][::-1], other[head:][::-1])
+    head, tail = count_shared_ends(one, other)
     ours, theirs = one[head : len(one) - tail], other[head : len(other) - tail]
     swapped = len(ours) == 2 and ours == theirs[::-1]
     return swapped or max(len(ours), len(theirs)) <= 1
-
-
-def _count_shared(one: str, other: str) -> int:
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _is_renamed(one: str, other: str, line: str) -> bool:

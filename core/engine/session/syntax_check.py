@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from core.edits.breakage import describe_first_flaw
+from core.edits.syntax import describe_first_flaw
 from core.edits.text_file import decode_text
 from core.errors import AgentTuiError
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeRevised

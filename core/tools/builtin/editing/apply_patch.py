@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from core.edits.errors import EditError
+from core.edits.errors import EditError, format_part
 from core.edits.formats.patch import apply_file_patch
 from core.edits.formats.patch_parser import FilePatch, parse_patch
 from core.edits.text_file import TextFile
@@ -58,8 +58,8 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
             try:
                 sides |= _apply_file(capability, each, sides)
             except EditError as error:
-                where = f"File {number} of {len(files)}, {each.path}: " if len(files) > 1 else f"{each.path}: "
-                raise EditError(where + error.message, hint=error.hint, candidates=error.candidates) from error
+                part = format_part("File", number, len(files))
+                raise error.name_part(f"{part}, {each.path}" if part else each.path) from error
         return await self._describe_result(_write_all(capability, sides), sides)
 
     async def _describe_result(

@@ -12,15 +12,10 @@ from benchmarks.edits import matches
 from core.cli.edits import FORMATS, answer
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
-from core.edits.formats.line_plan import (
-    LineRange,
-    apply_line_plan,
-    find_unplanned_changes,
-    number_lines,
-    parse_line_plan,
-)
+from core.edits.formats.line_plan import LineRange, apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.edits.formats.patch import apply_patch
 from core.edits.lazy.lazy_edit import edit_lazy
+from core.text.lines import number_lines
 
 words = st.text(alphabet="abcdefgh(){}=;, é", min_size=1, max_size=12).filter(lambda text: text.strip() == text)
 texts = st.lists(words, min_size=1, max_size=20, unique=True)

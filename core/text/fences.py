@@ -1,0 +1,64 @@
+"""Fences of code as in CommonMark: backticks or tildes, three or more, closed by at least as many.
+
+They may stand at any indentation and after a list marker.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+MAX_FENCE_LINE = 512  # characters: no longer line opens a fence
+LIST_MARKER = r"(?:[-*+]|\d{1,9}[.)])"
+OPENING_FENCE = re.compile(
+    rf"(?P<lead>[ \t]*(?:{LIST_MARKER}[ \t]+)?)(?:(?P<tick>`{{3,}})(?P<i>[^`]*)|(?P<tilde>~{{3,}})(?P<j>.*))"
+)
+
+
+class Fence(Struct, frozen=True):
+    """An open fence: its marks, how far it is indented (columns), and its info string."""
+
+    mark: str
+    indent: int
+    info: str = ""
+
+    def may_be_closed_by(self, line: str) -> bool:
+        """True if the beginning of a line may become one that closes the fence."""
+        body = line.strip(" \t\r")
+        if body.strip(self.mark[0]):
+            return False
+        return len(body) >= len(self.mark) or line == line.rstrip(" \t\r") or not body
+
+    def is_closed_by(self, line: str) -> bool:
+        """True if a whole line (without its end) closes the fence."""
+        body = line.strip(" \t\r")
+        return len(body) >= len(self.mark) and not body.strip(self.mark[0])
+
+
+def parse_opening_fence(line: str) -> Fence | None:
+    """Parse the fence that a whole line (without its end) opens; None if it opens none."""
+    opened = OPENING_FENCE.fullmatch(line)
+    return build_fence(opened) if opened else None
+
+
+def track_fence(fence: Fence | None, line: str) -> Fence | None:
+    """Return the fence that is open after a whole line (without its end); `fence` was open before it."""
+    if fence is not None:
+        return None if fence.is_closed_by(line) else fence
+    return parse_opening_fence(line) if len(line) <= MAX_FENCE_LINE else None
+
+
+def build_fence(opened: re.Match[str]) -> Fence:
+    """The fence of a match of `OPENING_FENCE`."""
+    info = (opened["i"] or opened["j"] or "").strip()
+    return Fence(opened["tick"] or opened["tilde"], len(opened["lead"].expandtabs(4)), info)
+
+
+def dedent_line(line: str, columns: int) -> str:
+    """Return the line without at most `columns` columns of leading white space."""
+    position = width = 0
+    while position < len(line) and width < columns and line[position] in " \t":
+        width += 1 if line[position] == " " else 4 - width % 4
+        position += 1
+    return line[position:]
