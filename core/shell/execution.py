@@ -251,7 +251,7 @@ class Execution:
         finally:
             watch.cancel()
         await self._disk_guard.reset_full_cache()
-        return replace(ended, exit_code=None, ended="disk_full") if self._disk_guard.reason else ended
+        return replace(ended, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else ended
 
     def _take_effects(self, ended: BoxResult) -> str:
         """Absorb or drop the layer and return one line about the effects."""

@@ -37,26 +37,26 @@ async def ran(terminal: Terminal, command: str, heard: Callable[[str], None] = l
 
 
 async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_changed_is_dropped(terminal, tmp_path):
-    terminal.ground.shadow.layers.quota = 60 << 20
+    terminal.host.shadow.layers.quota = 60 << 20
     result = await ran(terminal, f"echo two > a; {MANY}")
     assert (result.ended, result.exit_code) == ("disk_full", None)
     assert "room for 60 MB" in result.effects
-    place = terminal.ground.shadow.layers.place
+    place = terminal.host.shadow.layers.place
     assert layers.measure_tree(place) < 1 << 20
     again = await ran(terminal, "cat a; echo three > a; echo more")
     assert (again.output, again.exit_code) == ("one\nmore\n", 0)
     assert (tmp_path / "project" / "a").read_text() == "one\n"
-    assert terminal.ground.shadow.read("a") == b"three\n"
+    assert terminal.host.shadow.read("a") == b"three\n"
 
 
 async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path):
-    terminal.ground.shadow.layers.quota = 60 << 20
+    terminal.host.shadow.layers.quota = 60 << 20
     result = await ran(
         terminal, "head -c 200000000 /dev/zero > big; echo $?; truncate -s 256G sparse; echo $?; ls -s a"
     )
     assert "File too large" in result.output or "File size limit exceeded" in result.output
     assert result.ended == "exited"
-    found = terminal.ground.shadow.stat("big")
+    found = terminal.host.shadow.stat("big")
     assert found is None or found.size <= 60 << 20
     await ran(terminal, "for n in 1 2; do head -c 35000000 /dev/zero > more$n; done")
     with pytest.raises(AgentTuiError, match="is the limit"):

@@ -37,16 +37,16 @@ def outside(workspace: Workspace) -> Path:
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "a/..", "a\0b", "/", "..", "\ud800"])
 def test_p1_foreign_paths_are_refused(workspace, path):
     with pytest.raises(PathRefused):
-        workspace.relative(path)
+        workspace.to_relative(path)
 
 
 def test_paths_are_normalised(workspace):
-    assert workspace.relative("./a//b/./c/") == "a/b/c"
-    assert workspace.relative(f"{workspace.root}/a") == "a"
-    assert workspace.relative(str(workspace.root)) == "."
-    assert workspace.relative("-rf") == "-rf"
+    assert workspace.to_relative("./a//b/./c/") == "a/b/c"
+    assert workspace.to_relative(f"{workspace.root}/a") == "a"
+    assert workspace.to_relative(str(workspace.root)) == "."
+    assert workspace.to_relative("-rf") == "-rf"
     with pytest.raises(PathRefused):
-        workspace.relative(f"{workspace.root}x/a")
+        workspace.to_relative(f"{workspace.root}x/a")
 
 
 @pytest.mark.parametrize("link", ["absolute", "relative", "chain"])
@@ -55,7 +55,7 @@ def test_p2_links_out_of_the_tree_are_neither_read_nor_written(workspace, link):
     (workspace.root / "hop").symlink_to("../outside")
     (workspace.root / "l").symlink_to(target)
     for attempt in (
-        lambda: workspace.relative("l/key"),
+        lambda: workspace.to_relative("l/key"),
         lambda: workspace.read_bytes("l/key"),
         lambda: workspace.write_atomic("l/key", b"mine"),
         lambda: workspace.write_atomic("l/new", b"mine"),
@@ -99,7 +99,7 @@ def test_p4_n1_a_link_within_the_tree_is_followed_to_read_and_never_written_thro
     (workspace.root / "real" / "f").write_bytes(b"old")
     (workspace.root / "l").symlink_to("real/f")
     (workspace.root / "d").symlink_to(workspace.root / "real")
-    assert workspace.canonical("l") == workspace.canonical("d/f") == "real/f"
+    assert workspace.resolve("l") == workspace.resolve("d/f") == "real/f"
     assert workspace.read_bytes("d/f") == b"old"
     for path in ("l", "d/f", "d/new"):
         with pytest.raises(PathRefused):
@@ -107,7 +107,7 @@ def test_p4_n1_a_link_within_the_tree_is_followed_to_read_and_never_written_thro
     assert [each.name for each in (workspace.root / "real").iterdir()] == ["f"]
     assert (workspace.root / "real" / "f").read_bytes() == b"old"
     assert (workspace.root / "l").is_symlink()
-    assert workspace.state_of("l")[0].kind == "symlink"
+    assert workspace.read_state("l")[0].kind == "symlink"
 
 
 def test_links_that_go_round_are_refused(workspace):
@@ -125,7 +125,7 @@ def test_p11_fifos_sockets_and_devices_never_block(workspace):
             with pytest.raises(PathRefused, match="not a regular file"):
                 workspace.read_bytes(name)
             with pytest.raises(PathRefused):
-                workspace.state_of(name)
+                workspace.read_state(name)
     with pytest.raises(PathRefused, match="a directory"):
         workspace.read_bytes(".")
 
@@ -139,8 +139,8 @@ def test_p10_odd_names_are_listed_read_and_written(workspace, name):
     (entry,) = workspace.list_dir()
     entry.name.encode("utf-8")
     assert names.to_os_name(entry.name) == name
-    rel = workspace.relative(entry.name)
-    assert rel == entry.name == workspace.relative(os.fsdecode(name)) or b"\xf4" in name
+    rel = workspace.to_relative(entry.name)
+    assert rel == entry.name == workspace.to_relative(os.fsdecode(name)) or b"\xf4" in name
     assert workspace.read_bytes(rel) == b"old"
     workspace.write_atomic(rel, b"new")
     assert raw.read_bytes() == b"new"
@@ -170,7 +170,7 @@ def test_p12_a_huge_file_is_read_to_its_limit_only(workspace):
         file.truncate(2 << 30)
     assert len(workspace.read_bytes("huge", 1000)) == 1000
     with pytest.raises(PathRefused, match="too large"):
-        workspace.state_of("huge")
+        workspace.read_state("huge")
 
 
 def test_p21_roots_that_are_no_project_are_refused_with_advice(tmp_path, monkeypatch):
@@ -203,11 +203,11 @@ def test_n16_settings_that_are_named_below_a_project_are_not_the_users(tmp_path,
 
 
 def test_states_tell_what_is_there(workspace):
-    assert workspace.state_of("nothing") == (ABSENT, None)
-    assert workspace.state_of("no/where") == (ABSENT, None)
+    assert workspace.read_state("nothing") == (ABSENT, None)
+    assert workspace.read_state("no/where") == (ABSENT, None)
     assert workspace.stat("nothing") is None
     (workspace.root / "f").write_bytes(b"abc")
-    state, data = workspace.state_of("f")
+    state, data = workspace.read_state("f")
     assert (state.kind, state.size, data) == ("file", 3, b"abc")
 
 
