@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 
 from core.config import FILE_NAME, ProviderSettings, Settings, load_settings
 from core.errors import ConfigError, StateError
-from core.ids import new_id
+from core.filesystem.atomic_write import replace_file
 from core.protocol import commands as cmd
 from core.user_dirs import get_config_dir
 
@@ -75,15 +74,4 @@ def set_key(text: str, table: str, key: str, value: str) -> str:
 
 def _write_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = path.resolve()
-    draft = target.with_name(f".{new_id('config')}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_file(path.resolve(), text.encode())

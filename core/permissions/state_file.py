@@ -12,13 +12,12 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
 from core.errors import StateError
-from core.ids import new_id
+from core.filesystem.atomic_write import replace_file
 from core.user_dirs import get_state_dir
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -64,7 +63,7 @@ class StateFile(Generic[Record]):
                 before = self.read()
                 after = change(before)
                 if after != before:
-                    self._replace(msgspec.json.format(msgspec.json.encode(after), indent=1))
+                    replace_file(self.path, msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n")
                 return after
         except OSError as problem:
             raise self._build_error(problem.strerror or "can't be written") from problem
@@ -79,19 +78,6 @@ class StateFile(Generic[Record]):
             yield
         finally:
             os.close(descriptor)
-
-    def _replace(self, data: bytes) -> None:
-        draft = Path(self.path.with_name(f".{new_id(self.path.stem)}"))
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
 
     def _build_error(self, reason: str) -> StateError:
         return StateError(f"{self.path} can't be used: {reason}.", hint="Mend it, or move it out of the way.")

@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from core.errors import StateError
+from core.filesystem.atomic_write import stream_replacement
 from core.protocol import events as ev
 from core.protocol.events import Envelope
 from core.sessions import record_format as records
@@ -111,17 +112,12 @@ def repair_log(path: Path, found: LogExtent) -> str:
     Returns one sentence for the user. The log is replaced at once (write, sync, rename) or not at all.
     """
     side = _save_damaged_spans(path, found.damaged) if found.damaged else None
-    fresh = path.with_name(path.name + ".repaired")
     numbers = count(1)
     try:
-        fresh.unlink(missing_ok=True)
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
+        with stream_replacement(path) as file:
             read_log(
                 path, lambda envelope: file.writelines((records.encode_record(renumber(envelope, next(numbers))),))
             )
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
     except OSError as problem:
         raise StateError(f"the damaged session log {path} can't be repaired: {problem.strerror}.") from problem
     left = len(found.starts)

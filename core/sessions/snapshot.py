@@ -14,7 +14,6 @@ import pickle
 import zlib
 from array import array
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from core.ids import new_id
+from core.filesystem.atomic_write import replace_file
 from core.sessions.log import LogExtent, SessionLog, TakeEnvelope
 from core.state.conversation import refuse_recall
 from core.state.fold import SessionState
@@ -101,14 +100,9 @@ def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, leas
         state=len(made),
         body=zlib.crc32(body),
     )
-    temporary = path.with_name(f"{FILE_NAME}.{new_id('t')}.tmp")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
-            file.writelines((msgspec.json.encode(head), b"\n", body))
-        temporary.replace(path)
+        replace_file(path, b"".join((msgspec.json.encode(head), b"\n", body)), durable=False)
     except OSError:
-        with suppress(OSError):
-            temporary.unlink()
         return False
     return True
 

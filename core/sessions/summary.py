@@ -5,7 +5,6 @@ A convenience only: it names the size of the log it was made from, and one that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from core.ids import new_id
+from core.filesystem.atomic_write import replace_file
 from core.protocol.queries import SessionInfo
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk
@@ -79,12 +78,5 @@ def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | 
 
 def save_summary(directory: Path, summary: SessionSummary) -> None:
     """Save a summary, whole or not at all; without it the list only takes longer."""
-    draft = directory / f".{new_id('summary')}"
     with suppress(OSError):
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(summary))
-            draft.replace(directory / FILE_NAME)
-        except OSError:
-            draft.unlink(missing_ok=True)
+        replace_file(directory / FILE_NAME, msgspec.json.encode(summary), durable=False)

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from core import user_dirs
 from core.errors import PathRefused
+from core.filesystem.atomic_write import rename_over, write_new_file
 from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
 from core.filesystem.renaming import make_plan_temporary_name
 from core.protocol.review import FileState
@@ -31,7 +32,6 @@ ABSENT = FileState(kind="absent", mode=0)
 MAX_EDITED_BYTES = 64 * 1024 * 1024  # bytes of a file that may be edited
 PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are neither recorded nor applied
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _CHUNK = 1 << 20
 
 
@@ -276,40 +276,9 @@ class Workspace:
                 present = _read_replaceable_mode(descriptor, name, rel)
                 wanted = mode if mode is not None else self.new_file_mode if present is None else present
                 write_new_file(descriptor, temporary, data, wanted)
-                try:
-                    os.rename(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-                except OSError:
-                    os.unlink(temporary, dir_fd=descriptor)
-                    raise
-                sync_directory(descriptor)
+                rename_over(descriptor, temporary, name)
         except OSError as error:
             raise _to_refusal(rel, error) from error
-
-
-def sync_directory(descriptor: int) -> None:
-    """Make renames in a directory durable, where the file system offers that. Raises OSError if it failed."""
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:
-            raise
-
-
-def write_new_file(directory: int, name: bytes, data: bytes, mode: int) -> None:
-    """Write a new file and sync it; on an error nothing stays behind. Raises OSError."""
-    descriptor = os.open(name, _CREATE_FLAGS | os.O_CLOEXEC, 0o600, dir_fd=directory)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view[: 1 << 26]) :]
-        os.fchmod(descriptor, mode & PERMISSION_BITS)
-        os.fsync(descriptor)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(name, dir_fd=directory)
-        raise
-    finally:
-        os.close(descriptor)
 
 
 def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, bytes | None]:

@@ -24,7 +24,10 @@ METHODS = words(
     "remove_directories write_atomic bind start_unix_server create_unix_server create_subprocess_exec "
     "create_subprocess_shell subprocess_exec subprocess_shell execute"
 )
-OURS = words("remove_tree write_new_file open_beneath open_by_walking exchange_names move_to_free_name")
+OURS = words(
+    "remove_tree replace_file stream_replacement write_new_file open_beneath open_by_walking exchange_names "
+    "move_to_free_name"
+)
 MODULES = words("ctypes dbm git gzip mmap multiprocessing pty shelve sqlite3 subprocess tarfile tempfile")
 MODULES |= words("webbrowser zipfile")
 READING_FLAGS = frozenset({"DIRECTORY"})  # of core.filesystem.open_beneath

@@ -105,6 +105,7 @@ WRITERS: dict[str, str] = {
     "core.tools.builtin.reading.ripgrep": STARTS,
     "core.transports.stdio_server": KERNEL,
     "core.transports.stdio_client": STARTS,
+    "core.filesystem.atomic_write": "project: new files of plans and promotions; all that the program keeps",
     "core.filesystem.open_beneath": KERNEL,
     "core.workspace.plan_folder": "project: plan files",
     "core.filesystem.removal": "layers, copies and sessions that go; commands' cache",
@@ -136,8 +137,9 @@ PROJECT: dict[str, frozenset[str]] = {
     ),
     "core.workspace.plan_folder": words("PlanFolder.remove_abandoned PlanFolder.write"),
     "core.filesystem.renaming": words("move_to_free_name"),
+    "core.filesystem.atomic_write": words("create_file rename_over replace_file"),
     "core.workspace.tree": words(
-        "Workspace._open Workspace.make_directories Workspace.remove_directories Workspace.write_atomic write_new_file"
+        "Workspace._open Workspace.make_directories Workspace.remove_directories Workspace.write_atomic"
     ),
 }
 # Who may call the methods of a workspace that change it.

@@ -6,7 +6,6 @@ session. It is saved beside the log, so a resumed session sends the same bytes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from core.agent.turn.limits import measure_prefix
 from core.config.project_rules import ProjectRule, ProjectRules, load_rules
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
+from core.filesystem.atomic_write import replace_file
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import load_tool_text, render
 from core.providers.base import ToolSpec
@@ -101,10 +101,6 @@ def _load_prefix(path: Path) -> Prefix | None:
 
 def save_state_file(directory: Path, name: str, data: bytes) -> None:
     """Write a file whole or not at all; failing to only loses the provider's cache when the session is resumed."""
-    temporary = directory / f".{name}.{os.getpid()}.tmp"
     with suppress(OSError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        temporary.replace(directory / name)
+        replace_file(directory / name, data, durable=False)

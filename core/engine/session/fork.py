@@ -8,6 +8,7 @@ from pathlib import Path
 
 from core.engine.session.session import Session
 from core.errors import StateError
+from core.filesystem.atomic_write import stream_replacement
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sessions import record_format as records
@@ -77,13 +78,9 @@ def _copy_layers(source: Session, target: SessionDirectory, at: ConversationChec
 def _copy_log(source: Session, target: SessionDirectory, last: int) -> None:
     """Copy the records up to `last`, with the new session's id in place of the old one's."""
     old, new = source.id.encode("ascii"), target.id.encode("ascii")
-    temporary = target.log_path.with_suffix(".tmp")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
+    with stream_replacement(target.log_path) as file:
         after = 0
         while after < last and (found := source.log.read(after=after, limit=min(512, last - after))):
             for envelope in found:
                 file.write(records.encode_with_new_id(envelope, old, new))
             after = found[-1].seq
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(target.log_path)

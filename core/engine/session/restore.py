@@ -6,7 +6,6 @@ does it once more, with the same result.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -17,6 +16,7 @@ from msgspec import Struct
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.engine.session.session import Session
 from core.errors import StateError
+from core.filesystem.atomic_write import replace_file
 from core.prompts import render
 from core.protocol.events import (
     CheckpointRestored,
@@ -100,13 +100,8 @@ def _note_path(session: Session) -> Path:
 def save_note(session: Session, restoring: PendingRestore) -> None:
     """Note the restore on the disk before it begins. Raises `StateError`."""
     path = _note_path(session)
-    temporary = path.with_suffix(".tmp")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:  # noqa: PTH123
-            file.write(msgspec.json.encode(restoring))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        replace_file(path, msgspec.json.encode(restoring))
     except OSError as error:
         raise StateError(f"The restore can't be noted in {path}: {error.strerror}. Nothing was changed.") from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import ConfigError
-from core.ids import new_id
+from core.filesystem.atomic_write import replace_file
 
 MAX_BYTES: Final = 256 * 1024
 
@@ -36,16 +36,6 @@ def read_private(path: Path) -> bytes | None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Put `data` in the place of the file, through a new one beside it. Raises OSError; the old file stands then."""
+    """Replace the file's content; its directory is made. Raises OSError; the old file stands then."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{new_id(path.stem)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, data)
-        os.fsync(descriptor)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(descriptor)
+    replace_file(path, data)

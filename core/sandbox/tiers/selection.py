@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from core import __version__
 from core.errors import ToolFailed
+from core.filesystem.atomic_write import replace_file
 from core.sandbox.box import Box, Tier
 from core.sandbox.tiers import remedies as cures
 from core.sandbox.tiers import self_test
@@ -216,9 +217,5 @@ def load_cached_report(state: Path) -> TierReport | None:
 def _cache_report(state: Path, report: TierReport) -> None:
     """Cache a report. One that can't be cached is found again; that is no reason to fail."""
     data = msgspec.json.encode(_CachedReport(_build_cache_key(), time.time(), report))
-    place = state / f"{_CACHE_NAME}.{os.getpid()}"
     with contextlib.suppress(OSError):
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        place.replace(state / _CACHE_NAME)
+        replace_file(state / _CACHE_NAME, data, durable=False)

@@ -6,7 +6,6 @@ state, `saved` what was replaced in the project. The file `deciding` names the u
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -15,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import StateError
+from core.filesystem.atomic_write import replace_file
 from core.filesystem.removal import remove_tree
 from core.protocol.review import FileState, VerdictRecord
 from core.shadow.layers.layer_store import KeptTop, LayerStore
@@ -61,9 +61,9 @@ class BulkRecords:
         home = self.get_directory(decided)
         try:
             home.mkdir(mode=0o700, exist_ok=True)
-            _write_durably(home / "verdict.json", msgspec.json.encode(decided))
+            replace_file(home / "verdict.json", msgspec.json.encode(decided))
             if unfinished:
-                _write_durably(self._unfinished_path, decided.verdict.id.encode())
+                replace_file(self._unfinished_path, decided.verdict.id.encode())
             else:
                 self._unfinished_path.unlink(missing_ok=True)
         except OSError as error:
@@ -85,7 +85,7 @@ class BulkRecords:
 
     def write_copy(self, decided: BulkDecision, place: Path) -> None:
         """Write a copy of the record at another place. Raises OSError."""
-        _write_durably(place / "verdict.json", msgspec.json.encode(decided))
+        replace_file(place / "verdict.json", msgspec.json.encode(decided))
 
     def read_unfinished(self) -> BulkDecision | None:
         """Return the verdict that a crash cut off; None if there is none."""
@@ -97,13 +97,3 @@ class BulkRecords:
         if decided is None:
             self._unfinished_path.unlink(missing_ok=True)
         return decided
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    """Replace a file whole and synced. Raises OSError."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from core.errors import ContentLost, StateError
+from core.filesystem.atomic_write import replace_file
 from core.shadow.content.parallel_sync import run_for_each
 
 
@@ -79,16 +79,7 @@ class BlobStore:
 
     def _write(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            temporary.replace(path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        replace_file(path, data, durable=False)
 
 
 def _fsync(path: Path) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import StateError
+from core.filesystem.atomic_write import replace_file
 from core.filesystem.removal import remove_path, remove_tree
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
@@ -164,18 +165,10 @@ class LayerStore:
     def write_record(self, kept: KeptLayers) -> None:
         """Replace the record, durably. Raises `StateError` and leaves the old one."""
         path = self._directory / _RECORD
-        temporary = path.with_suffix(".tmp")
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(kept))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+            replace_file(path, msgspec.json.encode(kept))
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
             raise StateError(f"The record of kept layers {path} can't be written: {error.strerror}.") from error
         self.kept = kept
 

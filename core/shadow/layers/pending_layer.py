@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import ContentLost, StateError
+from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path, remove_tree
 from core.protocol.review import FileState
@@ -160,9 +161,7 @@ class PendingLayer:
             remove_path(left)
         self._ready.clear()
         found = PendingRecord(name=name, boot=_read_boot_id(), nodes=nodes, directories=directories)
-        temporary = place / f"{_RECORD}.tmp"
-        temporary.write_bytes(msgspec.json.encode(found))
-        temporary.replace(place / _RECORD)
+        replace_file(place / _RECORD, msgspec.json.encode(found), durable=False)
         self._layers.forget_size(name)
         if not self._layers.open_layers:
             for each in place.glob("pending-*"):

@@ -15,13 +15,14 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
+from core.filesystem.atomic_write import sync_directory, write_new_file
 from core.filesystem.renaming import NameInDirectory, exchange_names, move_to_free_name
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.promotion.journal import PathWrite
 from core.workspace import ABSENT, Workspace
 from core.workspace import file_names as names
-from core.workspace.tree import read_state_at, sync_directory, write_new_file
+from core.workspace.tree import read_state_at
 
 TemporaryContent = Literal["nothing", "new", "old", "other"]
 

@@ -17,6 +17,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused
+from core.filesystem.atomic_write import sync_directory
 from core.filesystem.renaming import make_temporary_name
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
@@ -36,7 +37,6 @@ from core.shadow.promotion.journal import (
     Transaction,
 )
 from core.workspace import Workspace
-from core.workspace.tree import sync_directory
 
 Emit = Callable[[AnyEvent], None]
 IsNews = Callable[[IntentRecord, AnyEvent], bool]

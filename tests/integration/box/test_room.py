@@ -67,7 +67,7 @@ async def test_r3_a_disk_that_gets_nearly_full_ends_the_command(terminal, tmp_pa
     speaks = asyncio.Event()
     begun = asyncio.create_task(ran(terminal, "echo two > a; echo here; sleep 60", lambda _: speaks.set()))
     await speaks.wait()
-    monkeypatch.setattr("core.shell.disk_guard.FLOOR", 1 << 60)
+    monkeypatch.setattr("core.shell.disk_guard.MIN_FREE_BYTES", 1 << 60)
     result = await begun
     assert result.ended == "disk_full"
     assert "the disk was nearly full" in result.effects
